@@ -1,0 +1,183 @@
+"""The layers: a file imports from its own row and from rows below, never above.
+
+`ROWS` is the one place where the table is written down; a package that is in no row fails the test.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ROWS: dict[int, tuple[str, ...]] = {
+    0: ("framework", "config", "errors", "events", "assets"),
+    1: ("ops",),
+    2: ("autodiff", "builders", "optimizer"),
+    3: ("graph", "runtime"),
+    4: ("executors", "dygraph"),
+    5: ("checkpoint", "data"),
+    6: ("parallel",),
+    7: ("experiments",),
+    8: ("notebook",),
+    9: ("magics", "cli"),
+    10: ("", "static", "nn", "distributed", "fluid", "io", "amp", "autograd", "regularizer"),
+}
+STRANGERS = {frozenset({"graph", "runtime"}), frozenset({"executors", "dygraph"})}
+ROW_OF = {package: row for row, packages in ROWS.items() for package in packages}
+
+FRONT_ENDS = {"IPython", "ipywidgets", "anywidget", "matplotlib", "ipykernel", "jupyter_client", "jupyterlab"}
+LOWEST_FRONT_END_ROW = 8
+CUPY_FILES = {"workbench/runtime/gpu.py", "workbench/runtime/comm/nccl.py"}
+
+
+def sources(root: Path = ROOT) -> list[Path]:
+    folders = [root / "workbench", root / "magics", root / "assets"]
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def module_name(path: Path, root: Path = ROOT) -> str:
+    parts = list(path.relative_to(root).with_suffix("").parts)
+    if parts[0] != "workbench":
+        parts.insert(0, "workbench")
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+def package_of(module: str) -> str:
+    """`workbench.ops.math` is in package `ops`, the facade `workbench` in package ``""``."""
+    return (module.split(".") + [""])[1]
+
+
+def absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    base = module.split(".") if is_package else module.split(".")[:-1]
+    base = base[: len(base) - node.level + 1]
+    return ".".join(base + ([node.module] if node.module else []))
+
+
+def imported(path: Path, module: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import in the file, those inside functions included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            source = absolute(node, module, path.name == "__init__.py")
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+
+
+def violations(path: Path, root: Path = ROOT) -> Iterator[str]:
+    module = module_name(path, root)
+    package = package_of(module)
+    where = path.relative_to(root).as_posix()
+    if package not in ROW_OF:
+        yield f"{where}: package {package!r} is in no row of the table"
+        return
+    for line, name in imported(path, module):
+        reason = objection(package, where, name)
+        if reason:
+            yield f"{where}:{line}: imports {name}: {reason}"
+
+
+def objection(package: str, where: str, name: str) -> str | None:
+    top = name.split(".")[0]
+    if top in {"magics", "assets"}:
+        return f"import workbench.{top}, or the module exists twice"
+    if top == "cupy" and where not in CUPY_FILES:
+        return f"only {' and '.join(sorted(CUPY_FILES))} import CuPy"
+    if top in FRONT_ENDS and ROW_OF[package] < LOWEST_FRONT_END_ROW:
+        return f"only rows {LOWEST_FRONT_END_ROW} and above import {top}"
+    return layer_objection(package, name) if top == "workbench" else None
+
+
+def layer_objection(package: str, name: str) -> str | None:
+    target = package_of(name)
+    if target not in ROW_OF:
+        target = ""  # `from workbench import x` with x no package: a name of the facade
+    if target == package:
+        return None
+    if ROW_OF[target] > ROW_OF[package]:
+        return f"row {ROW_OF[target]} is above row {ROW_OF[package]}"
+    if frozenset({package, target}) in STRANGERS:
+        return f"{package} and {target} are neighbours that do not import each other"
+    return None
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_file_imports_nothing_above_its_row(path: Path) -> None:
+    assert not list(violations(path))
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "expected"),
+    [
+        ("workbench/framework/block.py", "from workbench.ops import add", "row 1 is above row 0"),
+        ("workbench/framework/block.py", "from ..ops.math import add", "row 1 is above row 0"),
+        ("workbench/framework/__init__.py", "from ..executors import Executor", "row 4 is above row 0"),
+        ("workbench/ops/math.py", "def f():\n    import workbench", "row 10 is above row 1"),
+        ("workbench/ops/math.py", "from workbench import static", "row 10 is above row 1"),
+        ("workbench/ops/math.py", "from workbench import mean", "row 10 is above row 1"),
+        ("workbench/graph/build.py", "import workbench.runtime.scope", "neighbours"),
+        ("workbench/dygraph/tape.py", "from workbench.executors import serial", "neighbours"),
+        ("workbench/experiments/run.py", "import matplotlib.pyplot as plt", "only rows 8"),
+        ("workbench/runtime/cpu.py", "import cupy", "CuPy"),
+        ("magics/program.py", "import magics.arguments", "exists twice"),
+        ("magics/program.py", "from workbench import enable_static", "row 10 is above row 9"),
+        ("workbench/shapes/a.py", "import numpy", "in no row"),
+    ],
+)
+def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expected: str) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(parents=True)
+    path.write_text(line)
+    assert [expected in text for text in violations(path, tmp_path)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        ("workbench/framework/block.py", "from workbench.errors import ProgramError"),
+        ("workbench/optimizer/adam.py", "from workbench.autodiff import append_backward"),
+        ("workbench/runtime/gpu.py", "import cupy"),
+        ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),
+        ("magics/program.py", "from workbench.framework import Program\nfrom IPython.core import magic"),
+        ("workbench/static.py", "from workbench.executors.serial import Executor"),
+    ],
+)
+def test_an_allowed_import_is_not(tmp_path: Path, where: str, line: str) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(parents=True)
+    path.write_text(line)
+    assert not list(violations(path, tmp_path))
+
+
+def test_every_package_is_in_exactly_one_row() -> None:
+    packages = [package for packages in ROWS.values() for package in packages]
+    assert len(packages) == len(set(packages))
+
+
+IMPORT_CHECK = """
+import sys
+import workbench
+heavy = "IPython ipywidgets anywidget matplotlib numba jupyter_core jupyterlab cupy typer scipy sklearn".split()
+print(",".join(name for name in heavy if name in sys.modules))
+import workbench.magics
+print("magics" in sys.modules, "assets" in sys.modules)
+"""
+
+
+def test_importing_the_package_loads_no_front_end_compiler_or_gpu() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORT_CHECK], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert result.stderr == ""
+    assert result.stdout == "\nFalse False\n"
+
+
+def test_magics_is_never_a_top_level_module() -> None:
+    assert "magics" not in sys.modules

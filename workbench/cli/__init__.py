@@ -1,0 +1,6 @@
+"""The `workbench` command."""
+
+
+def main() -> None:
+    """Runs the command line."""
+    raise SystemExit("workbench: no command yet")
