@@ -1,0 +1,97 @@
+"""The exceptions workbench raises, and how a message about an op is put together.
+
+    EnforceNotMet (RuntimeError)            Paddle 1.8's class: the engine refused or failed
+    ├── InvalidArgument   (ValueError)      a value, shape, dtype or option is wrong
+    │   └── InvalidType   (TypeError)       the wrong kind of object
+    ├── NotFound          (LookupError)     a name is unknown
+    ├── AlreadyExists                       a name is taken
+    ├── PreconditionNotMet                  something has to be done first
+    ├── Unimplemented     (NotImplementedError)
+    ├── Unavailable                         a device, library or peer is missing
+    └── ExecutionError                      an op failed while a program ran
+
+Programs written for Paddle 1.8 catch `EnforceNotMet`, programs written for 2.x catch the built-in
+classes (rule E-9); every class here is both.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EnforceNotMet(RuntimeError):
+    """The engine refused a request or failed while serving it."""
+
+
+class InvalidArgument(EnforceNotMet, ValueError):
+    """A value, shape, dtype or option is wrong."""
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An object of the wrong kind was passed."""
+
+
+class NotFound(EnforceNotMet, LookupError):
+    """A name is unknown."""
+
+
+class AlreadyExists(EnforceNotMet):
+    """A name is already taken by something else."""
+
+
+class PreconditionNotMet(EnforceNotMet):
+    """Something has to be done first; the message says what."""
+
+
+class Unimplemented(EnforceNotMet, NotImplementedError):
+    """A known request that workbench does not serve."""
+
+
+class Unavailable(EnforceNotMet):
+    """A device, library or peer is missing; the message says how to get it."""
+
+
+class ExecutionError(EnforceNotMet):
+    """An op failed while a program ran. The original exception is the cause."""
+
+
+class ShapeError(InvalidArgument):
+    """Raised by an op's `infer` rule: the inputs do not fit together.
+
+    Args:
+        what: the rule that is broken, in words ("inner dimensions must be equal").
+        expected, got: the two sides of the comparison.
+    """
+
+    def __init__(self, what: str, expected: object = None, got: object = None) -> None:
+        self.what, self.expected, self.got = what, expected, got
+        super().__init__(self.text())
+
+    def text(self) -> str:
+        """The message: what is wrong, then what was expected and what came."""
+        parts = [self.what]
+        if self.expected is not None:
+            parts.append(f"  expected: {self.expected}")
+        if self.got is not None:
+            parts.append(f"  got:      {self.got}")
+        return "\n".join(parts)
+
+
+class DtypeError(ShapeError, TypeError):
+    """Raised by an op's `infer` rule: a dtype is not accepted."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the closest known name, else an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def one_of(names: Iterable[str], limit: int = 12) -> str:
+    """A short listing of names for a message."""
+    names = sorted(names)
+    if not names:
+        return "(none)"
+    shown = ", ".join(repr(n) for n in names[:limit])
+    return shown if len(names) <= limit else f"{shown} … ({len(names)} in all)"

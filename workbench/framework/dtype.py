@@ -1,0 +1,124 @@
+"""Element types of tensors, under Paddle's names."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidType, did_you_mean
+
+
+class DType:
+    """An element type. Compares equal to its name and to the NumPy dtype it stands for.
+
+    Args:
+        name: Paddle's name, e.g. `"float32"`.
+        kind: `"float"`, `"int"`, `"uint"` or `"bool"`.
+        itemsize: bytes per element.
+    """
+
+    __slots__ = ("__dict__", "itemsize", "kind", "name")
+
+    def __init__(self, name: str, kind: str, itemsize: int) -> None:
+        self.name, self.kind, self.itemsize = name, kind, itemsize
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype (bfloat16 comes from ml_dtypes, imported at first use)."""
+        if self.name == "bfloat16":
+            import ml_dtypes
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(self.name)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers, False for bool."""
+        return self.kind in ("int", "uint")
+
+    def __repr__(self) -> str:
+        return f"workbench.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType):
+            return False
+        if isinstance(other, str):
+            return other in (self.name, f"paddle.{self.name}")
+        if isinstance(other, np.dtype | type):
+            try:
+                return np.dtype(other) == self.numpy
+            except TypeError:
+                return False
+        return NotImplemented
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (as_dtype, (self.name,))  # copies and pickles stay the one interned object
+
+
+float16 = DType("float16", "float", 2)
+bfloat16 = DType("bfloat16", "float", 2)
+float32 = DType("float32", "float", 4)
+float64 = DType("float64", "float", 8)
+int8 = DType("int8", "int", 1)
+int16 = DType("int16", "int", 2)
+int32 = DType("int32", "int", 4)
+int64 = DType("int64", "int", 8)
+uint8 = DType("uint8", "uint", 1)
+bool_ = DType("bool", "bool", 1)
+
+ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, bool_)
+_BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
+_ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int64", "long": "int64"}
+_BY_NUMPY: dict[Any, DType] = {np.dtype(d.name): d for d in ALL if d is not bfloat16}
+
+
+def as_dtype(value: Any) -> DType:
+    """Turn a DType, name, NumPy dtype or scalar type into a DType.
+
+    Raises:
+        InvalidType: the value names no supported element type.
+    """
+    if type(value) is DType:
+        return value
+    if isinstance(value, str):
+        found = _BY_NAME.get(_ALIASES.get(value, value).removeprefix("paddle."))
+    else:
+        found = _from_numpy(value)
+    if found is None:
+        hint = did_you_mean(value, _BY_NAME) if isinstance(value, str) else ""
+        raise InvalidType(f"{value!r} is not a dtype; the dtypes are {', '.join(_BY_NAME)}.{hint}")
+    return found
+
+
+def _from_numpy(value: Any) -> DType | None:
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        return None
+    found = _BY_NUMPY.get(dtype)
+    if found is None and dtype.name == "bfloat16":
+        return bfloat16
+    return found
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype both operands of an infix operator are brought to: the wider one, floats before integers."""
+    if a is b:
+        return a
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    return as_dtype(np.result_type(a.numpy, b.numpy))

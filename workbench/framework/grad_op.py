@@ -1,0 +1,127 @@
+"""`<type>_grad`: the backward op of a forward op, made from its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.framework.apply import recording
+from workbench.framework.op import Op, Slot, grad_slot
+from workbench.framework.spec import Spec
+
+
+def backward_op(record: Op) -> Op:
+    """The `Op` of `<type>_grad`.
+
+    Inputs: every forward input (those not in `saved` only for their shape), the saved outputs, and the
+    gradient of every output. Outputs: the gradient of every input that can have one.
+    """
+    saved_outputs = tuple(s for s in record.outputs if s.name in record.saved)
+    inputs = (
+        *record.inputs,
+        *saved_outputs,
+        *(Slot(grad_slot(s.name), s.is_list, optional=True) for s in record.outputs),
+    )
+    receivers = tuple(s for s in record.inputs if s.name not in record.no_grad)
+    outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True) for s in receivers)
+    return Op(
+        record.grad_type,
+        inputs,
+        outputs,
+        _body(record, receivers, saved_outputs),
+        _infer(record, receivers),
+        attrs=dict(record.attrs),
+        saved=tuple(s.name for s in inputs),
+        shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
+        needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
+        is_elementwise=record.is_elementwise and record.grad_forward is None,
+        doc=f"Gradient of `{record.type}`.",
+        forward_of=record,
+    )
+
+
+def _infer(record: Op, receivers: tuple[Slot, ...]) -> Callable[..., Any]:
+    positions = [i for i, s in enumerate(record.inputs) if s in receivers]
+
+    def infer(*specs: Any, **attrs: Any) -> Any:
+        found = tuple(specs[i] for i in positions)
+        return found[0] if len(found) == 1 else found
+
+    return record.grad_infer or infer
+
+
+def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:
+    if record.grad_forward is not None:
+        return record.grad_forward
+    positions = [i for i, s in enumerate(record.inputs) if s in receivers]
+    n_in = len(record.inputs)
+
+    def forward(xp: Any, *arrays: Any, wanted: Sequence[bool] | None = None, **attrs: Any) -> Any:
+        """Run the gradient rule on arrays, then undo broadcasting."""
+        from workbench.framework.evaluate import Evaluator
+
+        evaluator = Evaluator(xp)
+        ins = [_lift(evaluator, a) for a in arrays[:n_in]]
+        rest = iter(arrays[n_in:])
+        kept = {s.name: _lift(evaluator, next(rest)) for s in saved_outputs}
+        outs = [kept.get(s.name) for s in record.outputs]
+        gs = [_lift(evaluator, g) for g in rest]
+        with recording(evaluator):
+            grads = call_rule(record, gs, outs, ins, attrs)
+            results = []
+            for place, position in enumerate(positions):
+                keep = wanted is None or wanted[place]
+                results.append(_lower(xp, grads[position] if keep else None, arrays[position]))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return forward
+
+
+def call_rule(record: Op, gs: list[Any], outs: list[Any], ins: list[Any], attrs: dict[str, Any]) -> list[Any]:
+    """Call `record.grad`; returns one entry per input slot (a value, a list, None, or a function giving it).
+
+    A rule of an op with one output slot gets `g` and `out` themselves, otherwise tuples; it may return the
+    gradients as functions, which are called only for those that are wanted.
+    """
+    assert record.grad is not None
+    one = len(record.outputs) == 1
+    g, out = (gs[0], outs[0]) if one else (tuple(gs), tuple(outs))
+    grads = record.grad(g, out, *ins, **attrs)
+    if not isinstance(grads, tuple):
+        grads = (grads,)
+    return list(grads) + [None] * (len(record.inputs) - len(grads))
+
+
+def _lift(evaluator: Any, array: Any) -> Any:
+    if array is None:
+        return None
+    if isinstance(array, list):
+        return [_lift(evaluator, a) for a in array]
+    return evaluator.wrap(array)
+
+
+def _lower(xp: Any, grad: Any, array: Any) -> Any:
+    """The array of a gradient, in the shape and dtype of the input it belongs to."""
+    from workbench.framework.evaluate import reduce_to
+
+    if callable(grad):
+        grad = grad()
+    if grad is None or array is None:
+        return None
+    if isinstance(array, list):
+        return [_lower(xp, g, a) for g, a in zip(grad, array, strict=True)]
+    g = grad.array
+    if getattr(g, "symbolic", False):
+        return g
+    g = reduce_to(xp, g, array.shape)
+    return g if g.dtype == array.dtype else g.astype(array.dtype)
+
+
+def receiver_slots(record: Op) -> tuple[Slot, ...]:
+    """The input slots of a forward op that can receive a gradient, in order."""
+    return tuple(s for s in record.inputs if s.name not in record.no_grad)
+
+
+def spec_like(spec: Any) -> Any:
+    """The spec of a gradient of a value: the same, dense."""
+    return [spec_like(s) for s in spec] if isinstance(spec, list) else Spec(spec.shape, spec.dtype)

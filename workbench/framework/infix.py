@@ -1,0 +1,170 @@
+"""Python operators on tensors, shared by Variable (static) and Tensor (dynamic).
+
+Operators find their ops by type, so this file stays below `ops`. A Python number becomes an attribute where
+an op takes one (`x * 2` is `scale`), otherwise a constant of the tensor's dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from workbench.framework.dtype import DType, as_dtype, float32, promote
+from workbench.framework.op import find_op
+
+LAYER = "tmp"  # rule P-5: results of operators are counted as tmp_0, tmp_1, …
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or (hasattr(value, "item") and getattr(value, "shape", None) == ())
+
+
+def _fit(x: Any, number: Any) -> Any:
+    """`x`, cast to float32 where an integer tensor meets a fractional number."""
+    if isinstance(number, float) and not x.dtype.is_float:
+        return x.astype(float32)
+    return x
+
+
+def _constant(x: Any, number: Any) -> Any:
+    return find_op("fill_constant")(shape=(), value=number, dtype=x.dtype.name, name=LAYER)
+
+
+def _pair(x: Any, other: Any) -> tuple[Any, Any]:
+    if _is_number(other):
+        x = _fit(x, other)
+        return x, _constant(x, other)
+    if not isinstance(other, Infix):
+        return x, other
+    dtype = promote(x.dtype, other.dtype)
+    return x.astype(dtype), other.astype(dtype)
+
+
+def _binary(type: str, x: Any, other: Any, swapped: bool = False) -> Any:
+    if not (_is_number(other) or isinstance(other, Infix)):
+        return NotImplemented
+    x, y = _pair(x, other)
+    return find_op(type)(y, x, name=LAYER) if swapped else find_op(type)(x, y, name=LAYER)
+
+
+def _scale(x: Any, scale: float, bias: float) -> Any:
+    return find_op("scale")(x, scale=scale, bias=bias, name=LAYER)
+
+
+class Infix:
+    """Mixin of the infix operators; the class has `shape` and `dtype`."""
+
+    __slots__ = ()
+    __array_priority__ = 100  # NumPy arrays leave `array + tensor` to us
+    __array_ufunc__ = None
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def astype(self, dtype: Any) -> Any:
+        """The tensor in another dtype (itself if it has it already)."""
+        dtype = as_dtype(dtype)
+        return self if dtype is self.dtype else find_op("cast")(self, dtype=dtype.name)
+
+    cast = astype
+
+    def __neg__(self) -> Any:
+        return _scale(self, -1.0, 0.0)
+
+    def __add__(self, other: Any) -> Any:
+        if _is_number(other):
+            return _scale(_fit(self, other), 1.0, other)
+        return _binary("elementwise_add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if _is_number(other):
+            return _scale(_fit(self, other), 1.0, -other)
+        return _binary("elementwise_sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        if _is_number(other):
+            return _scale(_fit(self, other), -1.0, other)
+        return _binary("elementwise_sub", self, other, swapped=True)
+
+    def __mul__(self, other: Any) -> Any:
+        if _is_number(other):
+            return _scale(_fit(self, other), other, 0.0)
+        return _binary("elementwise_mul", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        x = self if self.dtype.is_float else self.astype(float32)
+        return _binary("elementwise_div", x, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        x = self if self.dtype.is_float else self.astype(float32)
+        return _binary("elementwise_div", x, other, swapped=True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _binary("elementwise_floordiv", self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        return _binary("elementwise_mod", self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        if _is_number(other):
+            return find_op("pow")(_fit(self, other), factor=float(other), name=LAYER)
+        return _binary("elementwise_pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _binary("elementwise_pow", self, other, swapped=True)
+
+    def __matmul__(self, other: Any) -> Any:
+        return find_op("matmul_v2")(self, other, name=LAYER) if isinstance(other, Infix) else NotImplemented
+
+    def __lt__(self, other: Any) -> Any:
+        return _binary("less_than", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _binary("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _binary("greater_than", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _binary("greater_equal", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _binary("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _binary("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
+    def __abs__(self) -> Any:
+        return find_op("abs")(self, name=LAYER)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        if self.shape[0] < 0:
+            raise TypeError("the length of a tensor whose first dimension is known only when it runs")
+        return self.shape[0]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def tensor_method(*names: str) -> Callable[[F], F]:
+    """Make a public function a method of Variables and Tensors: `@tensor_method("sum")` gives `x.sum(axis)`."""
+
+    def attach(function: F) -> F:
+        for name in names:
+            setattr(Infix, name, function)
+        return function
+
+    return attach

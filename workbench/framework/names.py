@@ -1,0 +1,73 @@
+"""Unique names: one counter per key (rules P-1 … P-8).
+
+Also public as `workbench.utils.unique_name` and `fluid.unique_name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+GRAD_SUFFIX = "@GRAD"
+EMPTY = "@EMPTY@"
+
+
+def grad_name(name: str) -> str:
+    """The name of the gradient of a variable (P-8)."""
+    return name + GRAD_SUFFIX
+
+
+class UniqueNameGenerator:
+    """Counts up separately for every key.
+
+    Args:
+        prefix: put before every generated name. Layer names and variable names are both generated, so the
+            prefix shows twice in a parameter's name (P-7).
+        namespace: put before a generated name unless it is there already, so it shows once.
+    """
+
+    def __init__(self, prefix: str = "", namespace: str = "") -> None:
+        self.prefix, self.namespace = prefix, namespace
+        self.counters: dict[str, int] = {}
+
+    def __call__(self, key: str) -> str:
+        """The next `prefix + key + "_" + n`, n from 0 for every key (P-1)."""
+        if self.namespace and not key.startswith(self.namespace):
+            key = self.namespace + key
+        n = self.counters.get(key, 0)
+        self.counters[key] = n + 1
+        return f"{self.prefix}{key}_{n}"
+
+    def copy(self) -> UniqueNameGenerator:
+        """An independent generator that goes on where this one stands."""
+        twin = UniqueNameGenerator(self.prefix, self.namespace)
+        twin.counters = dict(self.counters)
+        return twin
+
+
+_generator = UniqueNameGenerator()
+
+
+def generate(key: str) -> str:
+    """The next name for `key` from the current generator (P-1)."""
+    return _generator(key)
+
+
+def switch(generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
+    """Make `generator` (default: a fresh one) the current one; returns the one it replaces."""
+    global _generator
+    old = _generator
+    _generator = generator if generator is not None else UniqueNameGenerator()
+    return old
+
+
+@contextmanager
+def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[None]:
+    """Use fresh counters (with a prefix, if a string is given) inside the `with` body (P-7)."""
+    if isinstance(new_generator, str):
+        new_generator = UniqueNameGenerator(new_generator)
+    old = switch(new_generator)
+    try:
+        yield
+    finally:
+        switch(old)
