@@ -1,9 +1,37 @@
-"""Fixtures and rules every test shares."""
+"""Rules every test shares: what a marker needs, and the words it is skipped with when that is missing."""
 
-import os
+import shutil
+from functools import cache
+from importlib.util import find_spec
 
-# The suite measures results, never the speed of a machine it does not own: one BLAS thread, and
-# tests that want several ask for them.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# No display: pictures go to memory.
-os.environ.setdefault("MPLBACKEND", "agg")
+import pytest
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("browser") and (missing := missing_for_browser()):
+        pytest.skip(missing)
+    if item.get_closest_marker("gpu") and (missing := missing_for_gpu()):
+        pytest.skip(missing)
+
+
+def missing_for_browser() -> str | None:
+    if find_spec("playwright") is None:
+        return "browser tests need playwright: pip install playwright"
+    if not any(shutil.which(name) for name in CHROMIUM_NAMES):
+        return "browser tests need Chromium: apt-get install chromium"
+    return None
+
+
+@cache
+def missing_for_gpu() -> str | None:
+    if find_spec("cupy") is None:
+        return "GPU tests need CuPy: pip install 'cupy-cuda12x[ctk]'"
+    import cupy
+
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"GPU tests need a device: {error}"
+    return None if count else "GPU tests need a device: CuPy counts none"

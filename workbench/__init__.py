@@ -7,4 +7,4 @@ if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").i
     __path__.append(str(_root))  # source checkout: magics/ and assets/ sit beside this package
 del _Path, _root
 
-__version__ = "0.1.0"
+from workbench.version import __version__ as __version__

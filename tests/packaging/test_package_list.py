@@ -16,7 +16,7 @@ def packages_on_disk() -> set[str]:
     sources = [path for path in (ROOT / "workbench").rglob("*.py") if "__pycache__" not in path.parts]
     folders = {path.parent.relative_to(ROOT) for path in sources}
     inside_magics = {path.parent for path in (ROOT / "magics").rglob("*.py")} - {ROOT / "magics"}
-    beside = {f"workbench.{folder.relative_to(ROOT).as_posix().replace('/', '.')}" for folder in inside_magics}
+    beside = {".".join(("workbench", *folder.relative_to(ROOT).parts)) for folder in inside_magics}
     return {".".join(folder.parts) for folder in folders} | beside | set(BESIDE)
 
 

@@ -1,0 +1,84 @@
+"""The commands' arguments and help texts; what they do is in lab.py, execute.py and doctor.py."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.failure import one_line_failures
+from workbench.version import __version__
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Static programs, trained on several devices at once, from a notebook.",
+)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"workbench {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that belong to no command."""
+
+
+@app.command()
+def lab(
+    notebook: Annotated[
+        Path | None, typer.Argument(help="Notebook or folder to open; the quickstart when left out.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open a browser; the address is printed either way.")] = True,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port on 127.0.0.1; the first free one from 8888 when left out."),
+    ] = None,
+) -> None:
+    """Open JupyterLab on a notebook.
+
+    Installed from a wheel, the sample notebooks are copied to ./workbench-notebooks first; a file that is
+    already there is never overwritten.
+    """
+    from workbench.cli.lab import open_lab
+
+    with one_line_failures("lab"):
+        raise typer.Exit(open_lab(notebook, browser=browser, port=port))
+
+
+@app.command()
+def run(
+    notebook: Annotated[Path, typer.Argument(help="Notebook to execute from top to bottom.")],
+    out: Annotated[Path, typer.Option(help="Folder for the executed copy and its HTML.")] = Path(
+        "workbench-run"
+    ),
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds one cell may take; no limit when left out.")
+    ] = None,
+) -> None:
+    """Execute a notebook without a browser and keep its executed copy and its HTML.
+
+    Exits with 0 when every cell ran, 1 when one failed (the partial copy is kept), 2 when there was nothing
+    to run, 130 after Ctrl-C.
+    """
+    from workbench.cli.execute import run_notebook
+
+    with one_line_failures("run"):
+        raise typer.Exit(run_notebook(notebook, out, timeout))
+
+
+@app.command()
+def doctor() -> None:
+    """Print the devices, the BLAS kernels in use, and what is installed or how to get it."""
+    from workbench.cli.doctor import report
+
+    for line in report():
+        typer.echo(line)
