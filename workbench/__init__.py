@@ -8,3 +8,26 @@ if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").i
 del _Path, _root
 
 from workbench.version import __version__ as __version__
+
+from workbench.dygraph.mode import disable_static as _disable_static
+from workbench.facade import MODULES as _MODULES
+from workbench.facade import TENSOR as _TENSOR
+from workbench.facade import lazy as _lazy
+
+_disable_static()  # dynamic mode is the default, as in Paddle 2.x
+
+__getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext workbench`."""
+    from workbench.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """`%unload_ext workbench`."""
+    from workbench.magics import unload
+
+    unload(shell)

@@ -8,17 +8,37 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from workbench.errors import did_you_mean
 
 # Functions on tensors, Paddle 2.x's `paddle.*`.
 TENSOR = {
     "workbench.framework.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8",
     "workbench.framework.place": "CPUPlace CUDAPlace",
     "workbench.framework.random": "seed",
+    "workbench.config": "get_flags set_flags",
+    "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
+    "workbench.dygraph.tensor": "Tensor to_tensor",
+    "workbench.builders.param_attr": "ParamAttr",
 }
 
+# Sub-modules that `import workbench` makes reachable without importing them.
+MODULES = "static nn optimizer regularizer io experiments fluid utils".split()
+
 FUNCTIONAL: dict[str, str] = {}  # `workbench.nn.functional`
+
+STATIC = {
+    "workbench.framework.program": "Program",
+    "workbench.framework.variable": "Variable",
+    "workbench.framework.guard": (
+        "program_guard default_main_program default_startup_program"
+    ),
+    "workbench.autodiff": "append_backward gradients",
+    "workbench.runtime.scope": "Scope global_scope scope_guard",
+    "workbench.executors.serial": "Executor",
+}
 
 
 def names(table: dict[str, str]) -> dict[str, str]:
@@ -26,18 +46,30 @@ def names(table: dict[str, str]) -> dict[str, str]:
     return {name: module for module, line in table.items() for name in line.split()}
 
 
-def lazy(module: str, table: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a module whose public names live elsewhere."""
+def lazy(
+    module: str, table: dict[str, str], submodules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a module whose public names live elsewhere.
+
+    Args:
+        module: its name.
+        table: `{module a name comes from: "name name …"}`.
+        submodules: sub-modules imported when they are first used.
+    """
     where = names(table)
+    children = frozenset(submodules)
 
     def __getattr__(name: str) -> Any:
-        if name not in where:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(where[name]), name)
+        if name in where:
+            value = getattr(importlib.import_module(where[name]), name)
+        elif name in children:
+            value = importlib.import_module(f"{module}.{name}")
+        else:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}.{did_you_mean(name, {*where, *children})}")
         setattr(sys.modules[module], name, value)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *where})
+        return sorted({*vars(sys.modules[module]), *where, *children})
 
-    return __getattr__, __dir__, sorted(where)
+    return __getattr__, __dir__, sorted({*where, *children})

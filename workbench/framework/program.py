@@ -24,6 +24,9 @@ class Program:
         name: what messages and printers call the program ("" if it was not named).
         version: moves on with every change, so that executors know when to prepare anew.
         uid: unique in this process.
+        rng_step: name of the persistable int64 [1] variable that counts the program's steps for its random ops; ""
+            until it has one. The startup program sets it to 0.
+        lr_schedulers: {learning-rate variable: scheduler object}; an executor writes the current rate before a run.
         op_role, op_role_var: given to the operators appended from now on; see `role_guard`.
     """
 
@@ -37,6 +40,7 @@ class Program:
         self.blocks: list[Block] = [Block(self, 0)]
         self._current = 0
         self._streams = 0
+        self.rng_step = ""
         self.lr_schedulers: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
 

@@ -42,12 +42,14 @@ class Stream:
         op: number of the op among the random ops of its program.
         place: index of the device.
         step: how often the program has run in its scope (0 for initialisers).
+        trip: number of the pass through the loops around the op.
     """
 
     seed: int
     op: int = 0
     place: int = 0
     step: int = 0
+    trip: int = 0
 
     @classmethod
     def dynamic(cls, seed: int = 0) -> Stream:
@@ -62,11 +64,11 @@ class Stream:
     def words(self, count: int) -> np.ndarray:
         """`count` random uint64 words.
 
-        The Philox key is (seed, op); the counter starts at (0, step, place, 0), its first word counts blocks.
+        The Philox key is (seed, op); the counter starts at (0, step, place, trip), its first word counts blocks.
         """
         generator = np.random.Philox(
             key=np.array([self.seed & _WORD, self.op & _WORD], np.uint64),
-            counter=np.array([0, self.step & _WORD, self.place & _WORD, 0], np.uint64),
+            counter=np.array([0, self.step & _WORD, self.place & _WORD, self.trip & _WORD], np.uint64),
         )
         return generator.random_raw(count)
 

@@ -1,0 +1,178 @@
+"""`append_backward` and `gradients`, the public entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.autodiff.expand import expand_grad_ops
+from workbench.autodiff.walk import Walk, differentiate, gradient_of, names_of
+from workbench.errors import InvalidArgument, InvalidType, Unimplemented
+from workbench.framework.names import grad_name
+from workbench.framework.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
+from workbench.framework.variable import Parameter, Variable
+
+
+def append_backward(
+    loss: Variable,
+    parameter_list: Sequence[Parameter | str] | None = None,
+    no_grad_set: set[Variable | str] | None = None,
+    callbacks: Sequence[Any] | None = None,
+    checkpoints: Sequence[Any] | None = None,
+) -> list[tuple[Parameter, Variable]]:
+    """Append the gradient operators of `loss` to its program (P-30 … P-35).
+
+    Args:
+        loss: shape [1].
+        parameter_list: the parameters wanted; every trainable one by default.
+        no_grad_set: Variables or names no gradient flows through.
+        callbacks, checkpoints: not supported.
+
+    Returns:
+        (parameter, gradient) pairs in the order the parameters were created; those without a gradient are left out.
+
+    Raises:
+        InvalidType: `loss` is not a Variable. InvalidArgument: its shape is not [1], or it depends on no
+            trainable parameter. Unimplemented: callbacks or checkpoints.
+    """
+    if callbacks or checkpoints:
+        raise Unimplemented("append_backward supports neither callbacks nor checkpoints")
+    _check_loss(loss)
+    block = loss.block
+    no_grad = set(names_of(no_grad_set))
+    leaves = [p.name for p in block.program.all_parameters() if p.trainable]
+    ops, twins = expand_grad_ops(block, [loss.name], leaves)
+    seed = _seed_loss(loss)
+    walk = differentiate(block, {twins.get(loss.name, loss.name): seed.name}, None, no_grad, ops=ops)
+    pairs = _parameter_gradients(walk, loss, parameter_list, no_grad)
+    if not pairs:
+        raise InvalidArgument(
+            f"the loss {loss.name!r} depends on no trainable parameter, so there is nothing to differentiate\n"
+            f"  at {loss.site or loss.op and loss.op.site}"
+        )
+    for parameter, grad in pairs:
+        producer = walk.producer[grad.name]
+        producer.attrs[ROLE_VAR] = [parameter.name, grad.name, *producer.attrs.get(ROLE_VAR, ())]
+    return pairs
+
+
+def _check_loss(loss: Variable) -> None:
+    if not isinstance(loss, Variable):
+        raise InvalidType(f"the loss is a Variable of a static Program, got {loss!r}")
+    if loss.shape not in ((1,), ()):
+        raise InvalidArgument(
+            f"the loss {loss.name!r} must have shape [1], got {list(loss.shape)}; reduce it first, "
+            "for example with mean() (use static.gradients for other targets)"
+        )
+    if not loss.dtype.is_float:
+        raise InvalidType(f"the loss {loss.name!r} must have a floating dtype, got {loss.dtype}")
+
+
+def _seed_loss(loss: Variable) -> Variable:
+    """Mark the operator that makes the loss and append `loss@GRAD = 1` (P-30)."""
+    block = loss.block
+    maker = loss.op
+    if maker is not None:
+        maker.attrs[ROLE] = maker.attrs.get(ROLE, 0) | LOSS
+    name = grad_name(loss.name)
+    while block.find_var(name) is not None:
+        name = "grad/" + name
+    grad = block.create_var(name, loss.shape, loss.dtype)
+    attrs = {"shape": loss.shape, "value": 1.0, "dtype": loss.dtype.name, ROLE: LOSS_GRAD}
+    block.append_op("fill_constant", outputs={"Out": grad}, attrs=attrs)
+    return grad
+
+
+def _parameter_gradients(
+    walk: Walk, loss: Variable, parameter_list: Sequence[Parameter | str] | None, no_grad: set[str]
+) -> list[tuple[Parameter, Variable]]:
+    chosen = None if parameter_list is None else set(names_of(parameter_list))
+    pairs = []
+    for parameter in loss.block.program.all_parameters():
+        if not parameter.trainable or parameter.name in no_grad:
+            continue
+        if chosen is not None and parameter.name not in chosen:
+            continue
+        grad = gradient_of(walk, parameter.name)
+        if grad is not None:
+            pairs.append((parameter, walk.block.var_recursive(grad)))
+    return pairs
+
+
+def gradients(
+    targets: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    target_gradients: Variable | Sequence[Variable | None] | None = None,
+    no_grad_set: set[Variable | str] | None = None,
+) -> list[Variable | None]:
+    """Append operators that compute d(targets)/d(inputs), summed over the targets.
+
+    Args:
+        targets: Variables of any shape.
+        inputs: Variables to differentiate by (a feed with `stop_gradient` too).
+        target_gradients: what to multiply from the left with, shaped as the targets; ones where None.
+        no_grad_set: Variables or names no gradient flows through.
+
+    Returns:
+        one Variable per input, None where no target depends on it.
+
+    Raises:
+        InvalidType: something is not a Variable. InvalidArgument: counts or shapes do not match.
+    """
+    target_list, input_list = _as_list(targets, "targets"), _as_list(inputs, "inputs")
+    given = _given_gradients(target_list, target_gradients)
+    block = target_list[0].block
+    names = [v.name for v in input_list]
+    ops, twins = expand_grad_ops(block, [t.name for t in target_list], names)
+    seeds = {}
+    with block.program.role_guard(BACKWARD), block.program.block_guard(block):
+        for target, grad in zip(target_list, given, strict=True):
+            seeds[twins.get(target.name, target.name)] = grad.name if grad is not None else _ones(target)
+        sources = [twins.get(n, n) for n in names]
+        walk = differentiate(block, seeds, sources, set(names_of(no_grad_set)), ops=ops)
+        found = [gradient_of(walk, n) for n in sources]
+    return [block.var_recursive(n) if n is not None else None for n in found]
+
+
+def _as_list(values: Any, what: str) -> list[Variable]:
+    found = list(values) if isinstance(values, list | tuple) else [values]
+    for value in found:
+        if not isinstance(value, Variable):
+            raise InvalidType(f"static.gradients takes Variables as {what}, got {value!r}")
+    if not found:
+        raise InvalidArgument(f"static.gradients needs at least one variable in {what}")
+    return found
+
+
+def _given_gradients(targets: list[Variable], given: Any) -> list[Variable | None]:
+    if given is None:
+        return [None] * len(targets)
+    found = list(given) if isinstance(given, list | tuple) else [given]
+    if len(found) != len(targets):
+        raise InvalidArgument(f"target_gradients has {len(found)} entries for {len(targets)} targets")
+    for target, grad in zip(targets, found, strict=True):
+        if grad is None:
+            continue
+        if not isinstance(grad, Variable):
+            raise InvalidType(f"static.gradients takes Variables as target_gradients, got {grad!r}")
+        if len(grad.shape) != len(target.shape) or any(a != b and -1 not in (a, b) for a, b in zip(grad.shape, target.shape, strict=True)):
+            raise InvalidArgument(
+                f"the gradient {grad.name!r} of target {target.name!r} must have its shape "
+                f"{list(target.shape)}, got {list(grad.shape)}"
+            )
+    return found
+
+
+def _ones(target: Variable) -> str:
+    block = target.block
+    name = grad_name(target.name)
+    while block.find_var(name) is not None:
+        name = "grad/" + name
+    grad = block.create_var(name, target.shape, target.dtype)
+    block.append_op(
+        "fill_any_like",
+        inputs={"X": target},
+        outputs={"Out": grad},
+        attrs={"value": 1.0, "dtype": target.dtype.name},
+    )
+    return name

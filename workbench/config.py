@@ -1,0 +1,88 @@
+"""Every setting of workbench in one typed table; nothing else reads settings from the environment.
+
+A flag is set by `set_flags({"FLAGS_check_nan_inf": 1})`, by an environment variable of the same name read when
+workbench is imported, or for the length of a `with override(check_nan_inf=True)`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import InvalidArgument, NotFound, did_you_mean
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A setting: its type, default and one line of help."""
+
+    kind: type
+    default: Any
+    help: str
+
+    def parse(self, name: str, value: Any) -> Any:
+        """The value in the flag's type; `"0"`, `"false"`, `"off"` and `""` are False."""
+        try:
+            if self.kind is bool and isinstance(value, str):
+                return value.strip().lower() not in ("", "0", "false", "off", "no")
+            return self.kind(value)
+        except (TypeError, ValueError):
+            raise InvalidArgument(f"{name} takes {self.kind.__name__}, got {value!r}") from None
+
+
+FLAGS = {
+    "FLAGS_check_nan_inf": Flag(bool, False, "look for NaN and Inf after every op and name the first one that makes them"),
+    "FLAGS_paddle_seed_semantics": Flag(
+        bool, False, "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle"
+    ),
+}
+
+_values: dict[str, Any] = {
+    name: flag.parse(name, os.environ[name]) if name in os.environ else flag.default for name, flag in FLAGS.items()
+}
+
+
+def _name(name: str) -> str:
+    full = name if name.startswith("FLAGS_") else "FLAGS_" + name
+    if full not in FLAGS:
+        raise NotFound(f"there is no flag {name!r}.{did_you_mean(full, FLAGS)}")
+    return full
+
+
+def get_flag(name: str) -> Any:
+    """The value of one flag (the `FLAGS_` in front may be left out)."""
+    return _values[_name(name)]
+
+
+def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
+    """Values of the named flags.
+
+    Raises:
+        NotFound: an unknown flag.
+    """
+    given = [flags] if isinstance(flags, str) else list(flags)
+    return {name: get_flag(name) for name in given}
+
+
+def set_flags(flags: Mapping[str, Any]) -> None:
+    """Set flags; all of them or, if one is wrong, none.
+
+    Raises:
+        NotFound: an unknown flag. InvalidArgument: a value of the wrong type.
+    """
+    parsed = {_name(name): FLAGS[_name(name)].parse(name, value) for name, value in flags.items()}
+    _values.update(parsed)
+
+
+@contextmanager
+def override(**flags: Any) -> Iterator[None]:
+    """Set flags inside the `with` body: `override(check_nan_inf=True)`."""
+    old = dict(_values)
+    set_flags(flags)
+    try:
+        yield
+    finally:
+        _values.update(old)

@@ -1,0 +1,1 @@
+"""Dynamic mode: ops compute at once. No tape yet, so no gradients."""

@@ -1,0 +1,120 @@
+"""From what the user feeds to arrays, checked against the program (rules E-6 … E-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType, did_you_mean, one_of
+from workbench.framework.program import Program
+from workbench.framework.spec import shape_text
+from workbench.framework.variable import Variable
+from workbench.runtime.tensor import LoDTensor
+
+Feed = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+def as_dict(feed: Feed) -> Mapping[str, Any]:
+    """The feed of a single device as one dict.
+
+    Raises:
+        InvalidType: neither dict nor list. InvalidArgument: a list of more or less than one dict.
+    """
+    if feed is None:
+        return {}
+    if isinstance(feed, Mapping):
+        return feed
+    if not isinstance(feed, list | tuple):
+        raise InvalidType(f"feed takes a dict of name to array, got {feed!r}")
+    if len(feed) != 1:
+        raise InvalidArgument(f"an Executor runs on one device and takes one dict of feeds, got a list of {len(feed)}")
+    if not isinstance(feed[0], Mapping):
+        raise InvalidType(f"feed takes a list of dicts, got {feed[0]!r} in it")
+    return feed[0]
+
+
+def check_feed(program: Program, feed: Feed) -> dict[str, Any]:
+    """Arrays by name; every one checked against the variable it is for.
+
+    Raises:
+        InvalidType: a key or value of the wrong kind, or a wrong dtype.
+        InvalidArgument: a wrong shape, or a name the program does not have (Paddle's plain executor only warns, E-6;
+            a misspelt feed is never what was meant).
+    """
+    block = program.global_block()
+    arrays: dict[str, Any] = {}
+    for name, value in as_dict(feed).items():
+        if isinstance(name, Variable):
+            name = name.name
+        if not isinstance(name, str):
+            raise InvalidType(f"feed takes names (or Variables) as keys, got {name!r}")
+        if not block.has_var(name):
+            raise InvalidArgument(
+                f"feed {name!r}: the program has no such variable.{did_you_mean(name, _feed_names(program))} "
+                f"It takes {one_of(_feed_names(program))}"
+            )
+        variable = block.var(name)
+        arrays[name] = check_value(variable, as_array(variable, value))
+    return arrays
+
+
+def _feed_names(program: Program) -> list[str]:
+    return [v.name for v in program.global_block().vars.values() if v.is_data]
+
+
+def as_array(variable: Variable, value: Any) -> np.ndarray:
+    """A fed value as an array: arrays as they are, tensors' values, Python numbers as one element (E-7)."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, LoDTensor):
+        return value.array if value.array is not None else value.numpy()
+    if isinstance(value, bool | int | float):
+        return np.array([value], dtype=variable.dtype.numpy)
+    if isinstance(value, list | tuple):
+        return _from_lists(variable, value)
+    if hasattr(value, "numpy") and not isinstance(value, Variable):
+        return np.asarray(value.numpy())
+    if isinstance(value, np.generic):
+        return np.asarray(value).reshape(1)
+    raise InvalidType(f"feed {variable.name!r} takes an array, nested lists or a number, got {type(value).__name__}")
+
+
+def _from_lists(variable: Variable, value: Any) -> np.ndarray:
+    """Nested lists have no dtype of their own, so they take the variable's where no digits are lost."""
+    try:
+        found = np.asarray(value)
+    except ValueError:
+        raise InvalidArgument(f"feed {variable.name!r}: the nested lists are ragged") from None
+    wanted = variable.dtype
+    if found.dtype == object or found.dtype.kind in "US":
+        raise InvalidType(f"feed {variable.name!r} takes numbers, got {found.flat[0]!r} in the lists")
+    if found.dtype.kind == "f" and not wanted.is_float:
+        raise InvalidType(f"feed {variable.name!r} has dtype {wanted}, got lists of fractional numbers")
+    return found.astype(wanted.numpy)
+
+
+def check_value(variable: Variable, array: np.ndarray) -> np.ndarray:
+    """Refuse an array whose dtype or shape differs from the declared one (E-8)."""
+    if not variable.need_check_feed:
+        return array
+    if array.dtype != variable.dtype.numpy:
+        raise InvalidType(
+            f"feed {variable.name!r} has the wrong dtype\n  expected: {variable.dtype}\n  got:      {array.dtype}; "
+            f'convert it with .astype("{variable.dtype}"){_made_at(variable)}'
+        )
+    declared = variable.shape
+    fits = len(array.shape) == len(declared) and all(
+        want < 0 or want == got for want, got in zip(declared, array.shape, strict=True)
+    )
+    if not fits:
+        raise InvalidArgument(
+            f"feed {variable.name!r} has the wrong shape\n  expected: {shape_text(declared)}\n"
+            f"  got:      {shape_text(array.shape)}{_made_at(variable)}"
+        )
+    return array
+
+
+def _made_at(variable: Variable) -> str:
+    return f"\n  declared at {variable.site}" if variable.site else ""

@@ -1,0 +1,68 @@
+"""From fetch lists to names, and from values to what the user gets (rules E-2, E-3, E-10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.operator import Operator
+from workbench.framework.roles import OPTIMIZE
+from workbench.framework.variable import Variable
+from workbench.runtime.tensor import LoDTensor
+
+
+def split_optimize_ops(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
+    """Take optimizer operators out of a fetch list (E-3).
+
+    An item may be an optimizer operator, a list of them, or the tuple `minimize` returns.
+
+    Returns:
+        the rest of the list, and the operators.
+
+    Raises:
+        InvalidType: an item is neither a variable nor optimizer operators.
+        InvalidArgument: `fetch_list` is no list.
+    """
+    rest: list[Any] = []
+    ops: list[Operator] = []
+    for item in as_items(fetch_list):
+        if isinstance(item, Variable | str):
+            rest.append(item)
+        elif isinstance(item, tuple) and item:
+            ops += _optimizer_ops(item[0] if isinstance(item[0], list | tuple) else list(item))
+        elif isinstance(item, list):
+            ops += _optimizer_ops(item)
+        else:
+            ops += _optimizer_ops([item])
+    return rest, ops
+
+
+def as_items(fetch_list: Any) -> list[Any]:
+    """A fetch list as a list; a bare Variable or name counts as a list of one."""
+    if fetch_list is None:
+        return []
+    if isinstance(fetch_list, Variable | str):
+        return [fetch_list]
+    if not isinstance(fetch_list, list | tuple):
+        # AssertionError in Paddle; programs that rely on that class are not known
+        raise InvalidArgument(f"fetch_list takes a list of Variables or names, got {fetch_list!r}")
+    return list(fetch_list)
+
+
+def _optimizer_ops(items: Any) -> list[Operator]:
+    for item in items:
+        if not isinstance(item, Operator) or not item.role & OPTIMIZE:
+            raise InvalidType(f"fetch_list takes Variables, names and optimizer operators, got {_what(item)}")
+    return list(items)
+
+
+def _what(item: Any) -> str:
+    return f"the operator {item.type!r}" if isinstance(item, Operator) else f"{type(item).__name__} {item!r}"
+
+
+def to_user(value: Any, return_numpy: bool) -> Any:
+    """A copy of a value for the caller: an ndarray, or a LoDTensor; sparse gradients become dense arrays."""
+    array = np.array(value.to_dense() if hasattr(value, "to_dense") else value)
+    return array if return_numpy else LoDTensor(array)

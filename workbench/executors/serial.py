@@ -1,0 +1,145 @@
+"""Executor: runs a program's operators in order on one device. The definition of correct (rules E-1 … E-14)."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable
+from workbench.executors.feed import Feed, as_dict, check_feed
+from workbench.executors.fetch import split_optimize_ops, to_user
+from workbench.executors.step import Prepared, Step, prepare
+from workbench.framework.guard import default_main_program
+from workbench.framework.operator import Operator
+from workbench.framework.place import CPUPlace, CUDAPlace, Place
+from workbench.framework.program import Program
+from workbench.framework.prune import prune
+from workbench.framework.variable import Variable
+from workbench.runtime.scope import Scope, global_scope
+
+_CACHE_SIZE = 64
+
+
+class Executor:
+    """Runs programs on one place.
+
+    Args:
+        place: `CPUPlace()` (default).
+
+    Raises:
+        InvalidType: not a place. Unavailable: a place this machine or version does not serve.
+    """
+
+    def __init__(self, place: Place | None = None) -> None:
+        place = CPUPlace() if place is None else place
+        if not isinstance(place, Place):
+            raise InvalidType(f"Executor takes a place such as CPUPlace(), got {place!r}")
+        if isinstance(place, CUDAPlace):
+            raise Unavailable(f"Executor on {place!r}: running on GPUs is not available yet; use CPUPlace()")
+        self.place = place
+        self._closed = False
+        self._prepared: OrderedDict[tuple[Any, ...], Prepared] = OrderedDict()
+        self._pruned: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+
+    def run(
+        self,
+        program: Program | None = None,
+        feed: Feed = None,
+        fetch_list: Any = None,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
+        scope: Scope | None = None,
+        return_numpy: bool = True,
+        use_program_cache: bool = False,
+        return_merged: bool = True,
+        use_prune: bool = False,
+    ) -> list[Any]:
+        """Run every operator of a program once.
+
+        The step applies whole or not at all: if anything fails or is interrupted, no parameter, statistic or
+        counter in the scope has changed.
+
+        Args:
+            program: the default main program if None (E-1).
+            feed: {name: array}, or a list of one such dict (E-6 … E-8).
+            fetch_list: Variables or names; optimizer operators in it switch `use_prune` on (E-2, E-3).
+            feed_var_name, fetch_var_name: accepted for compatibility; feeds and fetches need no variables here.
+            scope: where persistable variables live; `global_scope()` if None.
+            return_numpy: ndarrays if True, LoDTensors otherwise; both are copies (E-10).
+            use_program_cache: accepted for compatibility; prepared programs are always kept (E-12).
+            return_merged: concerns several devices only.
+            use_prune: run only what the fetches and the listed optimizer operators need (E-5).
+
+        Returns:
+            one entry per fetched variable.
+
+        Raises:
+            EnforceNotMet: closed executor, or any of its subclasses for what rule E-9 lists.
+        """
+        if self._closed:
+            raise EnforceNotMet("the executor is closed")
+        program = default_main_program() if program is None else program
+        if not isinstance(program, Program):
+            raise InvalidType(f"Executor.run takes a Program, got {program!r}")
+        scope = global_scope() if scope is None else scope
+        if not isinstance(scope, Scope):
+            raise InvalidType(f"Executor.run takes a Scope as scope, got {scope!r}")
+        fetches, optimize_ops = split_optimize_ops(fetch_list)
+        names = [f.name if isinstance(f, Variable) else f for f in fetches]
+        if not program.global_block().ops and not names:
+            warnings.warn("the program has no operators; nothing was run", stacklevel=2)
+            return []
+        if use_prune or optimize_ops:
+            program, feed = self._prune(program, feed, names, optimize_ops)
+        step = Step(self._prepare(program, names), scope, check_feed(program, feed), self.place.index)
+        step.speculate()
+        results = [to_user(step.fetch(name), return_numpy) for name in names]
+        step.commit()
+        return results
+
+    def close(self) -> None:
+        """Refuse further runs (E-1)."""
+        self._closed = True
+        self._prepared.clear()
+        self._pruned.clear()
+
+    def _prepare(self, program: Program, fetches: list[str]) -> Prepared:
+        key = (program.uid, program.version, *fetches)
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = prepare(program, fetches)
+            if len(self._prepared) > _CACHE_SIZE:
+                self._prepared.popitem(last=False)
+        self._prepared.move_to_end(key)
+        return found
+
+    def _prune(
+        self, program: Program, feed: Feed, fetches: list[str], optimize_ops: list[Operator]
+    ) -> tuple[Program, dict[str, Any]]:
+        """The part of the program the targets need, and the feeds that are left (E-5)."""
+        given = {k.name if isinstance(k, Variable) else k: v for k, v in as_dict(feed).items()}
+        kept_ops = [program.global_block().ops.index(op) for op in optimize_ops if op.block.program is program]
+        if len(kept_ops) != len(optimize_ops):
+            raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
+        key = (program.uid, program.version, tuple(fetches), tuple(sorted(given)), tuple(kept_ops))
+        found = self._pruned.get(key)
+        if found is None:
+            found = self._pruned[key] = prune(program, fetches, list(given), optimize_ops)
+            if len(self._pruned) > _CACHE_SIZE:
+                self._pruned.popitem(last=False)
+        left = {}
+        for name, value in given.items():
+            if program.global_block().has_var(name) and not found.global_block().has_var(name):
+                warnings.warn(f"feed {name!r} is not needed by what is run and was dropped", stacklevel=3)
+            else:
+                left[name] = value
+        return found, left
+
+
+def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
+    """(fetch list without optimizer operators, the operators); Paddle's name for it (E-3)."""
+    return split_optimize_ops(fetch_list)
+
+
+Executor._split_optimize_ops_in_fetch_list = staticmethod(split_optimize_ops)  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Devices, scopes and storage. Knows arrays, not graphs."""

@@ -1,0 +1,130 @@
+"""Scopes: names to values, in a tree (rules E-11, E-13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from workbench.errors import InvalidType, NotFound, did_you_mean
+from workbench.framework.place import Place
+from workbench.runtime.tensor import LoDTensor
+
+
+class ScopeVariable:
+    """A named holder of one value.
+
+    Attributes:
+        name: its name in the scope.
+        owner: name of the program whose startup initialised it, "" if none did.
+    """
+
+    __slots__ = ("name", "owner", "tensor")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.owner: Any = None
+        self.tensor = LoDTensor()
+
+    def get_tensor(self) -> LoDTensor:
+        """The tensor; use its `set` and `numpy.array(tensor)`."""
+        return self.tensor
+
+    def set(self, value: Any, place: Place | None = None) -> None:
+        """Shorthand for `get_tensor().set(value, place)`."""
+        self.tensor.set(value, place)
+
+    def __repr__(self) -> str:
+        return f"ScopeVariable({self.name}: {self.tensor!r})"
+
+
+class Scope:
+    """A set of variables that also sees those of its ancestors."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.vars: dict[str, ScopeVariable] = {}
+        self.kids: list[Scope] = []
+
+    def var(self, name: str) -> ScopeVariable:
+        """The variable of this scope, made if it does not exist."""
+        found = self.vars.get(name)
+        if found is None:
+            found = self.vars[name] = ScopeVariable(name)
+        return found
+
+    def find_var(self, name: str) -> ScopeVariable | None:
+        """The variable of this scope or of the nearest ancestor that has it, None if none does."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.vars.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def find_var_locally(self, name: str) -> ScopeVariable | None:
+        """The variable of this scope itself."""
+        return self.vars.get(name)
+
+    def get(self, name: str) -> ScopeVariable:
+        """Like `find_var`, raising NotFound with the closest name."""
+        found = self.find_var(name)
+        if found is None:
+            raise NotFound(f"the scope has no variable {name!r}.{did_you_mean(name, self.vars)}")
+        return found
+
+    def new_scope(self) -> Scope:
+        """A child that sees this scope's variables."""
+        kid = Scope(self)
+        self.kids.append(kid)
+        return kid
+
+    def drop_kids(self) -> None:
+        """Forget all children."""
+        self.kids.clear()
+
+    def erase(self, names: list[str]) -> None:
+        """Forget variables of this scope."""
+        for name in names:
+            self.vars.pop(name, None)
+
+    def local_var_names(self) -> list[str]:
+        return list(self.vars)
+
+    @property
+    def root(self) -> Scope:
+        """The outermost ancestor, where persistable variables live (E-11)."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def __repr__(self) -> str:
+        return f"Scope({len(self.vars)} variables, {len(self.kids)} kids)"
+
+
+_global = Scope()
+_current: ContextVar[Scope | None] = ContextVar("workbench_scope", default=None)
+
+
+def global_scope() -> Scope:
+    """The scope executors use unless told otherwise."""
+    return _current.get() or _global
+
+
+@contextmanager
+def scope_guard(scope: Scope) -> Iterator[None]:
+    """Make `scope` the global one inside the `with` body, in this thread.
+
+    Raises:
+        InvalidType: not a Scope.
+    """
+    if not isinstance(scope, Scope):
+        raise InvalidType(f"scope_guard takes a Scope, got {scope!r}")
+    token = _current.set(scope)
+    try:
+        yield
+    finally:
+        _current.reset(token)

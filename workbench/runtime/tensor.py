@@ -1,0 +1,101 @@
+"""Tensor storage: the array behind a scope variable.
+
+Storage is stable: setting a value copies into the existing array, so that what was bound to it stays right.
+Only a change of shape or dtype takes a new array, and moves `generation` on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidType, PreconditionNotMet, Unavailable
+from workbench.framework.dtype import DType, as_dtype
+from workbench.framework.place import CPUPlace, Place
+
+
+class LoDTensor:
+    """Paddle's name for a tensor in a scope; here always dense, without levels of detail.
+
+    Attributes:
+        array: the storage, None until a value is set.
+        generation: moves on whenever `array` is replaced by another one.
+    """
+
+    __slots__ = ("array", "generation")
+
+    def __init__(self, array: Any = None) -> None:
+        self.array = array
+        self.generation = 0
+
+    def set(self, value: Any, place: Place | None = None) -> None:
+        """Copy a value in.
+
+        Args:
+            value: array or nested lists; of the storage's shape and dtype it is copied into the same storage.
+            place: only the CPU is served here.
+
+        Raises:
+            Unavailable: another place. InvalidType: the value has no supported dtype.
+        """
+        if place is not None and not isinstance(place, CPUPlace):
+            raise Unavailable(f"a CPU scope holds tensors on CPUPlace(), not on {place!r}")
+        new = np.asarray(value)
+        as_dtype(new.dtype)
+        self.assign(new)
+
+    def assign(self, new: Any) -> None:
+        """`set` without checks."""
+        if self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype:
+            np.copyto(self.array, new)
+            return
+        self.array = np.array(new)
+        self.generation += 1
+
+    def take(self, new: Any) -> None:
+        """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
+        if self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype:
+            np.copyto(self.array, new)
+            return
+        self.array = new
+        self.generation += 1
+
+    @property
+    def initialized(self) -> bool:
+        return self.array is not None
+
+    def shape(self) -> list[int]:
+        """Dimensions as a list (a method, as in Paddle)."""
+        return list(self._value().shape)
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(self._value().dtype)
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the value."""
+        return np.array(self._value())
+
+    def lod(self) -> list[list[int]]:
+        """Levels of detail; always empty."""
+        return []
+
+    def set_lod(self, lod: Any) -> None:
+        """Only the empty LoD is accepted."""
+        if lod:
+            raise InvalidType("LoD tensors (variable-length sequences) are not supported; pad the sequences")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self._value()
+        return np.array(value, dtype=dtype if dtype is not None else value.dtype, copy=copy is not False)
+
+    def _value(self) -> Any:
+        if self.array is None:
+            raise PreconditionNotMet("the tensor is not initialised; run the startup program or set() a value")
+        return self.array
+
+    def __repr__(self) -> str:
+        if self.array is None:
+            return "LoDTensor(not initialised)"
+        return f"LoDTensor({as_dtype(self.array.dtype)}{list(self.array.shape)})"
