@@ -1,6 +1,7 @@
 """A notebook's cells run one after another in a kernel of this Python, with Ctrl-C that stops the kernel."""
 
 import asyncio
+import atexit
 import contextlib
 import signal
 import tempfile
@@ -58,6 +59,8 @@ class HeadlessRun:
                 if self._interrupts:
                     raise Interrupted(f"stopped {self._where}") from None
                 raise CommandError(f"the kernel did not start: {first_line_of(str(error))}") from None
+            finally:
+                atexit.unregister(client._cleanup_kernel)  # nbclient leaves it behind when a start fails
 
     async def _run_cells(self, client: Any) -> None:
         for number, index in enumerate(self.cells, start=1):

@@ -1,0 +1,94 @@
+"""`workbench doctor` and `--version`: true on this machine, and quick to start."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from workbench.cli import doctor
+from workbench.version import __version__
+
+
+def workbench(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "workbench", *arguments],
+        env={**os.environ, **options},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_report_names_what_this_machine_has() -> None:
+    result = workbench("doctor")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"workbench {__version__}, Python {sys.version.split()[0]}")
+    assert f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} processors" in result.stdout
+    for label, package in (("NumPy", "numpy"), ("numba", "numba"), ("JupyterLab", "jupyterlab")):
+        assert re.search(rf"^  {label} +{re.escape(version(package))}$", result.stdout, re.MULTILINE)
+    assert re.search(r"^  BLAS +\S+ [\d.]+, kernels \w+, \d+ threads$", result.stdout, re.MULTILINE)
+
+
+def test_processors_taken_away_are_not_counted() -> None:
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+        "from workbench.cli.doctor import usable_processors; print(usable_processors())"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert result.stdout == "1\n"
+
+
+def test_an_inherited_core_type_is_told() -> None:
+    assert (
+        "OPENBLAS_CORETYPE=Haswell was inherited" in workbench("doctor", OPENBLAS_CORETYPE="Haswell").stdout
+    )
+    assert "not set" in doctor.core_type_note(None)
+
+
+def test_what_is_missing_comes_with_the_line_that_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda distributions: None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name, path=None: None)
+    rows = {**dict(doctor.gpus()), **dict(doctor.optional()), **dict(doctor.front())}
+    assert rows.pop("GPU") == "none usable: no NVIDIA driver, and CuPy is not installed"
+    assert {label for label, text in rows.items() if "pip install" not in text} == set()
+
+
+def test_a_broken_cupy_costs_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cupy.py").write_text("raise ImportError('libcuda.so.1: cannot open shared object file')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "installed", lambda distributions: "cupy-cuda12x 14.0")
+    assert dict(doctor.gpus()) == {
+        "GPU": "none usable: ImportError: libcuda.so.1: cannot open shared object file"
+    }
+
+
+def test_devices_cupy_finds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda distributions: "cupy-cuda12x 14.0")
+    monkeypatch.setattr(
+        doctor, "COUNT_GPUS", "print('0 NVIDIA H200 139 GiB')\nprint('1 NVIDIA H200 139 GiB')"
+    )
+    assert [text for _, text in doctor.gpus()] == ["0 NVIDIA H200 139 GiB", "1 NVIDIA H200 139 GiB"]
+
+
+def test_the_version_is_the_packages() -> None:
+    result = workbench("--version")
+    assert (result.returncode, result.stdout) == (0, f"workbench {__version__}\n")
+    assert version("workbench") == __version__
+
+
+def test_the_command_line_starts_without_anything_heavy() -> None:
+    code = (
+        "import sys, workbench.cli.app;"
+        "print([m for m in ('numpy', 'IPython', 'jupyterlab', 'nbconvert', 'numba') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert result.stdout == "[]\n"
