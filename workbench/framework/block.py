@@ -23,12 +23,19 @@ Names = Variable | str | Sequence["Variable | str"] | None
 
 
 class Block:
-    """An ordered list of operators over a set of variables; sees its parent's variables too."""
+    """An ordered list of operators over a set of variables; sees its parent's variables too.
+
+    Attributes:
+        idx, parent_idx: position in `program.blocks`, and that of the enclosing block (-1 for the global one).
+        vars: variables by name; ops: operators in program order.
+        inputs: variables of this block that the op running it gives a value (loop variables, incoming gradients).
+    """
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
         self.program, self.idx, self.parent_idx = program, idx, parent_idx
         self.vars: dict[str, Variable] = {}
         self.ops: list[Operator] = []
+        self.inputs: list[str] = []
 
     @property
     def parent(self) -> Block | None:

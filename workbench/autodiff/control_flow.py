@@ -1,0 +1,158 @@
+"""Gradients of `cond` and `while`: gradient blocks beside the forward ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.autodiff.reach import Use
+from workbench.autodiff.walk import Walk, differentiate, grad_maker, gradient_of
+from workbench.framework.block import Block
+from workbench.framework.names import EMPTY, grad_name
+from workbench.framework.op import grad_slot
+from workbench.framework.operator import Operator
+from workbench.framework.spec import Spec
+from workbench.framework.variable import Variable
+from workbench.ops.control_flow import SAVED
+
+
+@grad_maker("cond")
+def cond_grad(walk: Walk, use: Use) -> None:
+    """Append `cond_grad` with one gradient block per side."""
+    op = use.op
+    index, grads = _incoming(walk, use)
+    if not grads:
+        return
+    receivers = _receivers(walk, use, "Input")
+    inner = op.attrs["input_names"]
+    attrs: dict[str, Any] = {"input_names": list(inner), "out_index": index, "grad_index": receivers}
+    for side in ("true", "false"):
+        block, outs = op.attrs[f"{side}_block"], op.attrs[f"{side}_outs"]
+        made, seeds, found = _gradient_block(walk, block, [outs[i] for i in index], [inner[i] for i in receivers])
+        op.set_attr(f"{side}_saved", _saved_names(made, block, inner))
+        attrs.update({f"{side}_block": made, f"{side}_seeds": seeds, f"{side}_grads": found})
+    inputs = {
+        "Cond": op.inputs["Cond"],
+        "Input": op.inputs["Input"],
+        "Saved": [_saved_output(walk, op)],
+        grad_slot("Out"): grads,
+    }
+    outputs = {grad_slot("Input"): _receive(walk, use, "Input", receivers)}
+    walk.append("cond_grad", inputs, outputs, attrs, op)
+
+
+@grad_maker("while")
+def while_grad(walk: Walk, use: Use) -> None:
+    """Append `while_grad` with the gradient block of one pass."""
+    op = use.op
+    body, inner = op.attrs["body_block"], op.attrs["input_names"]
+    outs, x_names = op.attrs["body_outs"], op.attrs["x_names"]
+    _, grads = _incoming(walk, use)
+    if not grads:
+        return
+    # Every floating loop variable is carried: one pass may mix a gradient of any into all others.
+    carried = [i for i, n in enumerate(outs) if body.var_recursive(n).dtype.is_float]
+    receivers = _receivers(walk, use, "Input")
+    sources = [*(x_names[i] for i in carried), *(inner[i] for i in receivers)]
+    made, seeds, found = _gradient_block(walk, body, [outs[i] for i in carried], sources)
+    op.set_attr("body_saved", _saved_names(made, body, [*inner, *x_names]))
+    attrs = {
+        "grad_block": made,
+        "x_names": list(x_names),
+        "input_names": list(inner),
+        "seeds": seeds,
+        "seed_index": carried,
+        "x_grads": found[: len(carried)],
+        "input_grads": found[len(carried) :],
+        "input_index": receivers,
+    }
+    inputs = {
+        "X": op.inputs["X"],
+        "Out": op.outputs["Out"],
+        "Saved": [_saved_output(walk, op)],
+        grad_slot("Out"): [_gradient_or_zeros(walk, use, op.outputs["Out"][i]) for i in carried],
+    }
+    if "Input" in op.inputs:
+        inputs["Input"] = op.inputs["Input"]
+    outputs = {grad_slot("X"): _receive(walk, use, "X", carried)}
+    if receivers:
+        outputs[grad_slot("Input")] = _receive(walk, use, "Input", receivers)
+    walk.append("while_grad", inputs, outputs, attrs, op)
+
+
+def _incoming(walk: Walk, use: Use) -> tuple[list[int], list[str]]:
+    """Positions and names of the output gradients there are."""
+    found = [(i, walk.gradient(use.writes[n])) for i, n in enumerate(use.op.outputs.get("Out", ()))]
+    kept = [(i, g) for i, g in found if g is not None]
+    return [i for i, _ in kept], [g for _, g in kept]
+
+
+def _gradient_or_zeros(walk: Walk, use: Use, name: str) -> str:
+    found = walk.gradient(use.writes[name])
+    if found is not None:
+        return found
+    like = walk.block.var_recursive(name)
+    target = walk.fresh(grad_name(name) + "@ZERO")
+    walk.block.add_var(Variable(walk.block, target, like.shape, like.dtype))
+    attrs = {"value": 0.0, "dtype": like.dtype.name}
+    walk.append("fill_any_like", {"X": [name]}, {"Out": [target]}, attrs, use.op)
+    return target
+
+
+def _receivers(walk: Walk, use: Use, slot: str) -> list[int]:
+    """Positions of the inputs that gradients are passed on to."""
+    names = use.op.inputs.get(slot, ())
+    return [i for i, n in enumerate(names) if use.reads[n] in walk.reach.requires]
+
+
+def _receive(walk: Walk, use: Use, slot: str, positions: Sequence[int]) -> list[str]:
+    names = use.op.inputs[slot]
+    return [
+        walk.receive(names[i], use.reads[names[i]]) if use.reads[names[i]] in walk.reach.requires else EMPTY
+        for i in positions
+    ]
+
+
+def _gradient_block(walk: Walk, block: Block, outs: Sequence[str], sources: Sequence[str]) -> tuple[Block, list[str], list[str]]:
+    """The gradient block of `block`.
+
+    Returns:
+        the new block, the names under which it is given the gradients of `outs`, and the names of the gradients of
+        `sources` ("" where there is none).
+    """
+    program = block.program
+    with program.block_guard(block):
+        made = program.create_block(block.idx)
+        seeds = []
+        for name in outs:
+            variable = block.var_recursive(name)
+            seed = _fresh(made, grad_name(name))
+            made.add_var(Variable(made, seed, variable.shape, variable.dtype))
+            seeds.append(seed)
+        made.inputs = list(seeds)
+        inner = differentiate(block, dict(zip(outs, seeds, strict=True)), sources, into=made)
+        found = [gradient_of(inner, n) or "" for n in sources]
+    return made, seeds, found
+
+
+def _fresh(block: Block, name: str) -> str:
+    while block.find_var(name) is not None:
+        name = "grad/" + name
+    return name
+
+
+def _saved_names(made: Block, block: Block, given: Sequence[str]) -> list[str]:
+    """What a gradient block reads of the forward block's own values."""
+    read = dict.fromkeys(n for op in made.ops for n in op.input_arg_names)
+    return [n for n in read if n in block.vars and n not in given]
+
+
+def _saved_output(walk: Walk, op: Operator) -> str:
+    """The variable that holds the saved values; made when first asked for."""
+    if op.outputs.get("Saved"):
+        return op.outputs["Saved"][0]
+    name = walk.fresh(op.outputs["Out"][0] + "@SAVED")
+    spec: Spec = SAVED
+    op.block.add_var(Variable(op.block, name, spec.shape, spec.dtype, spec.kind, stop_gradient=True))
+    op.outputs["Saved"] = [name]
+    return name

@@ -1,0 +1,198 @@
+"""`static.nn.cond` and `static.nn.while_loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.builders.structure import flatten, pack, same_structure
+from workbench.errors import InvalidArgument, InvalidType, Unimplemented
+from workbench.framework.block import Block
+from workbench.framework.guard import default_main_program, in_static_mode
+from workbench.framework.names import generate
+from workbench.framework.op import find_op
+from workbench.framework.variable import Variable
+from workbench.ops.control_flow import cond_op, while_op
+
+Function = Callable[..., Any]
+
+
+def cond(
+    pred: Variable,
+    true_fn: Function | None = None,
+    false_fn: Function | None = None,
+    name: str | None = None,
+    return_names: Sequence[str] | None = None,
+) -> Any:
+    """Run `true_fn()` or `false_fn()`, decided when the program runs.
+
+    Args:
+        pred: bool tensor of one element.
+        true_fn, false_fn: functions without arguments; they return the same structure (a tensor, nested lists, tuples
+            and dicts of tensors, or None) with equal dtypes and ranks. They may use any tensor from outside.
+        name: layer name; return_names: accepted for compatibility.
+
+    Returns:
+        that structure; dimensions in which the two sides differ are known only when it runs.
+
+    Raises:
+        InvalidType: `pred` is not a tensor, or a function cannot be called. InvalidArgument: the structures differ.
+        Unimplemented: a function writes a variable from outside.
+    """
+    for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if function is not None and not callable(function):
+            raise InvalidType(f"cond takes a function as {what}, got {function!r}")
+    if not in_static_mode():
+        chosen = true_fn if bool(pred) else false_fn
+        return chosen() if chosen is not None else None
+    if not isinstance(pred, Variable):
+        raise InvalidType(f"cond takes a Variable as pred, got {pred!r}")
+    true_block, true_out = _build(true_fn or _nothing, ())
+    false_block, false_out = _build(false_fn or _nothing, ())
+    same_structure("what true_fn and false_fn return", true_out, false_out)
+    true_outs, false_outs = flatten(true_out), flatten(false_out)
+    if true_out is None:
+        return None  # without outputs a functional cond has no effect
+    captured = _captured([true_block, false_block], [*true_outs, *false_outs])
+    outs, _ = cond_op(
+        pred,
+        captured or None,
+        name=name or generate("cond"),
+        true_block=true_block,
+        false_block=false_block,
+        true_outs=[v.name for v in true_outs],
+        false_outs=[v.name for v in false_outs],
+        input_names=[v.name for v in captured],
+    )
+    return pack(true_out, outs)
+
+
+def while_loop(
+    cond: Function, body: Function, loop_vars: Sequence[Any], is_test: bool = False, name: str | None = None
+) -> list[Any]:
+    """Run `loop_vars = body(*loop_vars)` as long as `cond(*loop_vars)` holds.
+
+    Args:
+        cond: returns a bool tensor of one element.
+        body: returns as many values, in the same structure, dtypes and ranks, as `loop_vars`.
+        loop_vars: tensors, or nested lists, tuples and dicts of them.
+        is_test: accepted for compatibility; name: layer name.
+
+    Returns:
+        the loop variables after the last pass.
+
+    Raises:
+        InvalidType: a function cannot be called, or `loop_vars` is no list. InvalidArgument: `loop_vars` is empty,
+            or `body` returns another structure. Unimplemented: a function writes a variable from outside.
+    """
+    for what, function in (("cond", cond), ("body", body)):
+        if not callable(function):
+            raise InvalidType(f"while_loop takes a function as {what}, got {function!r}")
+    if not isinstance(loop_vars, list | tuple):
+        raise InvalidType(f"while_loop takes a list as loop_vars, got {loop_vars!r}")
+    if not loop_vars:
+        raise InvalidArgument("while_loop needs at least one loop variable")
+    if not in_static_mode():
+        return _loop_at_once(cond, body, list(loop_vars))
+    return _loop(cond, body, list(loop_vars), name or generate("while"))
+
+
+def _loop_at_once(cond: Function, body: Function, values: list[Any]) -> list[Any]:
+    while bool(cond(*values)):
+        found = body(*values)
+        values = list(found) if isinstance(found, list | tuple) else [found]
+    return values
+
+
+def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> list[Any]:
+    xs = [_as_variable(v, "loop_vars") for v in flatten(loop_vars)]
+    x_names = [generate(name + ".x") for _ in xs]
+    cond_block, go_on = _build(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
+    if not isinstance(go_on, Variable):
+        raise InvalidType(f"the condition of while_loop must return a bool tensor, got {go_on!r}")
+    body_block, found = _build(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
+    same_structure("loop_vars and what the body returns", list(loop_vars), found)
+    outs = flatten(found)
+    inner = [v for v in _captured([cond_block, body_block], [go_on, *outs]) if v.name not in x_names]
+    results, _ = while_op(
+        xs,
+        inner or None,
+        name=name,
+        cond_block=cond_block,
+        body_block=body_block,
+        x_names=x_names,
+        input_names=[v.name for v in inner],
+        cond_out=go_on.name,
+        body_outs=[v.name for v in outs],
+    )
+    return pack(list(loop_vars), results)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _nothing() -> None:
+    return None
+
+
+def _as_variable(value: Any, what: str) -> Variable:
+    if isinstance(value, bool | int | float):
+        dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+        return find_op("fill_constant")(shape=(1,), value=value, dtype=dtype)
+    if not isinstance(value, Variable):
+        raise InvalidType(f"control flow takes tensors in {what}, got {value!r}")
+    return value
+
+
+def _build(function: Function, xs: Sequence[Variable], x_names: Sequence[str] = ()) -> tuple[Block, Any]:
+    """Run `function` with a new block as the current one; its results are values of that block."""
+    program = default_main_program()
+    outer = program.current_block()
+    block = program.create_block()
+    try:
+        for variable, name in zip(xs, x_names, strict=True):
+            inner = Variable(block, name, variable.shape, variable.dtype, stop_gradient=variable.stop_gradient)
+            block.add_var(inner)
+        block.inputs = list(x_names)
+        result = function(*(block.vars[n] for n in x_names))
+        if result is not None:
+            result = pack(result, _own_outputs(block, flatten(result)))
+        _refuse_outer_writes(block)
+    finally:
+        program._current = outer.idx
+    return block, result
+
+
+def _own_outputs(block: Block, leaves: list[Any]) -> list[Variable]:
+    """Every result as a variable of the block that is written there, each only once."""
+    seen: set[str] = set()
+    found = []
+    for leaf in leaves:
+        variable = _as_variable(leaf, "the results")
+        if variable.name in seen or variable.name not in block.vars or variable.name in block.inputs:
+            variable = find_op("assign")(variable)
+        seen.add(variable.name)
+        found.append(variable)
+    return found
+
+
+def _refuse_outer_writes(block: Block) -> None:
+    for op in block.ops:
+        for name in op.output_arg_names:
+            if name not in block.vars:
+                raise Unimplemented(
+                    f"op {op.type!r} writes {name!r}, which lives outside this branch or loop body; "
+                    f"return the new value instead\n  at {op.site}"
+                )
+
+
+def _captured(blocks: Sequence[Block], outs: Sequence[Variable]) -> list[Variable]:
+    """What blocks read from outside, in order of first use."""
+    found: dict[str, Variable] = {}
+    for block in blocks:
+        for op in block.ops:
+            for name in op.input_arg_names:
+                if name not in block.vars:
+                    found.setdefault(name, block.var_recursive(name))
+    return list(found.values())

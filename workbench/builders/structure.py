@@ -1,0 +1,45 @@
+"""Nested lists, tuples and dicts of values, flattened and put together again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import InvalidArgument
+
+
+def flatten(value: Any) -> list[Any]:
+    """The leaves, in order (dicts by sorted key)."""
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in flatten(part)]
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value) for leaf in flatten(value[key])]
+    return [value]
+
+
+def pack(like: Any, leaves: list[Any]) -> Any:
+    """`leaves` in the structure of `like`."""
+    rest = iter(leaves)
+
+    def build(part: Any) -> Any:
+        if isinstance(part, list | tuple):
+            return type(part)(build(p) for p in part)
+        if isinstance(part, dict):
+            return {key: build(part[key]) for key in sorted(part)}
+        return next(rest)
+
+    return build(like)
+
+
+def same_structure(what: str, first: Any, second: Any) -> None:
+    """Raise InvalidArgument unless both nest alike."""
+    shapes = _outline(first), _outline(second)
+    if shapes[0] != shapes[1]:
+        raise InvalidArgument(f"{what} must have one structure\n  expected: {shapes[0]}\n  got:      {shapes[1]}")
+
+
+def _outline(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ("[%s]" if isinstance(value, list) else "(%s)") % ", ".join(map(_outline, value))
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join(f"{k}: {_outline(value[k])}" for k in sorted(value))
+    return "None" if value is None else "tensor"

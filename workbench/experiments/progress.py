@@ -1,0 +1,40 @@
+"""The progress bar of a run: tqdm, in a terminal or a notebook."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from workbench.experiments.run import Run
+
+
+def show_progress(run: Run, wanted: bool | None) -> None:
+    """Show a bar for `run` always, never, or (None) where somebody can see it."""
+    if wanted is False or (wanted is None and not _watched()):
+        return
+    _Bar(run)
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+class _Bar:
+    """Feeds a tqdm bar from a run's observer calls."""
+
+    def __init__(self, run: Run) -> None:
+        from tqdm.auto import tqdm
+
+        self.bar: Any = tqdm(total=run.steps, desc=run.name, unit="step", mininterval=0.2)
+        run.subscribe(self)
+
+    def __call__(self, run: Run) -> None:
+        if run.finished or run.error is not None:
+            self._describe(run)
+            self.bar.close()
+        elif self.bar.update(run.step - self.bar.n):
+            self._describe(run)  # update() is true when it redrew, at most five times a second
+
+    def _describe(self, run: Run) -> None:
+        self.bar.n = run.step
+        self.bar.set_postfix({name: f"{value:.4g}" for name, value in run.last.items()}, refresh=True)

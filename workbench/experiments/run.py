@@ -1,0 +1,182 @@
+"""Run: training on a background thread that can be paused, resumed, stopped and waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+from workbench.errors import InvalidArgument, PreconditionNotMet
+
+_POLL = 0.05  # seconds between looks at flags and at the keyboard
+
+
+class State(StrEnum):
+    """Where a run stands."""
+
+    READY = "ready"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    DONE = "done"
+    FAILED = "failed"
+
+
+FINISHED = (State.STOPPED, State.DONE, State.FAILED)
+
+
+class Run:
+    """A training run.
+
+    Attributes:
+        name: what progress displays call it.
+        state: `ready`, `running`, `paused`, `stopped`, `done` or `failed`.
+        step: steps completed; steps: steps asked for, None for as many as the loader gives.
+        history: {fetched name: [value of every step]}; values are floats, the mean where a fetch has several elements.
+        error: the exception that ended the run, None if none did.
+        seconds: time spent running, pauses left out.
+    """
+
+    def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
+        self.name, self.steps = name, steps
+        self.state = State.READY
+        self.step = 0
+        self.history: dict[str, list[float]] = {}
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+        self._work = work
+        self._observers: list[Callable[[Run], None]] = []
+        self._go = threading.Event()
+        self._go.set()
+        self._stop = threading.Event()
+        self._seen = False
+        self._thread = threading.Thread(target=self._main, name=f"workbench run {name}", daemon=True)
+
+    def start(self) -> Run:
+        """Begin; returns the run itself.
+
+        Raises:
+            PreconditionNotMet: it was started before.
+        """
+        if self.state is not State.READY:
+            raise PreconditionNotMet(f"run {self.name!r} was started before; it is {self.state}")
+        self.state = State.RUNNING
+        self._thread.start()
+        return self
+
+    def pause(self) -> None:
+        """Hold at the next step boundary; nothing happens to a finished run."""
+        if self.state is State.RUNNING:
+            self._go.clear()
+            self.state = State.PAUSED
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        if self.state is State.PAUSED:
+            self.state = State.RUNNING
+            self._go.set()
+
+    def stop(self) -> None:
+        """End at the next step boundary; the step in flight is completed."""
+        self._stop.set()
+        self._go.set()
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Wait until the run has ended; Ctrl-C stops it at a step boundary and returns.
+
+        Args:
+            timeout: seconds; None waits as long as it takes.
+
+        Returns:
+            the run.
+
+        Raises:
+            TimeoutError: it is still going on (it continues).
+            Exception: what made the run fail, raised here once with its own traceback.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while self._thread.is_alive():
+                self._thread.join(_POLL)
+                if deadline is not None and time.monotonic() >= deadline and self._thread.is_alive():
+                    raise TimeoutError(f"run {self.name!r} is {self.state} at step {self.step} after {timeout} s")
+        except KeyboardInterrupt:
+            self.stop()
+            self._thread.join()  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
+        if self.error is not None and not self._seen:
+            self._seen = True
+            raise self.error
+        return self
+
+    @property
+    def finished(self) -> bool:
+        return self.state in FINISHED
+
+    @property
+    def last(self) -> dict[str, float]:
+        """The newest value of everything fetched."""
+        return {name: values[-1] for name, values in self.history.items() if values}
+
+    @property
+    def steps_per_second(self) -> float:
+        """Completed steps by time spent running."""
+        return self.step / self.seconds if self.seconds else 0.0
+
+    def subscribe(self, observer: Callable[[Run], None]) -> None:
+        """Have `observer(run)` called on the training thread after every step and at the end.
+
+        An exception in an observer fails the run at that step boundary.
+        """
+        if not callable(observer):
+            raise InvalidArgument(f"subscribe takes a function of the run, got {observer!r}")
+        self._observers.append(observer)
+
+    def _main(self) -> None:
+        try:
+            for values in self._timed(self._work(self)):
+                self.step += 1
+                for name, value in values.items():
+                    self.history.setdefault(name, []).append(value)
+                self._notify()
+            self.state = State.STOPPED if self._stop.is_set() and self.step != self.steps else State.DONE
+        except BaseException as error:  # handed to wait(); a thread has nobody else to tell
+            self.error, self.state = error, State.FAILED
+        finally:
+            self._end()
+
+    def _timed(self, work: Iterator[dict[str, float]]) -> Iterator[dict[str, float]]:
+        """The steps of `work`, asked for only while the run may go on."""
+        try:
+            while self._may_go_on():
+                start = time.perf_counter()
+                values = next(work, None)
+                self.seconds += time.perf_counter() - start
+                if values is None:
+                    return
+                yield values
+        finally:
+            close = getattr(work, "close", None)
+            if close is not None:
+                close()
+
+    def _may_go_on(self) -> bool:
+        self._go.wait()  # pause(); stop() and resume() set it
+        return not self._stop.is_set() and (self.steps is None or self.step < self.steps)
+
+    def _notify(self) -> None:
+        for observer in self._observers:
+            observer(self)
+
+    def _end(self) -> None:
+        try:
+            self._notify()
+        except BaseException as error:
+            if self.error is None:
+                self.error, self.state = error, State.FAILED
+
+    def __repr__(self) -> str:
+        of = f" of {self.steps}" if self.steps is not None else ""
+        shown = ", ".join(f"{k} {v:.4g}" for k, v in self.last.items())
+        return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''})"

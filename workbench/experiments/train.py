@@ -1,0 +1,161 @@
+"""`train`: the one training loop."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.executors.serial import Executor
+from workbench.experiments.progress import show_progress
+from workbench.experiments.run import Run
+from workbench.framework.program import Program
+from workbench.framework.variable import Variable
+from workbench.runtime.scope import Scope, global_scope
+
+_numbers = itertools.count(1)
+
+
+class Runner(Protocol):
+    """What `train` needs of an executor."""
+
+    def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]: ...
+
+
+def train(
+    program: Program,
+    loader: Iterable[Any],
+    steps: int | None = None,
+    epochs: int | None = None,
+    fetch: Sequence[Variable | str] | Mapping[str, Variable | str] = (),
+    startup: Program | None = None,
+    executor: Runner | None = None,
+    scope: Scope | None = None,
+    on_step: Callable[[Run], None] | None = None,
+    lr_step: Literal["step", "epoch", "never"] = "step",
+    progress: bool | None = None,
+    name: str | None = None,
+) -> Run:
+    """Train a program on a background thread; returns at once.
+
+    Args:
+        program: the main program, with its update ops.
+        loader: gives batches and can be iterated over once per epoch: dicts {feed: array}, or lists in the order in
+            which the program declared its feeds.
+        steps: how many steps; epochs: how many passes over the loader. One pass if neither is given.
+        fetch: what to record of every step: Variables or names, or {label: Variable}.
+        startup: run first if some variable it initialises has no value yet.
+        executor: `Executor(CPUPlace())` by default.
+        scope: where the parameters are; `global_scope()` of the caller by default.
+        on_step: called with the run, on the training thread, after every step.
+        lr_step: when the program's learning-rate schedulers take a step.
+        progress: a progress bar always, never, or (None) in a terminal or notebook.
+        name: what the bar calls the run.
+
+    Returns:
+        the running Run; `run.wait()` waits for its end.
+
+    Raises:
+        InvalidType, InvalidArgument: an argument is wrong. What fails later is raised by `run.wait()`.
+    """
+    if not isinstance(program, Program):
+        raise InvalidType(f"train takes a Program, got {program!r}")
+    for what, count in (("steps", steps), ("epochs", epochs)):
+        if count is not None and (not isinstance(count, int) or count < 0):
+            raise InvalidArgument(f"train takes a number >= 0 as {what}, got {count!r}")
+    if lr_step not in ("step", "epoch", "never"):
+        raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    loop = _Loop(program, loader, _labels(fetch), executor or Executor(), scope or global_scope(), lr_step)
+    loop.passes = epochs if epochs is not None else (1 if steps is None else None)
+    if startup is not None:
+        loop.initialise(startup)
+    run = Run(name or program.name or f"run {next(_numbers)}", lambda run: loop.work(), _total(loader, steps, epochs))
+    if on_step is not None:
+        run.subscribe(on_step)
+    show_progress(run, progress)
+    return run.start()
+
+
+def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int | None:
+    """Number of steps, None if the loader does not tell its length."""
+    try:
+        per_pass = len(loader)  # type: ignore[arg-type]
+    except TypeError:
+        return steps
+    by_epochs = per_pass * (epochs if epochs is not None else 1)
+    if steps is None:
+        return by_epochs
+    return steps if epochs is None else min(steps, by_epochs)
+
+
+def _labels(fetch: Any) -> dict[str, str]:
+    """{label: variable name}."""
+    if isinstance(fetch, Variable | str):
+        fetch = [fetch]
+    items = fetch.items() if isinstance(fetch, Mapping) else [(None, f) for f in fetch]
+    found = {}
+    for label, value in items:
+        if not isinstance(value, Variable | str):
+            raise InvalidType(f"train takes Variables or names in fetch, got {value!r}")
+        variable = value if isinstance(value, str) else value.name
+        found[label or variable] = variable
+    return found
+
+
+class _Loop:
+    """The steps of a run, one after the other."""
+
+    def __init__(
+        self, program: Program, loader: Iterable[Any], labels: dict[str, str], executor: Runner, scope: Scope, lr_step: str
+    ) -> None:
+        self.program, self.loader, self.labels = program, loader, labels
+        self.executor, self.scope, self.lr_step = executor, scope, lr_step
+        self.passes: int | None = None
+        self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
+
+    def initialise(self, startup: Program) -> None:
+        """Run the startup program unless everything it sets has a value."""
+        names = [v.name for v in startup.persistables()]
+        found = [self.scope.find_var(n) for n in names]
+        if not all(v is not None and v.tensor.initialized for v in found):
+            self.executor.run(startup, feed=None, fetch_list=None, scope=self.scope)
+
+    def work(self) -> Iterator[dict[str, float]]:
+        """Run steps; yields what was fetched after each."""
+        for _ in itertools.repeat(None) if self.passes is None else range(self.passes):
+            empty = True
+            for batch in self.loader:
+                empty = False
+                yield self._step(batch)
+            if empty:
+                raise InvalidArgument(
+                    "the loader gave no batch; a generator is used up after one pass - train takes something that "
+                    "can be iterated over again, such as a DataLoader or a list"
+                )
+            self._advance("epoch")
+
+    def _step(self, batch: Any) -> dict[str, float]:
+        values = self.executor.run(
+            self.program, feed=self._feed(batch), fetch_list=list(self.labels.values()), scope=self.scope
+        )
+        self._advance("step")
+        return {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
+
+    def _feed(self, batch: Any) -> Mapping[str, Any]:
+        if isinstance(batch, Mapping):
+            return batch
+        if not isinstance(batch, list | tuple):
+            raise InvalidType(f"the loader must give dicts or lists of arrays, got {type(batch).__name__}")
+        if len(batch) != len(self.feeds):
+            raise InvalidArgument(
+                f"the loader gave {len(batch)} arrays for the {len(self.feeds)} feeds of the program: {', '.join(self.feeds)}"
+            )
+        return dict(zip(self.feeds, batch, strict=True))
+
+    def _advance(self, when: str) -> None:
+        if self.lr_step == when:
+            for scheduler in self.program.lr_schedulers.values():
+                scheduler.step()

@@ -1,0 +1,182 @@
+"""Control flow: `cond` and `while`, ops that run sub-blocks.
+
+Both are functions of their inputs: a sub-block reads nothing but what the op hands it (`Input` holds the outer
+values it captures) and writes nothing outside. Values the gradient needs are kept in `Saved`, one entry per pass;
+`append_backward` names them (`true_saved`, `false_saved`, `body_saved`) when it makes the gradient blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.errors import DtypeError, ShapeError
+from workbench.framework.dtype import uint8
+from workbench.framework.op import op
+from workbench.framework.spec import STACK, Spec
+
+RunBlock = Callable[..., list[Any]]
+
+
+class Stack:
+    """What passes through sub-blocks saved for the gradient: one dict of values per pass, in order."""
+
+    dtype = uint8.numpy
+
+    def __init__(self) -> None:
+        self.passes: list[dict[str, Any]] = []
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.passes),)
+
+    def push(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Keep the values of one pass."""
+        self.passes.append(dict(zip(names, values, strict=True)))
+
+
+SAVED = Spec((-1,), uint8, STACK)
+
+
+def merge_specs(what: str, first: Spec, second: Spec) -> Spec:
+    """One spec for a value that comes from either of two sides; dimensions that differ become unknown.
+
+    Raises:
+        DtypeError, ShapeError: dtype or rank differ.
+    """
+    if first.dtype is not second.dtype:
+        raise DtypeError(f"{what} must have one dtype on both sides", first.dtype, second.dtype)
+    if len(first.shape) != len(second.shape):
+        raise ShapeError(f"{what} must have as many dimensions on both sides", str(first), str(second))
+    return first.with_shape(a if a == b else -1 for a, b in zip(first.shape, second.shape, strict=True))
+
+
+def require_predicate(what: str, spec: Spec) -> None:
+    """Raise unless the spec is that of one bool."""
+    if spec.dtype.kind != "bool":
+        raise DtypeError(f"{what} must be a bool tensor", "bool", spec.dtype)
+    if spec.shape not in ((), (1,), (-1,)):
+        raise ShapeError(f"{what} must hold one element", "[1]", str(spec))
+
+
+def _infer_cond(cond: Spec, inputs: list[Spec], **attrs: Any) -> Any:
+    require_predicate("the predicate of cond", cond)
+    true_block, false_block = attrs["true_block"], attrs["false_block"]
+    outs = [
+        merge_specs(f"output {i} of cond", true_block.spec(t), false_block.spec(f))
+        for i, (t, f) in enumerate(zip(attrs["true_outs"], attrs["false_outs"], strict=True))
+    ]
+    return outs, SAVED
+
+
+_COND_ATTRS: dict[str, Any] = {
+    "true_block": None, "false_block": None, "true_outs": (), "false_outs": (), "true_saved": (), "false_saved": (),
+    "input_names": (),
+}  # fmt: skip
+
+
+@op("cond", "Cond, Input*? -> Out*?, Saved?", attrs=_COND_ATTRS, infer=_infer_cond, needs="run_block")
+def cond_op(xp: Any, cond: Any, inputs: Any, run_block: RunBlock, **attrs: Any) -> Any:
+    """Run one of two blocks."""
+    side = "true" if bool(cond.reshape(()).item()) else "false"
+    outs, saved = list(attrs[f"{side}_outs"]), list(attrs[f"{side}_saved"])
+    values = run_block(attrs[f"{side}_block"], dict(zip(attrs["input_names"], inputs or (), strict=True)), outs + saved)
+    stack = Stack()
+    stack.push(saved, values[len(outs) :])
+    return values[: len(outs)], stack
+
+
+_COND_GRAD_ATTRS: dict[str, Any] = {
+    "true_block": None, "false_block": None, "true_seeds": (), "false_seeds": (), "true_grads": (), "false_grads": (),
+    "input_names": (), "out_index": (), "grad_index": (),
+}  # fmt: skip
+
+
+def _infer_cond_grad(cond: Spec, inputs: list[Spec], saved: Spec, outs: list[Spec], **attrs: Any) -> list[Spec]:
+    return [inputs[i] for i in attrs["grad_index"]]
+
+
+@op(
+    "cond_grad",
+    "Cond, Input*, Saved, Out@GRAD* -> Input@GRAD*",
+    attrs=_COND_GRAD_ATTRS,
+    infer=_infer_cond_grad,
+    needs="run_block",
+)
+def cond_grad_op(xp: Any, cond: Any, inputs: Any, saved: Stack, grads: Any, run_block: RunBlock, **attrs: Any) -> Any:
+    """Run the gradient block of the side that was taken."""
+    side = "true" if bool(cond.reshape(()).item()) else "false"
+    given = dict(zip(attrs["input_names"], inputs, strict=True)) | saved.passes[0]
+    given.update(zip(attrs[f"{side}_seeds"], grads, strict=True))
+    wanted = [n for n in attrs[f"{side}_grads"] if n]
+    found = dict(zip(wanted, run_block(attrs[f"{side}_block"], given, wanted), strict=True))
+    names = attrs[f"{side}_grads"]
+    return [found[n] if n else xp.zeros_like(inputs[i]) for n, i in zip(names, attrs["grad_index"], strict=True)]
+
+
+def _infer_while(xs: list[Spec], inputs: list[Spec] | None, **attrs: Any) -> Any:
+    body, cond = attrs["body_block"], attrs["cond_block"]
+    require_predicate("the condition of while_loop", cond.spec(attrs["cond_out"]))
+    outs = [
+        merge_specs(f"loop variable {i}", x, body.spec(name))
+        for i, (x, name) in enumerate(zip(xs, attrs["body_outs"], strict=True))
+    ]
+    return outs, SAVED
+
+
+_WHILE_ATTRS: dict[str, Any] = {
+    "cond_block": None, "body_block": None, "x_names": (), "input_names": (), "cond_out": "", "body_outs": (),
+    "body_saved": (),
+}  # fmt: skip
+
+
+@op("while", "X*, Input*? -> Out*, Saved?", attrs=_WHILE_ATTRS, infer=_infer_while, needs="run_block")
+def while_op(xp: Any, xs: Any, inputs: Any, run_block: RunBlock, **attrs: Any) -> Any:
+    """Run the body as long as the condition holds."""
+    captured = dict(zip(attrs["input_names"], inputs or (), strict=True))
+    x_names, outs, saved = attrs["x_names"], list(attrs["body_outs"]), list(attrs["body_saved"])
+    values, stack, trip = list(xs), Stack(), 0
+    while True:
+        given = captured | dict(zip(x_names, values, strict=True))
+        (go_on,) = run_block(attrs["cond_block"], given, [attrs["cond_out"]], trip)
+        if not bool(go_on.reshape(()).item()):
+            return values, stack
+        found = run_block(attrs["body_block"], given, outs + saved, trip)
+        if saved:
+            stack.push([*x_names, *saved], [*values, *found[len(outs) :]])
+        values, trip = found[: len(outs)], trip + 1
+
+
+_WHILE_GRAD_ATTRS: dict[str, Any] = {
+    "grad_block": None, "x_names": (), "input_names": (), "seeds": (), "seed_index": (), "x_grads": (), "input_grads": (),
+    "input_index": (),
+}  # fmt: skip
+
+
+def _infer_while_grad(xs: list[Spec], inputs: Any, outs: Any, saved: Any, grads: Any, **attrs: Any) -> Any:
+    return [xs[i] for i in attrs["seed_index"]], [inputs[i] for i in attrs["input_index"]]
+
+
+@op(
+    "while_grad",
+    "X*, Input*?, Out*, Saved, Out@GRAD* -> X@GRAD*, Input@GRAD*?",
+    attrs=_WHILE_GRAD_ATTRS,
+    infer=_infer_while_grad,
+    needs="run_block",
+)
+def while_grad_op(xp: Any, xs: Any, inputs: Any, outs: Any, saved: Stack, grads: Any, run_block: RunBlock, **attrs: Any) -> Any:
+    """Go back through the passes: gradients of loop variables are handed on, those of captured values add up."""
+    captured = dict(zip(attrs["input_names"], inputs or (), strict=True))
+    carried = list(grads)
+    totals = [xp.zeros_like(inputs[i]) for i in attrs["input_index"]]
+    wanted = [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n]
+    for trip in range(len(saved.passes) - 1, -1, -1):
+        given = captured | saved.passes[trip] | dict(zip(attrs["seeds"], carried, strict=True))
+        found = dict(zip(wanted, run_block(attrs["grad_block"], given, wanted, trip), strict=True))
+        x_values = [saved.passes[trip][n] for n in attrs["x_names"]]
+        carried = [
+            found[n] if n else xp.zeros_like(x_values[i])
+            for n, i in zip(attrs["x_grads"], attrs["seed_index"], strict=True)
+        ]
+        totals = [t + found[n] if n else t for t, n in zip(totals, attrs["input_grads"], strict=True)]
+    return carried, totals
