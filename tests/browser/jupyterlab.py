@@ -34,22 +34,23 @@ POLL_S = 0.1
 
 
 class LabServer:
-    """One `workbench lab` process; `folder` is where its notebooks are."""
+    """One `workbench lab` process, its Jupyter folders in `state`; `folder` is where its notebooks are."""
 
     def __init__(self, notebook: Path, state: Path) -> None:
         self.folder = notebook.parent
         self.token = secrets.token_hex(16)
         self.log = state / "server.log"
-        self._runtime = state / "runtime"
-        self._environment = environment(state, self.token)
-        self._command = [sys.executable, "-m", "workbench", "lab", str(notebook), "--no-browser"]
+        self.environment = environment(state, self.token)
+        self.command = [sys.executable, "-m", "workbench", "lab", str(notebook), "--no-browser"]
         self.url = ""
+        self._runtime = state / "runtime"
 
     def __enter__(self) -> "LabServer":
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command,
-                env=self._environment,
+                self.command,
+                cwd=self.folder,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
