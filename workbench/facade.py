@@ -22,6 +22,7 @@ TENSOR = {
     "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor": "Tensor to_tensor",
     "workbench.builders.param_attr": "ParamAttr",
+    "workbench.builders.variables": "create_parameter",
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
@@ -38,6 +39,14 @@ STATIC = {
     "workbench.autodiff": "append_backward gradients",
     "workbench.runtime.scope": "Scope global_scope scope_guard",
     "workbench.executors.serial": "Executor",
+    "workbench.builders.data": "data",
+    "workbench.builders.variables": "create_global_var create_parameter",
+}
+
+STATIC_NN = {  # `workbench.static.nn`
+    "workbench.builders.dense": "embedding fc",
+    "workbench.builders.norm": "batch_norm layer_norm",
+    "workbench.builders.control_flow": "cond while_loop",
 }
 
 

@@ -1,0 +1,12 @@
+"""Optimizers and learning rate schedules (Paddle 2.x's `paddle.optimizer`)."""
+
+from workbench.optimizer import lr
+from workbench.optimizer.adagrad import Adagrad
+from workbench.optimizer.adam import Adam, AdamW
+from workbench.optimizer.adamax import Adamax
+from workbench.optimizer.momentum import Momentum
+from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.rmsprop import RMSProp
+from workbench.optimizer.sgd import SGD
+
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Momentum", "Optimizer", "RMSProp", "lr"]

@@ -1,0 +1,125 @@
+"""`static.nn.fc` and `static.nn.embedding`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.builders.layer import LayerBuilder, building
+from workbench.builders.param_attr import required_attr, spread_attr, to_attr
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.dtype import as_dtype
+from workbench.framework.op import find_op
+from workbench.framework.spec import normalize_axis, size_of
+from workbench.framework.variable import Variable
+
+
+def fc(
+    x: Variable | Sequence[Variable],
+    size: int,
+    num_flatten_dims: int = 1,
+    weight_attr: Any = None,
+    bias_attr: Any = None,
+    activation: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A fully connected layer: `activation(sum_i(x_i @ w_i) + b)` (names: P-4).
+
+    Args:
+        x: one input or several; dimensions before `num_flatten_dims` are rows, the others are flattened to
+            features and have to be known.
+        size: number of output features.
+        num_flatten_dims: how many leading dimensions are kept; -1 keeps all but the last.
+        weight_attr: a ParamAttr (or name, initializer) for every weight `[features, size]`, or a list, one
+            per input.
+        bias_attr: likewise for the bias `[size]`; False leaves it out.
+        activation: name of an element-wise op or of softmax.
+
+    Returns:
+        shape `x.shape[:num_flatten_dims] + [size]`, dtype of `x`.
+
+    Raises:
+        InvalidArgument: unknown activation, shapes that do not fit. InvalidType: `x` is no Variable.
+    """
+    inputs: list[Any] = list(x) if isinstance(x, list | tuple) else [x]
+    _check_inputs(inputs, size)
+    weight_attrs = spread_attr(weight_attr, len(inputs), "weight_attr")
+    with building("fc", name) as layer:
+        activate = layer.activation(activation)
+        products = [
+            _product(layer, v, size, num_flatten_dims, attr)
+            for v, attr in zip(inputs, weight_attrs, strict=True)
+        ]
+        total = products[0] if len(products) == 1 else find_op("sum")(products, name=layer.name)
+        bias = to_attr(bias_attr, "bias_attr")
+        if bias is not None:
+            b = layer.parameter(bias, [size], total.dtype, is_bias=True)
+            total = find_op("elementwise_add")(total, b, name=layer.name)
+        return activate(total)
+
+
+def _check_inputs(inputs: list[Any], size: Any) -> None:
+    if not inputs:
+        raise InvalidArgument("fc takes at least one input, got an empty list")
+    for v in inputs:
+        if not isinstance(v, Variable):
+            raise InvalidType(f"fc takes Variables as x, got {v!r}")
+        if not v.dtype.is_float:
+            raise InvalidType(f"fc takes floating-point inputs, got {v!r}; cast it with .astype('float32')")
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise InvalidType(f"fc takes an int as size, got {size!r}")
+    if size < 1:
+        raise InvalidArgument(f"fc takes a size of at least 1, got {size}")
+
+
+def _product(layer: LayerBuilder, x: Variable, size: int, num_flatten_dims: int, attr: Any) -> Variable:
+    rows = x.ndim - 1 if num_flatten_dims == -1 else num_flatten_dims
+    if not 1 <= rows < x.ndim:
+        raise InvalidArgument(
+            f"fc: num_flatten_dims must leave at least one dimension to flatten\n"
+            f"  expected: -1 or an int in [1, {x.ndim}) for {x!r}\n  got:      {num_flatten_dims}"
+        )
+    features = size_of(x.shape[rows:])
+    if features < 1:
+        raise InvalidArgument(
+            f"fc: dimensions {rows} and after of {x!r} are flattened to features and have to be known"
+        )
+    w = layer.parameter(required_attr(attr, "weight_attr", "fc"), [features, size], x.dtype)
+    return find_op("mul")(x, w, x_num_col_dims=rows, y_num_col_dims=1, name=layer.name)
+
+
+def embedding(
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool = False,
+    is_distributed: bool = False,
+    padding_idx: int | None = None,
+    param_attr: Any = None,
+    dtype: Any = "float32",
+) -> Variable:
+    """Rows of a table `[vocabulary, width]`, looked up by integer ids.
+
+    Args:
+        input: ids of any shape, int32 or int64.
+        size: `[vocabulary, width]`.
+        is_sparse: the table's gradient is rows and values instead of a dense tensor.
+        is_distributed: accepted for Paddle's sake; tables are not spread over servers.
+        padding_idx: id whose row reads as zeros and gets no gradient; negative ones count from the end.
+
+    Returns:
+        shape `input.shape + [width]`.
+
+    Raises:
+        InvalidArgument: `size` is not two positive ints, `padding_idx` lies outside.
+        InvalidType: ids that are no integers.
+    """
+    if not isinstance(size, list | tuple) or len(size) != 2:
+        raise InvalidArgument(f"embedding takes [vocabulary, width] as size, got {size!r}")
+    if not isinstance(input, Variable):
+        raise InvalidType(f"embedding takes a Variable as input, got {input!r}")
+    with building("embedding") as layer:
+        table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
+        padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")
+        return find_op("lookup_table_v2")(
+            table, input, padding_idx=padding, is_sparse=is_sparse, name=layer.name
+        )

@@ -1,0 +1,159 @@
+"""`static.nn.batch_norm` and `static.nn.layer_norm`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.builders.initializer import Constant
+from workbench.builders.layer import LayerBuilder, building
+from workbench.builders.param_attr import ParamAttr, required_attr, to_attr
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.dtype import DType, bfloat16, float16, float32
+from workbench.framework.spec import size_of
+from workbench.framework.variable import Parameter, Variable
+
+_HALVES = (float16, bfloat16)
+
+
+def _statistics_dtype(x: Variable) -> DType:
+    """Scales and statistics of half-precision inputs are kept in float32."""
+    return float32 if x.dtype in _HALVES else x.dtype
+
+
+def _check_float(layer: str, x: Any) -> None:
+    if not isinstance(x, Variable):
+        raise InvalidType(f"{layer} takes a Variable as input, got {x!r}")
+    if not x.dtype.is_float:
+        raise InvalidType(f"{layer} takes a floating-point input, got {x!r}")
+
+
+def batch_norm(
+    input: Variable,
+    act: str | None = None,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    data_layout: str = "NCHW",
+    in_place: bool = False,
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    use_global_stats: bool = False,
+) -> Variable:
+    """Normalise every channel over the batch, then scale and shift (names: P-5).
+
+    In training the batch's mean and biased variance are used and the moving ones follow,
+    `moving = momentum * moving + (1 - momentum) * batch`; in test programs the moving ones are used.
+
+    Args:
+        input: `[N, C, ...]` (or `[N, ..., C]` for `data_layout="NHWC"`), or `[N, C]`.
+        act: activation applied to the result.
+        is_test, use_global_stats: normalise with the moving statistics.
+        param_attr, bias_attr: scale (filled with 1) and shift (0), shape `[C]`; they cannot be left out.
+        in_place, do_model_average_for_mean_and_var: accepted for Paddle's sake, without effect.
+        moving_mean_name, moving_variance_name: names of the moving statistics, `<layer>.w_1` and
+            `<layer>.w_2` if None.
+
+    Returns:
+        shape and dtype of `input`.
+
+    Raises:
+        InvalidArgument: an unknown channel dimension, layout or activation.
+    """
+    _check_float("batch_norm", input)
+    with building("batch_norm", name) as layer:
+        activate = layer.activation(act)
+        dtype, shape = _statistics_dtype(input), [_channels("batch_norm", input, data_layout)]
+        scale = layer.parameter(
+            required_attr(param_attr, "param_attr", "batch_norm"), shape, dtype, default=Constant(1.0)
+        )
+        shift = layer.parameter(
+            required_attr(bias_attr, "bias_attr", "batch_norm"), shape, dtype, is_bias=True
+        )
+        mean = _moving(layer, moving_mean_name, 0.0, shape, dtype)
+        variance = _moving(layer, moving_variance_name, 1.0, shape, dtype)
+        saved_mean = layer.temporary(dtype, stop_gradient=True)
+        saved_variance = layer.temporary(dtype, stop_gradient=True)
+        out = layer.temporary(input.dtype)
+        layer.block.append_op(
+            "batch_norm",
+            inputs={"X": input, "Scale": scale, "Bias": shift, "Mean": mean, "Variance": variance},
+            outputs={
+                "Y": out, "MeanOut": mean, "VarianceOut": variance,
+                "SavedMean": saved_mean, "SavedVariance": saved_variance,
+            },
+            attrs={
+                "momentum": momentum, "epsilon": epsilon, "data_layout": data_layout,
+                "is_test": is_test, "use_global_stats": use_global_stats,
+            },
+        )  # fmt: skip
+        return activate(out)
+
+
+def _channels(layer: str, x: Variable, data_layout: str) -> int:
+    axes = {"NCHW": 1, "NHWC": x.ndim - 1}
+    if data_layout not in axes:
+        raise InvalidArgument(f"{layer} takes 'NCHW' or 'NHWC' as data_layout, got {data_layout!r}")
+    if x.ndim < 2:
+        raise InvalidArgument(f"{layer} takes an input of at least two dimensions, [N, C, ...], got {x!r}")
+    return x.shape[axes[data_layout]]
+
+
+def _moving(layer: LayerBuilder, name: str | None, value: float, shape: list[int], dtype: DType) -> Parameter:
+    """A moving statistic: a parameter that is not trained (P-11)."""
+    return layer.parameter(ParamAttr(name=name, initializer=Constant(value), trainable=False), shape, dtype)
+
+
+def layer_norm(
+    input: Variable,
+    scale: bool = True,
+    shift: bool = True,
+    begin_norm_axis: int = 1,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Normalise every row over the dimensions from `begin_norm_axis` on, then scale and shift.
+
+    Args:
+        scale, shift: whether there is a scale (filled with 1), a shift (0), each of the size of the
+            normalised dimensions, which have to be known.
+        act: activation applied to the result.
+
+    Returns:
+        shape and dtype of `input`.
+
+    Raises:
+        InvalidArgument: `begin_norm_axis` out of range, unknown dimensions or activation.
+
+    Source: Ba, Kiros and Hinton, "Layer Normalization", 2016.
+    """
+    _check_float("layer_norm", input)
+    if not 1 <= begin_norm_axis < input.ndim:
+        raise InvalidArgument(
+            f"layer_norm: begin_norm_axis out of range\n"
+            f"  expected: an int in [1, {input.ndim}) for {input!r}\n  got:      {begin_norm_axis}"
+        )
+    with building("layer_norm", name) as layer:
+        activate = layer.activation(act)
+        dtype, shape = _statistics_dtype(input), [size_of(input.shape[begin_norm_axis:])]
+        inputs: dict[str, Any] = {"X": input}
+        scale_attr, shift_attr = to_attr(param_attr, "param_attr"), to_attr(bias_attr, "bias_attr")
+        if scale and scale_attr is not None:
+            inputs["Scale"] = layer.parameter(scale_attr, shape, dtype, default=Constant(1.0))
+        if shift and shift_attr is not None:
+            inputs["Bias"] = layer.parameter(shift_attr, shape, dtype, is_bias=True)
+        mean, variance = (layer.temporary(dtype, stop_gradient=True) for _ in range(2))
+        out = layer.temporary(input.dtype)
+        layer.block.append_op(
+            "layer_norm",
+            inputs=inputs,
+            outputs={"Y": out, "Mean": mean, "Variance": variance},
+            attrs={"begin_norm_axis": begin_norm_axis, "epsilon": epsilon},
+        )
+        return activate(out)

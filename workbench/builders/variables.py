@@ -1,0 +1,63 @@
+"""`create_parameter` and `create_global_var`: persistable variables made without a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.builders.initializer import Constant, Initializer
+from workbench.builders.layer import building
+from workbench.builders.param_attr import ParamAttr, required_attr
+from workbench.framework.dtype import as_dtype
+from workbench.framework.variable import Parameter, Variable
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any,
+    name: str | None = None,
+    attr: ParamAttr | str | Initializer | None = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
+) -> Parameter:
+    """A parameter in both programs (P-11).
+
+    Args:
+        shape: known dimensions.
+        dtype: element type.
+        name: its name if `attr` is None; otherwise `create_parameter_0.w_0` or `attr.name`.
+        is_bias: filled with 0 unless an initializer is given; named `.b_k`.
+        default_initializer: used where `attr` names none.
+
+    Raises:
+        InvalidArgument: an unknown dimension, or a shared name with another shape or dtype (P-3).
+    """
+    with building("create_parameter") as layer:
+        if attr is None:
+            attr = ParamAttr(name=name)
+        made = required_attr(attr, "attr", "create_parameter")
+        return layer.parameter(made, shape, dtype, is_bias, default_initializer)
+
+
+def create_global_var(
+    shape: Sequence[int],
+    value: float,
+    dtype: Any,
+    persistable: bool = False,
+    force_cpu: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """A variable of the global block that the startup program fills with `value`.
+
+    Args:
+        persistable: keep it between runs. Where it is filled it is kept either way; a program that reads what
+            the startup program filled needs True.
+        force_cpu: accepted for Paddle's sake; places are chosen by the executor.
+
+    Raises:
+        AlreadyExists: the name is taken.
+    """
+    with building("global_var") as layer:
+        made = layer.global_variable(shape, as_dtype(dtype), Constant(value), name)
+        made.persistable = bool(persistable)
+        return made

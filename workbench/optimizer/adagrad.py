@@ -1,0 +1,45 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.framework.variable import Parameter
+from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.lr import LRScheduler
+from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number
+
+
+class Adagrad(Optimizer):
+    """moment += grad^2; param -= learning_rate * grad / (sqrt(moment) + epsilon).
+
+    Args:
+        epsilon: at least 0.
+        initial_accumulator_value: what `moment` starts from.
+        Others: see `Optimizer`.
+
+    Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning", JMLR 12, 2011.
+    """
+
+    op_type = "adagrad"
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler,
+        epsilon: float = 1e-06,
+        parameters: Sequence[Parameter | str] | None = None,
+        weight_decay: Any = None,
+        grad_clip: ClipGradBase | None = None,
+        name: str | None = None,
+        initial_accumulator_value: float = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._epsilon = checked_number("Adagrad", "epsilon", epsilon)
+        self._initial = checked_number("Adagrad", "initial_accumulator_value", initial_accumulator_value)
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (Accumulator("moment", "Moment", self._initial),)
+
+    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+        return {"epsilon": self._epsilon}

@@ -1,0 +1,145 @@
+"""Gradient clipping (P-42, P-43, P-45). Also public as `workbench.nn.ClipGradBy…`.
+
+A clip appends operators with role Optimize between backward and decay. The results are new variables, so
+`P@GRAD` keeps the raw gradient. The operators of one parameter carry `op_role_var = [P, P@GRAD]`, those that
+many parameters share carry none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.dtype import bfloat16, float16, float32, promote
+from workbench.framework.op import find_op
+from workbench.framework.roles import OPTIMIZE
+from workbench.framework.variable import Parameter, Variable
+
+Pairs = list[tuple[Parameter, Variable]]
+
+
+def _positive(owner: str, what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidType(f"{owner} takes a number as {what}, got {value!r}")
+    if not (value > 0 and math.isfinite(value)):
+        raise InvalidArgument(f"{owner} takes a finite {what} above 0, got {value}")
+    return float(value)
+
+
+class ClipGradBase:
+    """Base class. Parameters with `need_clip=False` pass untouched and do not count in norms."""
+
+    def __call__(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> Pairs:
+        """Append the clipping operators.
+
+        Args:
+            params_grads: (parameter, gradient) pairs; pairs without a gradient are left out of the result.
+
+        Returns:
+            the pairs with clipped gradients, in the same order.
+        """
+        pairs = [(p, g) for p, g in params_grads if g is not None]
+        chosen = [(p, g) for p, g in pairs if p.need_clip]
+        if not chosen:
+            return pairs
+        clipped = {p.name: g for (p, _), g in zip(chosen, self.clip(chosen), strict=True)}
+        return [(p, clipped.get(p.name, g)) for p, g in pairs]
+
+    def clip(self, pairs: Pairs) -> list[Variable]:
+        """Append operators; returns the clipped gradient of every pair."""
+        raise NotImplementedError
+
+
+class ClipGradByValue(ClipGradBase):
+    """Every element into `[min, max]`.
+
+    Args:
+        max: upper bound.
+        min: lower bound, `-max` if None (then `max` must be above 0).
+    """
+
+    def __init__(self, max: float, min: float | None = None) -> None:
+        if min is None:
+            min = -_positive("ClipGradByValue", "max (without min)", max)
+        for what, value in (("max", max), ("min", min)):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InvalidType(f"ClipGradByValue takes a number as {what}, got {value!r}")
+        if not min <= max:
+            raise InvalidArgument(f"ClipGradByValue takes min <= max, got min={min} and max={max}")
+        self.max, self.min = float(max), float(min)
+
+    def clip(self, pairs: Pairs) -> list[Variable]:
+        clipped = []
+        for parameter, grad in pairs:
+            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
+                clipped.append(find_op("clip")(grad, min=self.min, max=self.max))
+        return clipped
+
+    def __repr__(self) -> str:
+        return f"ClipGradByValue(max={self.max}, min={self.min})"
+
+
+class ClipGradByNorm(ClipGradBase):
+    """Every gradient by itself: g * clip_norm / max(||g||, clip_norm)."""
+
+    def __init__(self, clip_norm: float) -> None:
+        self.clip_norm = _positive("ClipGradByNorm", "clip_norm", clip_norm)
+
+    def clip(self, pairs: Pairs) -> list[Variable]:
+        clipped = []
+        for parameter, grad in pairs:
+            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
+                clipped.append(find_op("clip_by_norm")(grad, max_norm=self.clip_norm))
+        return clipped
+
+    def __repr__(self) -> str:
+        return f"ClipGradByNorm(clip_norm={self.clip_norm})"
+
+
+class ClipGradByGlobalNorm(ClipGradBase):
+    """All gradients of the optimizer by one factor: clip_norm / max(clip_norm, sqrt(sum ||g||^2)).
+
+    Args:
+        clip_norm: bound of the norm over all gradients together.
+        group_name: accepted for Paddle's sake; every optimizer is a group of its own.
+
+    Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks", 2013.
+    """
+
+    def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
+        self.clip_norm = _positive("ClipGradByGlobalNorm", "clip_norm", clip_norm)
+        self.group_name = group_name
+
+    def clip(self, pairs: Pairs) -> list[Variable]:
+        squares = []
+        for parameter, grad in pairs:
+            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
+                squares.append(_squared_norm(grad))
+        with pairs[0][0].block.program.role_guard(OPTIMIZE):
+            factor = self._factor(squares)
+            factors = {grad.dtype: factor.astype(grad.dtype) for _, grad in pairs}
+        clipped = []
+        for parameter, grad in pairs:
+            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
+                clipped.append(find_op("elementwise_mul")(grad, factors[grad.dtype]))
+        return clipped
+
+    def _factor(self, squares: list[Variable]) -> Variable:
+        """clip_norm / max(clip_norm, global norm), shape [1]."""
+        dtype = squares[0].dtype
+        for square in squares:
+            dtype = promote(dtype, square.dtype)
+        norm = find_op("sqrt")(find_op("sum")([s.astype(dtype) for s in squares]))
+        bound = find_op("fill_constant")(shape=(1,), value=self.clip_norm, dtype=dtype.name)
+        return find_op("elementwise_div")(bound, find_op("elementwise_max")(bound, norm))
+
+    def __repr__(self) -> str:
+        return f"ClipGradByGlobalNorm(clip_norm={self.clip_norm})"
+
+
+def _squared_norm(grad: Variable) -> Variable:
+    # The square of a half-precision gradient leaves its range at 256 (float16) already.
+    wide = grad.astype(float32) if grad.dtype in (float16, bfloat16) else grad
+    return find_op("squared_l2_norm")(wide)

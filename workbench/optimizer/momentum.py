@@ -1,0 +1,55 @@
+"""Gradient descent with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import Unimplemented
+from workbench.framework.variable import Parameter
+from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.lr import LRScheduler
+from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number, refuse_multi_precision
+
+
+class Momentum(Optimizer):
+    """velocity = momentum * velocity + grad; param -= learning_rate * velocity.
+
+    The rate is not part of the velocity, so a change of rate acts at once.
+
+    Args:
+        momentum: factor on the velocity.
+        use_nesterov: param -= learning_rate * (grad + momentum * velocity), with the new velocity.
+        multi_precision: float32 copies of half-precision parameters; not supported.
+        rescale_grad: only 1.0; scale the loss instead.
+        Others: see `Optimizer`.
+    """
+
+    op_type = "momentum"
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        momentum: float = 0.9,
+        parameters: Sequence[Parameter | str] | None = None,
+        use_nesterov: bool = False,
+        weight_decay: Any = None,
+        grad_clip: ClipGradBase | None = None,
+        multi_precision: bool = False,
+        rescale_grad: float = 1.0,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        refuse_multi_precision("Momentum", multi_precision)
+        self._momentum = checked_number("Momentum", "momentum", momentum)
+        if rescale_grad != 1.0:
+            raise Unimplemented(
+                f"Momentum: rescale_grad={rescale_grad!r} is not supported; scale the loss instead"
+            )
+        self._use_nesterov = bool(use_nesterov)
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (Accumulator("velocity", "Velocity"),)
+
+    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+        return {"mu": self._momentum, "use_nesterov": self._use_nesterov}

@@ -1,0 +1,27 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.framework.variable import Parameter
+from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.lr import LRScheduler
+from workbench.optimizer.optimizer import Optimizer
+
+
+class SGD(Optimizer):
+    """param -= learning_rate * grad. Arguments: see `Optimizer`."""
+
+    op_type = "sgd"
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        parameters: Sequence[Parameter | str] | None = None,
+        weight_decay: Any = None,
+        grad_clip: ClipGradBase | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)

@@ -1,0 +1,7 @@
+"""Weight decay (Paddle 2.x's `paddle.regularizer`)."""
+
+from workbench.facade import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    "workbench.regularizer", {"workbench.optimizer.regularizer": "L1Decay L2Decay"}
+)

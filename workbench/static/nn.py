@@ -1,0 +1,5 @@
+"""Layers of static programs (Paddle 2.x's `paddle.static.nn`)."""
+
+from workbench.facade import STATIC_NN, lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.static.nn", STATIC_NN)
