@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_notebook
 
-from tests.browser.jupyterlab import LabServer, NotebookPage, chromium, opened
+from tests.browser.lab_server import LabServer, NotebookPage, chromium, opened
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.jupyterlab import LabServer, NotebookPage, chromium, opened
+from tests.browser.lab_server import LabServer, NotebookPage, chromium, opened
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 QUICKSTART = ROOT / "notebooks" / "01_quickstart.ipynb"

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tests.browser.jupyterlab import LabServer, NotebookPage
+from tests.browser.lab_server import LabServer, NotebookPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 Opener = Callable[[Path], AbstractContextManager[NotebookPage]]

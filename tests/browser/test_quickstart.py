@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.jupyterlab import NotebookPage
+from tests.browser.lab_server import NotebookPage
 from tests.browser.quickstart_screenshot import QUICKSTART, run_quickstart, take
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]

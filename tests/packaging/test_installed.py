@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tests.browser.jupyterlab import LabServer
+from tests.browser.lab_server import LabServer
 from tests.packaging.installed import ROOT, Installed, jupyter_folders, without_write_rights
 from workbench.version import __version__
 

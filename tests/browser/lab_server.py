@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +29,7 @@ CHROMIUM_ARGUMENTS = [
     "--disable-sync",
 ]
 START_S = 60
+STOP_S = 15
 KERNEL_S = 60
 POLL_S = 0.1
 
@@ -36,7 +37,7 @@ POLL_S = 0.1
 class LabServer:
     """One `workbench lab` process, its Jupyter folders in `state`; `folder` is where its notebooks are."""
 
-    def __init__(self, notebook: Path, state: Path) -> None:
+    def __init__(self, notebook: Path, state: Path, start_s: float = START_S) -> None:
         self.folder = notebook.parent
         self.token = secrets.token_hex(16)
         self.log = state / "server.log"
@@ -44,6 +45,7 @@ class LabServer:
         self.command = [sys.executable, "-m", "workbench", "lab", str(notebook), "--no-browser"]
         self.url = ""
         self._runtime = state / "runtime"
+        self._start_s = start_s
 
     def __enter__(self) -> "LabServer":
         with self.log.open("wb") as log:
@@ -57,7 +59,7 @@ class LabServer:
                 start_new_session=True,
             )
         try:
-            self.url = wait_for(self._address, START_S, "JupyterLab to start", self._alive)
+            self.url = wait_for(self._address, self._start_s, "JupyterLab to start", self._alive)
             wait_for(self._answers, START_S, "JupyterLab to answer", self._alive)
         except BaseException:
             self.stop()
@@ -68,12 +70,23 @@ class LabServer:
         self.stop()
 
     def stop(self) -> None:
-        self._process.terminate()
+        """Ends the server and whatever shell started it; returns when they are gone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
         try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10)
+            wait_for(self._gone, STOP_S, "JupyterLab to stop")
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(STOP_S)
+
+    def _gone(self) -> bool:
+        self._process.poll()
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     def _address(self) -> str | None:
         for path in self._runtime.glob("jpserver-*.json"):
