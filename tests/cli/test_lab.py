@@ -75,7 +75,7 @@ def test_a_folder_is_opened_as_the_root(tmp_path: Path) -> None:
 
 def test_the_users_own_jupyter_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/home/user/settings")
-    monkeypatch.delenv("JUPYTER_PREFER_ENV_PATH", raising=False)
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
     lab.prepare_environment()
     quiet, theirs = os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep)
     assert theirs == "/home/user/settings"

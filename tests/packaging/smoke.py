@@ -1,6 +1,6 @@
 """The installed package as its user meets it, in a folder of theirs: `python smoke.py`.
 
-Runs away from any checkout, with the standard library alone; tests/browser/lab_server.py lies copied beside it.
+Runs away from any checkout, with the standard library alone; lab_server.py of tests/browser lies beside it.
 """
 
 import subprocess
