@@ -23,10 +23,11 @@ TENSOR = {
     "workbench.dygraph.tensor": "Tensor to_tensor",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
+    "workbench.experiments": "Run train",
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = "static nn optimizer regularizer io experiments fluid utils".split()
+MODULES = "static nn optimizer regularizer io experiments utils".split()
 
 FUNCTIONAL: dict[str, str] = {}  # `workbench.nn.functional`
 
@@ -47,6 +48,13 @@ STATIC_NN = {  # `workbench.static.nn`
     "workbench.builders.dense": "embedding fc",
     "workbench.builders.norm": "batch_norm layer_norm",
     "workbench.builders.control_flow": "cond while_loop",
+}
+
+IO = {  # `workbench.io`
+    "workbench.data": (
+        "BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequenceSampler Subset TensorDataset "
+        "random_split"
+    ),
 }
 
 

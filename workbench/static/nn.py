@@ -1,4 +1,4 @@
-"""Layers of static programs (Paddle 2.x's `paddle.static.nn`)."""
+"""Layers and control flow of static programs (Paddle 2.x's `paddle.static.nn`)."""
 
 from workbench.facade import STATIC_NN, lazy
 

@@ -1,0 +1,5 @@
+"""Data sets and loaders (Paddle 2.x's `paddle.io`)."""
+
+from workbench.facade import IO, lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.io", IO)
