@@ -24,7 +24,20 @@ ROWS: dict[int, tuple[str, ...]] = {
     7: ("experiments",),
     8: ("notebook",),
     9: ("magics", "cli"),
-    10: ("", "__main__", "facade", "static", "nn", "distributed", "fluid", "io", "amp", "autograd", "regularizer"),
+    10: (
+        "",
+        "__main__",
+        "facade",
+        "static",
+        "nn",
+        "distributed",
+        "fluid",
+        "io",
+        "amp",
+        "autograd",
+        "regularizer",
+        "utils",
+    ),
 }
 STRANGERS = {frozenset({"graph", "runtime"}), frozenset({"executors", "dygraph"})}
 ROW_OF = {package: row for row, packages in ROWS.items() for package in packages}
