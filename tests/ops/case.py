@@ -122,8 +122,13 @@ def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
 def leaves(values: Sequence[Any]) -> list[np.ndarray]:
     """All arrays in slot values."""
     found: list[np.ndarray] = []
+
+    def keep(array: np.ndarray) -> np.ndarray:
+        found.append(array)
+        return array
+
     for value in values:
-        tree_map(found.append, value)
+        tree_map(keep, value)
     return found
 
 

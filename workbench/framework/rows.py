@@ -1,7 +1,7 @@
 """Rows: the gradient of a table of which only some rows were read.
 
-A dense gradient of an embedding is almost all zeros. `Rows` keeps the rows that were read and their gradients;
-a row may occur several times, which means the sum. Paddle calls it SelectedRows.
+A dense gradient of an embedding is almost all zeros. `Rows` keeps the rows that were read and their
+gradients; a row may occur several times, which means the sum. Paddle calls it SelectedRows.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Rows:
         return dense
 
     def __repr__(self) -> str:
-        return f"Rows({self.rows.shape[0]} of {self.height}, values {self.values.dtype}{list(self.values.shape)})"
+        return f"Rows({self.rows.shape[0]} of {self.height}, {self.values.dtype}{list(self.values.shape)})"
 
 
 def _require_inside(merged: Rows) -> None:

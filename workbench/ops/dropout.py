@@ -1,0 +1,128 @@
+"""Dropout: random zeros in training.
+
+Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting",
+JMLR 15, 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import InvalidArgument, ShapeError
+from workbench.framework.dtype import uint8
+from workbench.framework.op import op
+from workbench.framework.spec import Shape, Spec, normalize_axis, require_float
+
+UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
+
+
+def _require_mode(mode: str) -> None:
+    if mode not in (UPSCALE, DOWNGRADE):
+        raise InvalidArgument(f"the mode of dropout is {UPSCALE!r} or {DOWNGRADE!r}, got {mode!r}")
+
+
+def _mask_shape(shape: Shape, axis: Sequence[int]) -> Shape:
+    """One mask entry per element, or shared along the axes that are not listed."""
+    if not axis:
+        return shape
+    own = {normalize_axis(a, len(shape)) for a in axis}
+    return tuple(d if i in own else 1 for i, d in enumerate(shape))
+
+
+def _infer(
+    x: Spec, dropout_prob: float, dropout_implementation: str, axis: Sequence[int], **attrs: Any
+) -> Any:
+    require_float("dropout", x)
+    if not 0 <= dropout_prob <= 1:
+        raise ShapeError("the dropout probability is out of range", "a number in [0, 1]", dropout_prob)
+    if dropout_implementation not in (UPSCALE, DOWNGRADE):
+        raise ShapeError(
+            "the mode of dropout is unknown", f"{UPSCALE!r} or {DOWNGRADE!r}", dropout_implementation
+        )
+    return x, Spec(_mask_shape(x.shape, axis), uint8)
+
+
+def _factor(dropout_prob: float, is_test: bool, dropout_implementation: str) -> float:
+    """What kept elements are multiplied by."""
+    if dropout_implementation == DOWNGRADE:
+        return 1.0 - dropout_prob if is_test else 1.0
+    return 1.0 if is_test or dropout_prob == 1 else 1.0 / (1.0 - dropout_prob)
+
+
+def _rule(
+    g: Any, out: Any, x: Any, dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any
+) -> Any:
+    factor = _factor(dropout_prob, is_test, dropout_implementation)
+    return g[0] * factor if is_test else g[0] * out[1].astype(g[0].dtype) * factor
+
+
+def _back(
+    xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any,
+    dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
+) -> Any:  # fmt: skip
+    factor = g.dtype.type(_factor(dropout_prob, is_test, dropout_implementation))
+    return g * factor if is_test else g * (mask * factor)
+
+
+@op(
+    "dropout",
+    "X -> Out, Mask",
+    attrs={
+        "dropout_prob": 0.5,
+        "is_test": False,
+        "dropout_implementation": DOWNGRADE,
+        "axis": (),
+        "seed": 0,
+        "stream": 0,
+    },
+    infer=_infer,
+    grad=_rule,
+    grad_forward=_back,
+    saved="Mask",
+    shape_only="X",
+    needs="rng",
+)
+def DROPOUT(
+    xp: Any, x: Any, rng: Any, dropout_prob: float, is_test: bool, dropout_implementation: str,
+    axis: Sequence[int], **attrs: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`x` with elements set to 0 at random, and the uint8 mask of those kept (all, in a test program)."""
+    factor = x.dtype.type(_factor(dropout_prob, is_test, dropout_implementation))
+    shape = _mask_shape(x.shape, axis)
+    if is_test:
+        return x * factor, xp.ones(shape, "uint8")
+    mask = (rng.uniform(xp, shape, "float32") >= dropout_prob).astype("uint8")
+    return xp.where(mask, x * factor, x.dtype.type(0)), mask
+
+
+def dropout(
+    x: Any,
+    p: float = 0.5,
+    axis: int | Sequence[int] | None = None,
+    training: bool = True,
+    mode: str = UPSCALE,
+    name: str | None = None,
+) -> Any:
+    """Set elements to 0 with probability `p`.
+
+    Args:
+        x: floating tensor of any shape.
+        p: probability in [0, 1] of dropping an element.
+        axis: the mask is drawn along these axes only and shared along the others.
+        training: False passes everything; a program cloned with `for_test=True` does so too.
+        mode: `"upscale_in_train"` multiplies what is kept by 1 / (1 - p) in training;
+            `"downgrade_in_infer"` multiplies by 1 - p outside training.
+
+    Returns:
+        a tensor of the shape and dtype of `x`.
+
+    Raises:
+        InvalidArgument: `p`, `axis` or `mode` is out of range.
+    """
+    _require_mode(mode)
+    axes = () if axis is None else tuple([axis] if isinstance(axis, int) else axis)
+    out, _ = DROPOUT(
+        x, dropout_prob=p, is_test=not training, dropout_implementation=mode, axis=axes, name=name
+    )
+    return out

@@ -1,0 +1,51 @@
+"""Norms of gradients, for clipping. Both ops take sparse gradients (`Rows`) as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import ShapeError
+from workbench.framework.op import op
+from workbench.framework.rows import Rows
+from workbench.framework.spec import Spec, require_float
+from workbench.ops.precision import rounded, wide, wide_dtype
+
+
+def _merged(xp: Any, x: Any) -> tuple[Any, Any]:
+    """A gradient in which no row comes twice, and its values."""
+    if not isinstance(x, Rows):
+        return x, x
+    merged = x.merge(xp)
+    return merged, merged.values
+
+
+def _square_sum(values: Any) -> Any:
+    flat = wide(values).reshape(-1)
+    return (flat * flat).sum()
+
+
+def _infer_squared(x: Spec) -> Spec:
+    require_float("squared_l2_norm", x)
+    return Spec((1,), wide_dtype(x.dtype))
+
+
+@op("squared_l2_norm", "X -> Out", infer=_infer_squared, grad=lambda g, out, x: x * g * 2.0)
+def squared_l2_norm(xp: Any, x: Any) -> Any:
+    """The sum of squares in shape [1]; of half-precision tensors in float32, where it does not overflow."""
+    return _square_sum(_merged(xp, x)[1]).reshape(1)
+
+
+def _infer_clip(x: Spec, max_norm: float) -> Spec:
+    require_float("clip_by_norm", x)
+    if not max_norm > 0:
+        raise ShapeError("max_norm of clip_by_norm is out of range", "a number > 0", max_norm)
+    return x
+
+
+@op("clip_by_norm", "X -> Out", attrs={"max_norm": 1.0}, infer=_infer_clip)
+def clip_by_norm(xp: Any, x: Any, max_norm: float) -> Any:
+    """x max_norm / max(norm, max_norm): at most `max_norm` long (P-45)."""
+    merged, values = _merged(xp, x)
+    factor = max_norm / xp.maximum(xp.sqrt(_square_sum(values)), max_norm)
+    clipped = rounded(wide(values) * factor.astype(wide(values).dtype), values)
+    return Rows(merged.rows, clipped, merged.height) if isinstance(merged, Rows) else clipped
