@@ -17,6 +17,7 @@ classes (rule E-9); every class here is both.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
 
@@ -84,7 +85,8 @@ class DtypeError(ShapeError, TypeError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the closest known name, else an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    candidates = itertools.islice((n for n in known if len(n) <= 100), 5000)  # the search is slow
+    close = difflib.get_close_matches(name[:100], list(candidates), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

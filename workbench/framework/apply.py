@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.errors import PreconditionNotMet
-from workbench.framework.op import Op
+
+if TYPE_CHECKING:
+    from workbench.framework.op import Op
 
 
 class Recorder(Protocol):
@@ -45,6 +47,11 @@ def set_mode(recorder: Recorder) -> None:
     _default = recorder
 
 
+def has_mode() -> bool:
+    """Whether `set_mode` was ever called."""
+    return _default is not None
+
+
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Use `recorder` inside the `with` body, in this thread (and its context) only."""
@@ -72,7 +79,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | No
         raise TypeError(f"op {op.type!r} takes {len(op.inputs)} inputs, got {len(inputs)}")
     if missing:
         inputs = inputs + (None,) * missing
-    for slot, value in zip(op.inputs, inputs, strict=True):
+    for slot, value in zip(op.inputs, inputs):
         if value is None and not slot.optional:
             raise TypeError(f"op {op.type!r} needs its input {slot.name}")
     return current_recorder().record(op, inputs, op.complete(attrs), name)

@@ -28,6 +28,15 @@ def _cast(x: Any, dtype: str) -> Any:
     return x.astype(as_dtype(dtype).numpy)
 
 
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    """NumPy's `where`, in which a Python number does not widen bfloat16."""
+    if isinstance(x, int | float):
+        x = y.dtype.type(x)
+    elif isinstance(y, int | float):
+        y = x.dtype.type(y)
+    return np.where(condition, x, y)
+
+
 class _NumpyFunctions(SimpleNamespace):
     """NumPy, plus the listed functions it lacks."""
 
@@ -37,7 +46,7 @@ class _NumpyFunctions(SimpleNamespace):
         return value
 
 
-numpy_xp: Any = _NumpyFunctions(erf=erf, cast=_cast)
+numpy_xp: Any = _NumpyFunctions(erf=erf, cast=_cast, where=_where)
 
 
 def elementwise(
@@ -59,9 +68,11 @@ def elementwise(
 
     def default_infer(*specs: Spec, **attrs: Any) -> Spec:
         given = [s for s in specs if s is not None]
-        require_same_dtype(f"{type}", *given)
-        shape = given[0].shape if len(given) == 1 else broadcast_shapes(*(s.shape for s in given))
-        return Spec(shape, out_dtype or given[0].dtype)
+        dtype = out_dtype or given[0].dtype
+        if len(given) == 1:
+            return Spec(given[0].shape, dtype)
+        require_same_dtype(type, *given)
+        return Spec(broadcast_shapes(*[s.shape for s in given]), dtype)
 
     return op(type, slots, infer=infer or default_infer, grad=grad, is_elementwise=True, **record)
 

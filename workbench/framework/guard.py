@@ -12,7 +12,7 @@ from workbench.framework.apply import current_recorder, recording
 from workbench.framework.block import Block
 from workbench.framework.infer import infer
 from workbench.framework.infix import LAYER
-from workbench.framework.op import Op, flat
+from workbench.framework.op import Op, Slot
 from workbench.framework.program import Program
 from workbench.framework.roles import ROLE, ROLE_VAR
 from workbench.framework.site import caller
@@ -73,40 +73,65 @@ class StaticRecorder:
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         program, site = _main, caller()
-        in_names = _input_names(op, inputs, site)
-        out_specs = infer(op, [_spec(v) for v in inputs], attrs, list(in_names.values()), site)
+        specs, in_names = _describe(op, inputs, site)
+        out_specs = infer(op, specs, attrs, in_names, site)
         block = program.current_block()
         layer = name if name is not None else names.generate(op.layer or op.type)
-        results = [_make_output(block, layer, spec) for spec in out_specs]
+        # P-4, P-5: outputs are counted per layer; those of Python operators under `tmp` itself.
+        key = layer if layer == LAYER else layer + ".tmp"
+        results, outputs = [], {}
+        for slot, spec in zip(op.outputs, out_specs):
+            made = _make_output(block, key, spec)
+            results.append(made)
+            if made is not None:
+                outputs[slot.name] = [v.name for v in made] if slot.is_list else [made.name]
         all_attrs = {**attrs, ROLE: program.op_role}
         if program.op_role_var:
             all_attrs[ROLE_VAR] = list(program.op_role_var)
-        if "rng" in op.needs and not attrs["stream"]:
+        if op.needs and "rng" in op.needs and not attrs["stream"]:
             all_attrs["stream"] = program.next_stream()
-        block.add_operator(
-            op.type,
-            {slot: given for slot, given in in_names.items() if given is not None},
-            {s.name: [v.name for v in flat([out])] for s, out in zip(op.outputs, results, strict=True) if out is not None},
-            all_attrs,
-            site,
-        )
+            if not attrs.get("startup") and not program.rng_step:
+                _count_steps(program)
+        given = {slot.name: read for slot, read in zip(op.inputs, in_names) if read is not None}
+        block.add_operator(op.type, given, outputs, all_attrs, site)
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def _input_names(op: Op, inputs: tuple[Any, ...], site: Any) -> dict[str, list[str] | None]:
-    found: dict[str, list[str] | None] = {}
-    for slot, value in zip(op.inputs, inputs, strict=True):
+def _count_steps(program: Program) -> None:
+    """Give a program the step counter its random ops draw with; the startup program sets it to 0."""
+    program.rng_step = names.generate("@RNG_STEP@")
+    for block in (program.global_block(), _startup.global_block()):
+        if not block.has_var(program.rng_step):
+            block.create_var(program.rng_step, (1,), "int64", persistable=True, stop_gradient=True)
+    attrs = {"shape": (1,), "value": 0, "dtype": "int64"}
+    _startup.global_block().append_op("fill_constant", outputs={"Out": program.rng_step}, attrs=attrs)
+
+
+def _describe(op: Op, inputs: tuple[Any, ...], site: Any) -> tuple[list[Any], list[list[str] | None]]:
+    """Specs and variable names of the inputs, by slot."""
+    specs: list[Any] = []
+    in_names: list[list[str] | None] = []
+    for slot, value in zip(op.inputs, inputs):
         if value is None:
-            found[slot.name] = None
-            continue
-        values = value if slot.is_list else [value]
-        for v in values:
-            if not isinstance(v, Variable):
-                raise InvalidType(
-                    f"op {op.type!r}: input {slot.name} takes a Variable in static mode, got {_what(v)}\n  at {site}"
-                )
-        found[slot.name] = [v.name for v in values]
-    return found
+            specs.append(None)
+            in_names.append(None)
+        elif slot.is_list:
+            values = [_variable(op, slot, v, site) for v in value]
+            specs.append([v.spec for v in values])
+            in_names.append([v.name for v in values])
+        else:
+            variable = value if isinstance(value, Variable) else _variable(op, slot, value, site)
+            specs.append(variable.spec)
+            in_names.append([variable.name])
+    return specs, in_names
+
+
+def _variable(op: Op, slot: Slot, value: Any, site: Any) -> Variable:
+    if not isinstance(value, Variable):
+        raise InvalidType(
+            f"op {op.type!r}: input {slot.name} takes a Variable in static mode, got {_what(value)}\n  at {site}"
+        )
+    return value
 
 
 def _what(value: Any) -> str:
@@ -114,22 +139,16 @@ def _what(value: Any) -> str:
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def _spec(value: Any) -> Any:
-    if value is None:
-        return None
-    return [v.spec for v in value] if isinstance(value, list | tuple) else value.spec
-
-
-def _make_output(block: Block, layer: str, spec: Any) -> Any:
+def _make_output(block: Block, key: str, spec: Any) -> Any:
     if spec is None:
         return None
-    if isinstance(spec, list):
-        return [_make_output(block, layer, s) for s in spec]
-    # P-4, P-5: outputs are counted per layer; those of Python operators under `tmp` itself.
-    key = layer if layer == LAYER else layer + ".tmp"
+    if type(spec) is list:
+        return [_make_output(block, key, s) for s in spec]
     shape, dtype, kind = spec
-    made = Variable(block, names.generate(key), shape, dtype, kind, stop_gradient=not dtype.is_float)
-    return block.add_var(made)
+    made = names.generate(key)
+    while block.find_var(made) is not None:  # counters started afresh over the same program
+        made = names.generate(key)
+    return block.add_var(Variable(block, made, shape, dtype, kind, stop_gradient=dtype.kind != "float"))
 
 
 static_recorder = StaticRecorder()

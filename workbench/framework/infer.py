@@ -32,7 +32,7 @@ def infer(op: Op, ins: Sequence[Any], attrs: dict[str, Any], names: Sequence[Any
     return (result,) if len(op.outputs) == 1 else tuple(result)
 
 
-def infer_specs(op: Op, block: Block, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site) -> tuple[Any, ...]:
+def infer_specs(op: Op, block: Block, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None) -> tuple[Any, ...]:
     """`infer` for names in a block.
 
     Raises:

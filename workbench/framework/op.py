@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from workbench.errors import NotFound, did_you_mean
+from workbench.framework.apply import apply
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.spec import Spec, size_of
 
@@ -97,8 +98,6 @@ class Op:
 
     def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
         """Apply the op to tensors: appends to the current block, or computes at once."""
-        from workbench.framework.apply import apply
-
         return apply(self, inputs, attrs, name)
 
     @property
@@ -143,7 +142,7 @@ class Op:
 def flat(values: Sequence[Any]) -> Any:
     """The values of a slot-ordered sequence, lists opened and None left out."""
     for value in values:
-        if isinstance(value, list | tuple) and not isinstance(value, Spec):
+        if isinstance(value, (list, tuple)) and not isinstance(value, Spec):  # noqa: UP038 (a union is made anew each time)
             yield from (v for v in value if v is not None)
         elif value is not None:
             yield value

@@ -24,14 +24,17 @@ class Program:
         name: what messages and printers call the program ("" if it was not named).
         version: moves on with every change, so that executors know when to prepare anew.
         uid: unique in this process.
+        origin: `uid` of the program that this one is a copy of (a copy of a copy: of the first), else its own.
         rng_step: name of the persistable int64 [1] variable that counts the program's steps for its random ops; ""
             until it has one. The startup program sets it to 0.
-        lr_schedulers: {learning-rate variable: scheduler object}; an executor writes the current rate before a run.
+        lr_schedulers: `{learning-rate variable: scheduler}`; an executor writes the current rate before a run (P-48).
+        streams: how many random ops have got a stream (see `next_stream`).
+        attributes: what layers above keep with the program; plain values and registered objects are saved with it.
         op_role, op_role_var: given to the operators appended from now on; see `role_guard`.
     """
 
     def __init__(self) -> None:
-        self.uid = next(_uids)
+        self.uid = self.origin = next(_uids)
         self.name = ""
         self.version = 0
         self._seed = 0
@@ -39,7 +42,7 @@ class Program:
         self.op_role_var: list[str] = []
         self.blocks: list[Block] = [Block(self, 0)]
         self._current = 0
-        self._streams = 0
+        self.streams = 0
         self.rng_step = ""
         self.lr_schedulers: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
@@ -116,8 +119,8 @@ class Program:
 
     def next_stream(self) -> int:
         """A number no other random op of this program has."""
-        self._streams += 1
-        return self._streams
+        self.streams += 1
+        return self.streams
 
     # Contents
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 _ROOT = str(Path(__file__).resolve().parent.parent.parent)
 _OURS = (_PACKAGE, _ROOT + "/magics/")
-_skipped: dict[str, bool] = {}
 _formatters: list[Callable[[str], str | None]] = []
 
 
@@ -45,16 +44,25 @@ def remove_formatter(formatter: Callable[[str], str | None]) -> None:
         _formatters.remove(formatter)
 
 
-def _is_ours(file: str) -> bool:
-    known = _skipped.get(file)
-    if known is None:
-        known = _skipped[file] = file.startswith(_OURS) or file.startswith("<frozen")
-    return known
+class _Ours(dict[str, bool]):
+    """Whether a source file belongs to workbench, decided when a file is first seen."""
+
+    def __missing__(self, file: str) -> bool:
+        ours = self[file] = file.startswith((*_OURS, "<frozen"))
+        return ours
+
+
+_is_ours = _Ours()
+
+
+def is_ours(file: str) -> bool:
+    """Whether a source file is part of workbench (or of Python's import machinery)."""
+    return _is_ours[file]
 
 
 def caller() -> Site:
     """The nearest frame of the call stack that is not workbench's own code."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+    while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return Site(frame.f_code.co_filename, frame.f_lineno)

@@ -62,6 +62,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     Raises:
         ShapeError: two known dimensions differ and neither is 1.
     """
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return tuple(shapes[0])
     out: list[int] = []
     for axis in range(1, max(map(len, shapes), default=0) + 1):
         dim = 1
@@ -116,12 +118,23 @@ def require_float(what: str, *specs: Spec | None) -> None:
     """Raise DtypeError unless every given spec has a floating dtype."""
     for spec in specs:
         if spec is not None and not spec.dtype.is_float:
-            raise DtypeError(f"{what} takes floating-point tensors", "float16, bfloat16, float32 or float64", spec.dtype)
+            raise DtypeError(
+                f"{what} takes floating-point tensors; cast this one first, as in x.astype('float32')",
+                "float16, bfloat16, float32 or float64",
+                spec.dtype,
+            )
 
 
 def require_same_dtype(what: str, *specs: Spec | None) -> None:
     """Raise DtypeError unless all given specs share one dtype."""
     given = [s for s in specs if s is not None]
-    for spec in given[1:]:
+    for spec in given:
         if spec.dtype is not given[0].dtype:
             raise DtypeError(f"{what} takes tensors of one dtype; cast one with .astype()", given[0].dtype, spec.dtype)
+
+
+def require_place_for(result: Spec, holder: str, held: Spec) -> None:
+    """Raise ShapeError unless a result fits into a value that exists already (same dtype, no known dim differs)."""
+    fits = len(result.shape) == len(held.shape) and all(map(same_dim, result.shape, held.shape))
+    if not fits or result.dtype is not held.dtype:
+        raise ShapeError(f"the result does not fit into {holder}", held, result)

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import InvalidType, Unimplemented
 from workbench.framework.dtype import DType
+from workbench.framework.infer import infer_specs
 from workbench.framework.infix import Infix
 from workbench.framework.names import grad_name
-from workbench.framework.spec import DENSE, Shape, Spec
+from workbench.framework.site import caller
+from workbench.framework.spec import DENSE, Shape, Spec, require_place_for
 
 if TYPE_CHECKING:
     from workbench.framework.block import Block
+    from workbench.framework.op import Op
     from workbench.framework.operator import Operator
     from workbench.framework.site import Site
 
@@ -71,6 +74,19 @@ class Variable(Infix):
     @property
     def is_parameter(self) -> bool:
         return isinstance(self, Parameter)
+
+    def overwrite(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Variable:
+        """Append a one-output op that writes this variable instead of a new one.
+
+        Raises:
+            InvalidArgument: the result has another shape or dtype.
+        """
+        block = self.block.program.current_block()
+        slots = {slot.name: value for slot, value in zip(op.inputs, inputs, strict=True)}
+        made = infer_specs(op, block, {s: [v.name] for s, v in slots.items()}, op.complete(attrs), caller())[0]
+        require_place_for(made, f"variable {self.name!r}", self.spec)
+        block.append_op(op.type, inputs=slots, outputs={op.outputs[0].name: self}, attrs=attrs)
+        return self
 
     def lod(self) -> list[list[int]]:
         """Level-of-detail offsets; always empty, variable-length sequences are not supported."""

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.framework.names import grad_name
 from workbench.framework.op import find_op
+from workbench.framework.portable import portable
 from workbench.framework.spec import ROWS
 from workbench.framework.variable import Parameter, Variable
 
@@ -50,6 +51,7 @@ class WeightDecayRegularizer:
         return hash((type(self), self.coeff))
 
 
+@portable
 class L2Decay(WeightDecayRegularizer):
     """Penalty coeff/2 * sum(param^2): the term is coeff * param (P-44)."""
 
@@ -57,6 +59,7 @@ class L2Decay(WeightDecayRegularizer):
         return find_op("scale")(parameter, scale=self.coeff)
 
 
+@portable
 class L1Decay(WeightDecayRegularizer):
     """Penalty coeff * sum(|param|): the term is coeff * sign(param) (P-44)."""
 
