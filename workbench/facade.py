@@ -24,12 +24,22 @@ TENSOR = {
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "Run train",
+    "workbench.checkpoint.objects": "load save",
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
 MODULES = "static nn optimizer regularizer io experiments utils".split()
 
-FUNCTIONAL: dict[str, str] = {}  # `workbench.nn.functional`
+FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
+    "workbench.ops.softmax": "log_softmax softmax softmax_with_cross_entropy",
+    "workbench.ops.loss": (
+        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy kl_div l1_loss mse_loss nll_loss "
+        "smooth_l1_loss square_error_cost"
+    ),
+    "workbench.ops.norm": "batch_norm layer_norm",
+    "workbench.ops.embedding": "embedding one_hot",
+    "workbench.ops.dropout": "dropout",
+}
 
 STATIC = {
     "workbench.framework.program": "Program",
@@ -40,11 +50,16 @@ STATIC = {
     "workbench.autodiff": "append_backward gradients",
     "workbench.runtime.scope": "Scope global_scope scope_guard",
     "workbench.executors.serial": "Executor",
+    "workbench.checkpoint.program_files": (
+        "load load_persistables load_vars save save_persistables save_vars"
+    ),
     "workbench.builders.data": "data",
     "workbench.builders.variables": "create_global_var create_parameter",
+    "workbench.ops.metric": "accuracy",
 }
 
 STATIC_NN = {  # `workbench.static.nn`
+    "workbench.builders.conv": "conv2d conv2d_transpose",
     "workbench.builders.dense": "embedding fc",
     "workbench.builders.norm": "batch_norm layer_norm",
     "workbench.builders.control_flow": "cond while_loop",

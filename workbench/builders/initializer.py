@@ -58,7 +58,7 @@ class Initializer:
             attrs["seed"] = block.program.random_seed
             attrs["stream"] = block.program.next_stream()
         if "startup" in record.attrs:
-            attrs["startup"] = True
+            attrs["startup"] = 1
         return block.append_op(type, outputs={"Out": variable}, attrs=attrs)
 
     def __repr__(self) -> str:

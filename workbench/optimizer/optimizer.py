@@ -24,6 +24,7 @@ from workbench.framework.block import Block
 from workbench.framework.dtype import DType, bfloat16, float16, float32
 from workbench.framework.guard import default_startup_program, program_guard, static_mode
 from workbench.framework.operator import Operator
+from workbench.framework.portable import portable
 from workbench.framework.program import Program
 from workbench.framework.roles import LR_SCHED, OPTIMIZE
 from workbench.framework.undo import unchanged_on_error
@@ -51,11 +52,12 @@ class Accumulator(NamedTuple):
     scalar: bool = False
 
 
+@portable
 class ConstantRate(LRScheduler):
-    """The schedule of a rate changed by `set_lr`: always `learning_rate`."""
+    """The schedule of a rate changed by `set_lr`: always `learning_rate`, or the rate of a restored state."""
 
     def get_lr(self) -> float:
-        return self.base_lr
+        return self.last_lr
 
 
 class Optimizer:

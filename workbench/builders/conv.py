@@ -1,0 +1,173 @@
+"""`static.nn.conv2d` and `static.nn.conv2d_transpose`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workbench.builders.initializer import Normal
+from workbench.builders.layer import LayerBuilder, building
+from workbench.builders.param_attr import required_attr, to_attr
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.op import find_op
+from workbench.framework.variable import Variable
+from workbench.ops import conv as ops
+from workbench.ops.arguments import one_int, pair
+from workbench.ops.shape import reshape
+
+
+def conv2d(
+    input: Variable,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """2-D convolution, plus a bias per filter, then an activation.
+
+    Args:
+        input: `[n, c, h, w]`, or `[n, h, w, c]` for `data_format="NHWC"`; c known.
+        filter_size, stride, dilation: an int or (height, width).
+        padding: an int, `[h, w]`, `[top, bottom, left, right]`, a pair per dimension, "SAME" or "VALID".
+        groups: every group of channels has its own filters; 1 if None.
+        param_attr: the filter `[num_filters, c / groups, kh, kw]`, normal with standard deviation
+            sqrt(2 / (kh * kw * c)) unless an initializer is given.
+        bias_attr: the bias `[num_filters]`; False leaves it out.
+        use_cudnn: accepted for Paddle's sake.
+
+    Returns:
+        `[n, num_filters, oh, ow]`, or channels last.
+
+    Raises:
+        InvalidArgument: channels that are unknown or do not divide by the groups, sizes that do not fit.
+    """
+    with building("conv2d", name) as layer:
+        activate = layer.activation(act)
+        count, parts, channels = _counts("conv2d", input, num_filters, groups, data_format)
+        if count % parts:
+            raise InvalidArgument(f"conv2d: {count} filters cannot be divided into {parts} groups")
+        height, width = _window("conv2d", filter_size)
+        w = layer.parameter(
+            required_attr(param_attr, "param_attr", "conv2d"),
+            [count, channels // parts, height, width],
+            input.dtype,
+            default=Normal(0.0, math.sqrt(2.0 / (height * width * channels))),
+        )
+        out = ops.conv2d(
+            input, w, None, stride, padding, dilation, parts, data_format=data_format, name=layer.name
+        )
+        return activate(_add_bias(layer, out, bias_attr, count, data_format))
+
+
+def conv2d_transpose(
+    input: Variable,
+    num_filters: int,
+    output_size: Any = None,
+    filter_size: Any = None,
+    padding: Any = 0,
+    stride: Any = 1,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """Transposed 2-D convolution, plus a bias per filter, then an activation.
+
+    Args:
+        output_size: height and width wanted; chosen among the sizes that stride and filter allow. One of
+            `output_size` and `filter_size` is needed.
+        filter_size: an int or (height, width); if None, what gives `output_size`.
+        param_attr: the filter `[c, num_filters / groups, kh, kw]`, Xavier uniform by default.
+        Others: see `conv2d`.
+
+    Returns:
+        `[n, num_filters, oh, ow]`, or channels last.
+
+    Raises:
+        InvalidArgument: neither size is given, or channels, groups or sizes that do not fit.
+    """
+    with building("conv2d_transpose", name) as layer:
+        activate = layer.activation(act)
+        count, parts, channels = _counts("conv2d_transpose", input, num_filters, groups, data_format)
+        if count % parts:
+            raise InvalidArgument(f"conv2d_transpose: {count} filters cannot be divided into {parts} groups")
+        if filter_size is None:
+            filter_size = _filter_for(input, output_size, padding, stride, dilation, data_format)
+        w = layer.parameter(
+            required_attr(param_attr, "param_attr", "conv2d_transpose"),
+            [channels, count // parts, *_window("conv2d_transpose", filter_size)],
+            input.dtype,
+        )
+        out = ops.conv2d_transpose(
+            input, w, None, stride, padding, 0, dilation, parts, output_size, data_format, layer.name
+        )
+        return activate(_add_bias(layer, out, bias_attr, count, data_format))
+
+
+def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> tuple[int, int, int]:
+    """(filters, groups, channels of the input)."""
+    if not isinstance(x, Variable):
+        raise InvalidType(f"{layer} takes a Variable as input, got {x!r}")
+    if data_format not in ("NCHW", "NHWC"):
+        raise InvalidArgument(f"{layer} takes 'NCHW' or 'NHWC' as data_format, got {data_format!r}")
+    if x.ndim != 4:
+        raise InvalidArgument(f"{layer} takes an input of four dimensions ({data_format}), got {x!r}")
+    count = one_int(f"num_filters of {layer}", filters)
+    parts = 1 if groups is None else one_int(f"groups of {layer}", groups)
+    channels = x.shape[data_format.index("C")]
+    if count < 1 or parts < 1:
+        raise InvalidArgument(f"{layer} takes at least one filter and one group, got {count} and {parts}")
+    if channels < 0 or channels % parts:
+        raise InvalidArgument(
+            f"{layer}: the number of channels is known and a multiple of groups={parts}, got {x!r}"
+        )
+    return count, parts, channels
+
+
+def _window(layer: str, filter_size: Any) -> list[int]:
+    size = pair(f"filter_size of {layer}", filter_size)
+    if min(size) < 1:
+        raise InvalidArgument(f"{layer} takes a filter_size of at least 1, got {filter_size!r}")
+    return size
+
+
+def _filter_for(x: Variable, wanted: Any, padding: Any, stride: Any, dilation: Any, data_format: str) -> Any:
+    """The smallest filter that gives an output of the wanted size."""
+    if wanted is None:
+        raise InvalidArgument("conv2d_transpose takes a filter_size or an output_size, got neither")
+    if isinstance(padding, str):
+        raise InvalidArgument(f"conv2d_transpose takes a filter_size with padding={padding!r}")
+    pads = ops.parse_padding("conv2d_transpose", padding, data_format)[0]
+    first = data_format.index("H")
+    sizes = []
+    for i, (out, step, spread) in enumerate(
+        zip(pair("output_size", wanted), pair("stride", stride), pair("dilation", dilation), strict=True)
+    ):
+        if x.shape[first + i] < 0:
+            raise InvalidArgument(
+                f"conv2d_transpose takes a filter_size where the input's size is unknown: {x!r}"
+            )
+        reach = out - (x.shape[first + i] - 1) * step + pads[2 * i] + pads[2 * i + 1] - 1
+        sizes.append(reach // spread + 1)
+    return sizes
+
+
+def _add_bias(layer: LayerBuilder, x: Variable, bias_attr: Any, count: int, data_format: str) -> Variable:
+    attr = to_attr(bias_attr, "bias_attr")
+    if attr is None:
+        return x
+    b = layer.parameter(attr, [count], x.dtype, is_bias=True)
+    column = reshape(b, [1, -1, 1, 1] if data_format == "NCHW" else [1, 1, 1, -1])
+    return find_op("elementwise_add")(x, column, name=layer.name)
