@@ -1,4 +1,4 @@
-"""One browser and one JupyterLab for all the tests that need them."""
+"""One JupyterLab for all the tests that need it, and a browser for each file of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -12,8 +12,11 @@ from nbformat.v4 import new_notebook
 from tests.browser.lab_server import LabServer, NotebookPage, chromium, opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Ends with its module: Playwright keeps an event loop running in this thread, and until it is stopped
+    no other test can run one.
+    """
     with chromium() as running:
         yield running
 
