@@ -1,0 +1,1 @@
+"""The language: Program, Block, Variable, dtypes, places, names, the op record and `apply`."""
