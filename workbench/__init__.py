@@ -9,12 +9,12 @@ del _Path, _root
 
 from workbench.version import __version__ as __version__
 
-from workbench.dygraph.mode import disable_static as _disable_static
+from workbench.dygraph.mode import default_mode as _default_mode
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
 
-_disable_static()  # dynamic mode is the default, as in Paddle 2.x
+_default_mode()
 
 __getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)
 

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.dygraph.tensor import Tensor
 from workbench.errors import InvalidType
 from workbench.framework import guard
-from workbench.framework.apply import set_mode
+from workbench.framework.apply import has_mode, set_mode
 from workbench.framework.elementwise import numpy_xp
 from workbench.framework.evaluate import Evaluator
 from workbench.framework.infer import infer
@@ -66,6 +66,12 @@ def enable_static() -> None:
 def disable_static(place: Any = None) -> None:
     """From now on ops compute at once."""
     set_mode(dynamic_recorder)
+
+
+def default_mode() -> None:
+    """Dynamic mode, as in Paddle 2.x, unless a mode was chosen before (workbench is imported again)."""
+    if not has_mode():
+        disable_static()
 
 
 def in_dynamic_mode() -> bool:

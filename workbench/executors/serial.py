@@ -9,12 +9,14 @@ from typing import Any
 from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.feed import Feed, as_dict, check_feed
 from workbench.executors.fetch import split_optimize_ops, to_user
+from workbench.executors.ownership import warn_of_overwriting
 from workbench.executors.step import Prepared, Step, prepare
 from workbench.framework.guard import default_main_program
 from workbench.framework.operator import Operator
 from workbench.framework.place import CPUPlace, CUDAPlace, Place
 from workbench.framework.program import Program
 from workbench.framework.prune import prune
+from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
 from workbench.runtime.scope import Scope, global_scope
 
@@ -95,6 +97,8 @@ class Executor:
         step = Step(self._prepare(program, names), scope, check_feed(program, feed), self.place.index)
         step.speculate()
         results = [to_user(step.fetch(name), return_numpy) for name in names]
+        if step.prepared.initialises:
+            warn_of_overwriting(program, step.prepared.initialises, scope)
         step.commit()
         return results
 
@@ -119,18 +123,19 @@ class Executor:
     ) -> tuple[Program, dict[str, Any]]:
         """The part of the program the targets need, and the feeds that are left (E-5)."""
         given = {k.name if isinstance(k, Variable) else k: v for k, v in as_dict(feed).items()}
-        kept_ops = [program.global_block().ops.index(op) for op in optimize_ops if op.block.program is program]
-        if len(kept_ops) != len(optimize_ops):
+        block = program.global_block()
+        if any(op.block is not block for op in optimize_ops):
             raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
-        key = (program.uid, program.version, tuple(fetches), tuple(sorted(given)), tuple(kept_ops))
+        keep = optimize_ops or [op for op in block.ops if op.role & OPTIMIZE]
+        key = (program.uid, program.version, tuple(fetches), tuple(sorted(given)), tuple(map(id, keep)))
         found = self._pruned.get(key)
         if found is None:
-            found = self._pruned[key] = prune(program, fetches, list(given), optimize_ops)
+            found = self._pruned[key] = prune(program, fetches, list(given), keep)
             if len(self._pruned) > _CACHE_SIZE:
                 self._pruned.popitem(last=False)
         left = {}
         for name, value in given.items():
-            if program.global_block().has_var(name) and not found.global_block().has_var(name):
+            if block.has_var(name) and not found.global_block().has_var(name):
                 warnings.warn(f"feed {name!r} is not needed by what is run and was dropped", stacklevel=3)
             else:
                 left[name] = value

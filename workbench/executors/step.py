@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.calls import Call, Values, make_calls, run_call
+from workbench.executors.ownership import owner_of, written_first
 from workbench.executors.streams import stream_of
 from workbench.framework.block import Block
 from workbench.framework.program import Program
@@ -30,6 +31,7 @@ class Prepared:
         calls: the operators of the global block.
         reads: persistable variables whose value is taken from the scope.
         persistables: names of all persistable variables.
+        initialises: those that are written without being read before, as a startup program does.
         draws: whether some op draws random numbers anew in every step.
         blocks: calls of sub-blocks, made when they first run.
     """
@@ -38,6 +40,7 @@ class Prepared:
     calls: list[Call]
     reads: list[str]
     persistables: frozenset[str]
+    initialises: frozenset[str]
     draws: bool
     blocks: dict[int, list[Call]]
 
@@ -50,7 +53,7 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
     reads = {n for call in calls for n in call.op.input_arg_names if n in persistables}
     reads.update(n for n in fetches if n in persistables)
     draws = any("rng" in op.record.needs and not op.attrs.get("startup") for op in program.all_ops())
-    return Prepared(program, calls, sorted(reads), persistables, draws, {})
+    return Prepared(program, calls, sorted(reads), persistables, written_first(block) & persistables, draws, {})
 
 
 class Step:
@@ -100,11 +103,13 @@ class Step:
         targets = [(self._target(name), value) for name, value in self.staged.items()]
         if self.prepared.draws and self.prepared.program.rng_step:
             targets.append((self._target(self.prepared.program.rng_step), np.array([self.rng_step + 1], np.int64)))
-        owner = self.prepared.program
+        initialises = self.prepared.initialises
+        owner = owner_of(self.prepared.program) if initialises else None
         with deferred_interrupt():
             for target, value in targets:
                 target.tensor.take(value)
-                target.owner = target.owner or owner.name or owner.uid
+                if target.name in initialises:
+                    target.owner = owner
 
     def extras(self, call: Call, values: Values) -> dict[str, Any]:
         """What an op `needs` besides its attributes."""

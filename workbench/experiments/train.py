@@ -47,7 +47,7 @@ def train(
             which the program declared its feeds.
         steps: how many steps; epochs: how many passes over the loader. One pass if neither is given.
         fetch: what to record of every step: Variables or names, or {label: Variable}.
-        startup: run first if some variable it initialises has no value yet.
+        startup: gives the variables it initialises, where they have no value yet, their first one.
         executor: `Executor(CPUPlace())` by default.
         scope: where the parameters are; `global_scope()` of the caller by default.
         on_step: called with the run, on the training thread, after every step.
@@ -117,11 +117,21 @@ class _Loop:
         self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
 
     def initialise(self, startup: Program) -> None:
-        """Run the startup program unless everything it sets has a value."""
+        """Give what the startup program sets, and has no value yet, its first value; the rest keeps its own."""
         names = [v.name for v in startup.persistables()]
-        found = [self.scope.find_var(n) for n in names]
-        if not all(v is not None and v.tensor.initialized for v in found):
-            self.executor.run(startup, feed=None, fetch_list=None, scope=self.scope)
+        missing = [n for n in names if not self._has_value(n)]
+        if not missing:
+            return
+        fresh = Scope()
+        self.executor.run(startup, feed=None, fetch_list=None, scope=fresh)
+        for made in (fresh.vars[name] for name in missing if name in fresh.vars):
+            target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
+            target.tensor.take(made.tensor.array)
+            target.owner = made.owner
+
+    def _has_value(self, name: str) -> bool:
+        found = self.scope.find_var(name)
+        return found is not None and found.tensor.initialized
 
     def work(self) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each."""

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.errors import InvalidType, NotFound, did_you_mean
 from workbench.framework.place import Place
+from workbench.framework.site import Site
 from workbench.runtime.tensor import LoDTensor
+
+
+class Owner(NamedTuple):
+    """The program that initialised a variable: its `origin`, its name and where its first operator was built."""
+
+    origin: int
+    name: str
+    site: Site | None
 
 
 class ScopeVariable:
@@ -17,14 +26,14 @@ class ScopeVariable:
 
     Attributes:
         name: its name in the scope.
-        owner: name of the program whose startup initialised it, "" if none did.
+        owner: the startup program that gave it its first value; None if it was set or loaded.
     """
 
     __slots__ = ("name", "owner", "tensor")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.owner: Any = None
+        self.owner: Owner | None = None
         self.tensor = LoDTensor()
 
     def get_tensor(self) -> LoDTensor:

@@ -1,0 +1,92 @@
+"""`%%static_program`, `%program` and `%train`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.display import display
+
+from workbench.experiments import Run
+from workbench.magics.arguments import parse
+from workbench.notebook.listing import Listing, Printed
+from workbench.notebook.session import Definition, Session
+from workbench.notebook.sites import CellNames
+from workbench.notebook.training import train
+
+
+@magics_class
+class ProgramMagics(Magics):
+    """The magics of one shell.
+
+    Attributes:
+        session: the programs of the notebook.
+        cell_names: what gives the shell's cells their names in messages.
+    """
+
+    def __init__(self, shell: Any, session: Session, cell_names: CellNames) -> None:
+        super().__init__(shell)
+        self.session, self.cell_names = session, cell_names
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("name", help="the program is bound to this name; names made inside begin with NAME.")
+    @argument("--startup", metavar="NAME", help="name of the startup program; default: NAME_startup")
+    @argument("--test", metavar="NAME", help="also make a clone for testing, when the cell is done")
+    @argument(
+        "--from", dest="source", metavar="NAME", help="extend a copy of this program, on the same parameters"
+    )
+    @argument("--seed", type=int, help="random seed of both programs, for the same numbers every time")
+    @argument("--quiet", action="store_true", help="show no summary")
+    @cell_magic
+    def static_program(self, line: str, cell: str) -> Any:
+        """Build a static program from the cell, in static mode.
+
+        Operators go to a new main program, initialisers to a new startup program. Running the cell again
+        builds the same program anew, with the same names. If the cell raises, every name keeps its old value.
+        With --from, names for variables of the original (or of other copies of it) come to mean the copy's.
+        """
+        __tracebackhide__ = True
+        args = parse(self.static_program, line)
+        startup = args.startup or f"{args.name}_startup"
+        definition = Definition(args.name, startup, args.test, args.source, args.seed)
+        self.session.check(definition)
+        built = self.session.build(definition, f"%%static_program {line}".rstrip(), cell)
+        if not args.quiet:
+            display(built.summary)
+        return built.value
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("name", nargs="?", help="the program to print; without it, the programs are listed")
+    @argument(
+        "--details", action="store_true", help="with every attribute, and where each operator was built"
+    )
+    @line_magic
+    def program(self, line: str) -> None:
+        """List the programs of this notebook, or print one as text."""
+        __tracebackhide__ = True
+        args = parse(self.program, line)
+        if args.name is None:
+            display(Listing.of(self.session.programs()))
+        else:
+            display(Printed.of(self.session.program(args.name), args.details))
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("name", help="the program to train")
+    @argument("loader", help="what gives the batches: the name of a DataLoader or of another iterable")
+    @argument("--steps", type=int, help="how many steps")
+    @argument("--epochs", type=int, help="how many passes over the loader; one if neither is given")
+    @argument("--fetch", nargs="+", metavar="VAR", default=[], help="variables to record at every step")
+    @argument("--quiet", action="store_true", help="show no progress")
+    @line_magic
+    def train(self, line: str) -> Run:
+        """Train a program and wait for the end; interrupting stops it after the step in progress.
+
+        Parameters without a value are initialised first. The result is the run: `run = %train net loader`.
+        """
+        __tracebackhide__ = True
+        args = parse(self.train, line)
+        return train(self.session, args.name, args.loader, args.steps, args.epochs, args.fetch, args.quiet)

@@ -1,0 +1,66 @@
+"""Which program a parameter belongs to, and a warning when another one is about to initialise it again.
+
+Two programs built apart from each other may use the same parameter names, mostly by accident: the startup
+program of the second then wipes out what the first has learned. Running a startup program again is a reset
+that was asked for; so is running a copy of it, or one built anew by the same lines or under the same name.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from workbench.framework.block import Block
+from workbench.framework.program import Program
+from workbench.framework.variable import Parameter
+from workbench.runtime.scope import Owner, Scope
+
+
+def written_first(block: Block) -> frozenset[str]:
+    """Names that operators of the block write before any of them reads them."""
+    seen: set[str] = set()
+    written: list[str] = []
+    for op in block.ops:
+        seen.update(op.input_arg_names)
+        written.extend(name for name in op.output_arg_names if name not in seen)
+        seen.update(op.output_arg_names)
+    return frozenset(written)
+
+
+def owner_of(program: Program) -> Owner:
+    """What is noted at the variables a program initialises."""
+    ops = program.global_block().ops
+    return Owner(program.origin, program.name, ops[0].site if ops else None)
+
+
+def warn_of_overwriting(program: Program, initialises: Iterable[str], scope: Scope) -> None:
+    """Warn if running `program` initialises a parameter that another program has initialised.
+
+    One warning, for the first such parameter and with the number of the others.
+
+    Args:
+        initialises: the variables it writes without reading them before.
+    """
+    block, owner = program.global_block(), owner_of(program)
+    parameters = [name for name in sorted(initialises) if isinstance(block.vars.get(name), Parameter)]
+    taken = [(name, found.owner) for name in parameters if (found := scope.find_var(name)) and found.owner]
+    foreign = [(name, other) for name, other in taken if not _same(owner, other)]
+    if not foreign:
+        return
+    name, other = foreign[0]
+    more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+    warnings.warn(
+        f"{_label(owner)} gives parameter {name!r}{more} a new value, which {_label(other)} had initialised: "
+        "both models use this name, so each changes the other. Build them with names of their own "
+        "(%%static_program in a notebook, unique_name.guard with a prefix elsewhere)",
+        stacklevel=3,
+    )
+
+
+def _same(a: Owner, b: Owner) -> bool:
+    """Whether it is one program, a copy of it, or the same lines run again."""
+    return a.origin == b.origin or (a.name == b.name and (a.name != "" or a.site == b.site))
+
+
+def _label(owner: Owner) -> str:
+    return f"startup program {owner.name!r}" if owner.name else f"the startup program built at {owner.site}"
