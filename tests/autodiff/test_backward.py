@@ -100,7 +100,7 @@ def test_p35_the_loss_has_one_element() -> None:
 
 def evaluate(build: Build, arrays: list[np.ndarray], order: int = 1) -> list[np.ndarray]:
     """[value, gradients …] of a scalar function of arrays, by the static program; order 2: of a function of the gradient."""
-    main, startup, inside = programs()
+    main, _, inside = programs()
     with static_mode(), guard(), inside:
         xs = [static.data(f"x{i}", [None, *a.shape[1:]], "float64") for i, a in enumerate(arrays)]
         y = build(*xs)
@@ -109,7 +109,6 @@ def evaluate(build: Build, arrays: list[np.ndarray], order: int = 1) -> list[np.
             y = sum((wb.sum(g * g * g) for g in first if g is not None), start=wb.sum(xs[0]) * 0.5)
         grads = static.gradients(y, xs)
     exe = static.Executor()
-    exe.run(startup)
     feed = {f"x{i}": a for i, a in enumerate(arrays)}
     return exe.run(main, feed=feed, fetch_list=[y, *grads], scope=static.Scope())
 

@@ -50,7 +50,7 @@ def test_a_fault_at_any_call_changes_nothing(model: Model, monkeypatch: pytest.M
         return result
 
     calls = len(model.main.global_block().ops)
-    assert calls > 30
+    assert calls > 20
     for n in range(calls):
         left = n
         monkeypatch.setattr(step_module, "run_call", failing)

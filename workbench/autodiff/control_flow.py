@@ -56,6 +56,7 @@ def while_grad(walk: Walk, use: Use) -> None:
     sources = [*(x_names[i] for i in carried), *(inner[i] for i in receivers)]
     made, seeds, found = _gradient_block(walk, body, [outs[i] for i in carried], sources)
     op.set_attr("body_saved", _saved_names(made, body, [*inner, *x_names]))
+    op.set_attr("save", True)
     attrs = {
         "grad_block": made,
         "x_names": list(x_names),

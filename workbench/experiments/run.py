@@ -51,6 +51,7 @@ class Run:
         self._go = threading.Event()
         self._go.set()
         self._stop = threading.Event()
+        self._ended = threading.Event()  # Thread.join() may believe in the end too early after a Ctrl-C
         self._seen = False
         self._thread = threading.Thread(target=self._main, name=f"workbench run {name}", daemon=True)
 
@@ -98,13 +99,13 @@ class Run:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            while self._thread.is_alive():
-                self._thread.join(_POLL)
-                if deadline is not None and time.monotonic() >= deadline and self._thread.is_alive():
+            while not self._ended.wait(_POLL):
+                if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"run {self.name!r} is {self.state} at step {self.step} after {timeout} s")
         except KeyboardInterrupt:
             self.stop()
-            self._thread.join()  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
+            while not self._ended.wait(_POLL):
+                pass  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
         if self.error is not None and not self._seen:
             self._seen = True
             raise self.error
@@ -145,6 +146,7 @@ class Run:
             self.error, self.state = error, State.FAILED
         finally:
             self._end()
+            self._ended.set()
 
     def _timed(self, work: Iterator[dict[str, float]]) -> Iterator[dict[str, float]]:
         """The steps of `work`, asked for only while the run may go on."""

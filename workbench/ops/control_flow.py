@@ -2,7 +2,8 @@
 
 Both are functions of their inputs: a sub-block reads nothing but what the op hands it (`Input` holds the outer
 values it captures) and writes nothing outside. Values the gradient needs are kept in `Saved`, one entry per pass;
-`append_backward` names them (`true_saved`, `false_saved`, `body_saved`) when it makes the gradient blocks.
+`append_backward` names them (`true_saved`, `false_saved`, `body_saved`) when it makes the gradient blocks; until then
+nothing is kept.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _infer_while(xs: list[Spec], inputs: list[Spec] | None, **attrs: Any) -> Any
 
 _WHILE_ATTRS: dict[str, Any] = {
     "cond_block": None, "body_block": None, "x_names": (), "input_names": (), "cond_out": "", "body_outs": (),
-    "body_saved": (),
+    "body_saved": (), "save": False,
 }  # fmt: skip
 
 
@@ -142,7 +143,7 @@ def while_op(xp: Any, xs: Any, inputs: Any, run_block: RunBlock, **attrs: Any) -
         if not bool(go_on.reshape(()).item()):
             return values, stack
         found = run_block(attrs["body_block"], given, outs + saved, trip)
-        if saved:
+        if attrs["save"]:
             stack.push([*x_names, *saved], [*values, *found[len(outs) :]])
         values, trip = found[: len(outs)], trip + 1
 
