@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.program import Program
 from workbench.optimizer import lr
 
 
@@ -115,6 +116,27 @@ def test_a_restored_state_goes_on_exactly(name: str) -> None:
         assert other() == schedule()
         assert other.last_epoch == schedule.last_epoch
         assert rates(other, 15) == rates(schedule, 15)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "lambda"])
+def test_a_schedule_is_written_with_its_program_and_read_back(name: str) -> None:
+    make, _ = CASES[name]
+    schedule = make()
+    rates(schedule, 7)
+    program = Program()
+    program.global_block().create_var(name="rate", shape=[1], dtype="float32", persistable=True)
+    program.lr_schedulers["rate"] = schedule
+    again = Program.parse_from_string(program.serialize_to_string()).lr_schedulers["rate"]
+    assert type(again) is type(schedule)
+    assert again.state_dict() == schedule.state_dict()
+    assert rates(again, 20) == rates(schedule, 20)
+
+
+def test_a_function_is_not_written_with_a_program() -> None:
+    program = Program()
+    program.lr_schedulers["rate"] = lr.LambdaDecay(0.5, lambda epoch: 1.0)
+    with pytest.raises(InvalidArgument, match=r"LambdaDecay, which cannot be saved"):
+        program.serialize_to_string()
 
 
 def test_values_worked_out_by_hand() -> None:

@@ -51,8 +51,8 @@ def replace_file(path: str | os.PathLike[str], parts: Iterable[Bytes]) -> None:
         raise OSError(exc.errno, f"{target} was replaced, but perhaps not durably: {exc.strerror}") from exc
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The content of a regular file.
+def read_file(path: str | os.PathLike[str], size: int = -1) -> bytes:
+    """The content of a regular file, or its first `size` bytes.
 
     Raises:
         InvalidArgument: a folder, or no regular file (a pipe is not waited for).
@@ -64,7 +64,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise InvalidArgument(f"{target} is not a regular file")
-            return file.read()
+            return file.read(size)
     except IsADirectoryError:
         raise InvalidArgument(f"{target} is a folder, not a file") from None
     except OSError as exc:

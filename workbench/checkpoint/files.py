@@ -123,6 +123,15 @@ def read_json(path: str | os.PathLike[str], kind: str) -> Any:
     return document["content"]
 
 
+def is_document(path: str | os.PathLike[str]) -> bool:
+    """Whether the file begins like those of `write_json`.
+
+    Raises:
+        InvalidArgument, OSError: as `read_json`.
+    """
+    return read_file(path, len(_DOCUMENT_LEAD)) == _DOCUMENT_LEAD
+
+
 def _header_size(blob: bytes) -> int:
     return int.from_bytes(blob[:8], "little")
 

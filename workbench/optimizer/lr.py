@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.portable import portable
 from workbench.optimizer.plateau import ReduceOnPlateau
 from workbench.optimizer.schedule import LRScheduler, number, positive, positive_int, rate, shrinking
 
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 
+@portable
 class NoamDecay(LRScheduler):
     """base_lr * d_model^-0.5 * min(e^-0.5, e * warmup_steps^-1.5) ("Attention Is All You Need", 2017)."""
 
@@ -54,6 +56,7 @@ class NoamDecay(LRScheduler):
         return self.base_lr * self.d_model**-0.5 * min(falling, rising)
 
 
+@portable
 class PiecewiseDecay(LRScheduler):
     """`values[k]`, k the number of `boundaries` that are <= e. One more value than boundaries."""
 
@@ -73,6 +76,7 @@ class PiecewiseDecay(LRScheduler):
         return self.values[_passed(self.boundaries, self.last_epoch)]
 
 
+@portable
 class NaturalExpDecay(LRScheduler):
     """base_lr * exp(-gamma * e)."""
 
@@ -86,6 +90,7 @@ class NaturalExpDecay(LRScheduler):
         return self.base_lr * math.exp(-self.gamma * self.last_epoch)
 
 
+@portable
 class InverseTimeDecay(LRScheduler):
     """base_lr / (1 + gamma * e)."""
 
@@ -99,6 +104,7 @@ class InverseTimeDecay(LRScheduler):
         return self.base_lr / (1 + self.gamma * self.last_epoch)
 
 
+@portable
 class PolynomialDecay(LRScheduler):
     """(base_lr - end_lr) * (1 - e / decay_steps)^power + end_lr.
 
@@ -131,6 +137,7 @@ class PolynomialDecay(LRScheduler):
         return (self.base_lr - self.end_lr) * (1 - epoch / steps) ** self.power + self.end_lr
 
 
+@portable
 class LinearWarmup(LRScheduler):
     """From `start_lr` to `end_lr` on a line in `warmup_steps` steps, then `learning_rate`.
 
@@ -175,11 +182,12 @@ class LinearWarmup(LRScheduler):
             state["LinearWarmup_LR"] = self.learning_rate.state_dict()
         return state
 
-    def _check_state(self, state_dict: dict[str, Any], also: Sequence[str] = ()) -> None:
+    def check_state(self, state_dict: dict[str, Any], also: Sequence[str] = ()) -> None:
+        """Check the state, the inner schedule's included."""
         if not isinstance(self.learning_rate, LRScheduler):
-            return super()._check_state(state_dict, also)
-        super()._check_state(state_dict, [*also, "LinearWarmup_LR"])
-        self.learning_rate._check_state(state_dict["LinearWarmup_LR"])
+            return super().check_state(state_dict, also)
+        super().check_state(state_dict, [*also, "LinearWarmup_LR"])
+        self.learning_rate.check_state(state_dict["LinearWarmup_LR"])
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state, the inner schedule's included."""
@@ -190,6 +198,7 @@ class LinearWarmup(LRScheduler):
     set_dict = set_state_dict
 
 
+@portable
 class ExponentialDecay(LRScheduler):
     """base_lr * gamma^e, 0 < gamma < 1."""
 
@@ -203,6 +212,7 @@ class ExponentialDecay(LRScheduler):
         return self.base_lr * self.gamma**self.last_epoch
 
 
+@portable
 class MultiStepDecay(LRScheduler):
     """base_lr * gamma^k, k the number of `milestones` that are <= e."""
 
@@ -222,6 +232,7 @@ class MultiStepDecay(LRScheduler):
         return self.base_lr * self.gamma ** _passed(self.milestones, self.last_epoch)
 
 
+@portable
 class StepDecay(LRScheduler):
     """base_lr * gamma^(e // step_size)."""
 
@@ -242,7 +253,7 @@ class StepDecay(LRScheduler):
 
 
 class LambdaDecay(LRScheduler):
-    """base_lr * lr_lambda(e)."""
+    """base_lr * lr_lambda(e). It holds a function, so it is not saved with a program; its state is."""
 
     def __init__(
         self,
@@ -260,6 +271,7 @@ class LambdaDecay(LRScheduler):
         return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
+@portable
 class CosineAnnealingDecay(LRScheduler):
     """eta_min + (base_lr - eta_min) * (1 + cos(pi * e / T_max)) / 2 (SGDR, 2017, without restarts).
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.portable import portable
 from workbench.optimizer.schedule import LRScheduler, choice, number, rate, shrinking
 
 
+@portable
 class ReduceOnPlateau(LRScheduler):
     """Multiply the rate by `factor` when a metric has not improved for more than `patience` steps.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -83,13 +84,18 @@ class LRScheduler:
         Raises:
             InvalidArgument: names what is missing or unknown (a state of another schedule); nothing changes.
         """
-        self._check_state(state_dict)
+        self.check_state(state_dict)
         for key in self.keys:
             setattr(self, key, state_dict[key])
 
     set_dict = set_state_dict
 
-    def _check_state(self, state_dict: dict[str, Any], also: Sequence[str] = ()) -> None:
+    def check_state(self, state_dict: dict[str, Any], also: Sequence[str] = ()) -> None:
+        """What `set_state_dict` raises for a state, without setting it.
+
+        Args:
+            also: keys a subclass has besides `keys`.
+        """
         if not isinstance(state_dict, dict):
             raise InvalidType(f"a state of {type(self).__name__} is a dict, got {state_dict!r}")
         self.state_keys()
@@ -99,6 +105,20 @@ class LRScheduler:
             raise InvalidArgument(
                 f"not a state of {type(self).__name__}: missing {missing}, unknown {unknown}"
             )
+
+    def to_config(self) -> dict[str, Any]:
+        """Constructor arguments and state, for saving the schedule with a program."""
+        names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
+        arguments = {name: getattr(self, name, self.base_lr) for name in names if name != "last_epoch"}
+        return {**arguments, "state": self.state_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> LRScheduler:
+        """The schedule that `to_config` described."""
+        arguments = {name: value for name, value in config.items() if name != "state"}
+        made = cls(**arguments)
+        made.set_state_dict(config["state"])
+        return made
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -1,0 +1,519 @@
+"""`static.save`, `static.load` and relatives: exact resumption, all or nothing, kills."""
+
+import errno
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench.ops  # noqa: F401  (the op table)
+from workbench.builders.data import data
+from workbench.builders.dense import fc
+from workbench.builders.norm import batch_norm
+from workbench.checkpoint import atomic, objects
+from workbench.checkpoint.files import read_tensors, write_tensors
+from workbench.checkpoint.program_files import (
+    load,
+    load_persistables,
+    load_vars,
+    save,
+    save_persistables,
+    save_vars,
+)
+from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
+from workbench.executors.serial import Executor
+from workbench.framework import names
+from workbench.framework.guard import program_guard, static_mode
+from workbench.framework.program import Program
+from workbench.ops.dropout import dropout
+from workbench.ops.loss import mse_loss
+from workbench.optimizer import Adam, lr
+from workbench.optimizer.optimizer import Optimizer
+from workbench.runtime.scope import Scope, global_scope, scope_guard
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+Y = X.sum(1, keepdims=True)
+
+
+class Model:
+    """A small training program with statistics, dropout, Adam and a schedule, in a scope of its own."""
+
+    def __init__(self, rate: Any = None, width: int = 3, train: bool = True, dtype: str = "float32") -> None:
+        self.main, self.startup, self.scope = Program(), Program(), Scope()
+        self.main.random_seed = self.startup.random_seed = 7
+        self.optimizer: Optimizer | None = None
+        with static_mode(), names.guard(), program_guard(self.main, self.startup):
+            x, y = data("x", [None, 4], dtype), data("y", [None, 1], dtype)
+            hidden = dropout(batch_norm(fc(x, width, activation="relu")), 0.5)
+            self.loss = mse_loss(fc(hidden, 1), y)
+            if train:
+                self.optimizer = Adam(lr.StepDecay(0.1, 2, 0.5) if rate is None else rate)
+                self.optimizer.minimize(self.loss)
+        self.executor = Executor()
+
+    def start(self) -> "Model":
+        self.executor.run(self.startup, scope=self.scope)
+        return self
+
+    def train(self, steps: int) -> list[float]:
+        """Losses of the next steps; the schedule goes on with every step."""
+        losses = []
+        for _ in range(steps):
+            feed = {"x": X, "y": Y}
+            (loss,) = self.executor.run(self.main, feed=feed, fetch_list=[self.loss], scope=self.scope)
+            losses.append(float(loss[0]))
+            for schedule in self.main.lr_schedulers.values():
+                schedule.step()
+        return losses
+
+    def values(self) -> dict[str, np.ndarray]:
+        found = {v.name: self.scope.find_var(v.name) for v in self.main.persistables()}
+        return {n: v.tensor.numpy() for n, v in found.items() if v is not None and v.tensor.initialized}
+
+    def save(self, path: Path) -> None:
+        with scope_guard(self.scope):
+            save(self.main, path)
+
+    def load(self, path: Path, **arguments: Any) -> None:
+        with scope_guard(self.scope):
+            load(self.main, path, **arguments)
+
+
+def assert_same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        assert a[name].dtype == b[name].dtype
+        assert a[name].tobytes() == b[name].tobytes(), name
+
+
+# Exact resumption
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        lambda: lr.StepDecay(0.1, 2, 0.5),
+        lambda: lr.LinearWarmup(lr.CosineAnnealingDecay(0.1, 5), 2, 0.0, 0.1),
+        lambda: lr.LambdaDecay(0.1, lambda epoch: 0.9**epoch),
+        lambda: 0.05,
+    ],
+    ids=["step", "warmup", "lambda", "constant"],
+)
+def test_a_resumed_training_goes_on_bit_for_bit(tmp_path: Path, rate: Callable[[], Any]) -> None:
+    """Parameters, statistics, optimizer state, rate and dropout masks, in a new scope and program."""
+    whole = Model(rate()).start()
+    losses = whole.train(7)
+    first = Model(rate()).start()
+    assert first.train(3) == losses[:3]
+    first.save(tmp_path / "m")
+    second = Model(rate())
+    second.load(tmp_path / "m")
+    assert_same(second.values(), first.values())
+    assert second.train(4) == losses[3:]
+    assert_same(second.values(), whole.values())
+    assert second.main.lr_schedulers.keys() == whole.main.lr_schedulers.keys()
+    for name, schedule in second.main.lr_schedulers.items():
+        assert schedule.state_dict() == whole.main.lr_schedulers[name].state_dict()
+
+
+def test_dropout_masks_of_the_test_differ_from_step_to_step() -> None:
+    """The test above shows something only if the step counter matters."""
+    model = Model(0.0).start()
+    assert model.main.rng_step in model.values()
+    assert len(set(model.train(4))) == 4
+
+
+def test_a_rate_changed_by_set_lr_comes_back() -> None:
+    model, other = Model(0.1).start(), Model(0.1).start()
+    assert model.optimizer and other.optimizer
+    model.optimizer.set_lr(0.03)
+    model.train(1)
+    other.optimizer.set_lr(0.7)
+    reloaded(model, other)
+    other.train(2)
+    assert other.values()["learning_rate_0"] == np.float32(0.03)
+
+
+def test_a_rate_set_after_saving_gives_way_to_the_saved_one() -> None:
+    model, other = Model(0.1).start(), Model(0.2).start()
+    assert other.optimizer
+    other.optimizer.set_lr(0.7)
+    reloaded(model, other)
+    other.train(2)
+    assert other.values()["learning_rate_0"] == np.float32(0.1)
+
+
+def reloaded(model: Model, other: Model) -> None:
+    """Save one, load it into the other."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "m")
+        other.load(Path(folder) / "m")
+
+
+def test_a_schedule_with_an_infinite_metric_is_saved(tmp_path: Path) -> None:
+    model, other = (Model(lr.ReduceOnPlateau(0.1, patience=0)).start() for _ in range(2))
+    model.main.lr_schedulers["learning_rate_0"].step(math.inf)
+    model.save(tmp_path / "m")
+    other.load(tmp_path / "m")
+    assert other.main.lr_schedulers["learning_rate_0"].best == math.inf
+
+
+# What is written
+
+
+def test_two_files_one_of_them_the_program(tmp_path: Path) -> None:
+    model = Model().start()
+    model.train(2)
+    model.save(tmp_path / "new folder" / "m")
+    assert sorted(p.name for p in (tmp_path / "new folder").iterdir()) == ["m.wbmodel", "m.wbparams"]
+    loaded = objects.load(tmp_path / "new folder" / "m.wbmodel")
+    assert loaded.to_string() == model.main.to_string()
+    assert_same(objects.load(tmp_path / "new folder" / "m.wbparams"), model.values())
+
+
+def test_a_loaded_program_with_loaded_values_goes_on_like_the_original(tmp_path: Path) -> None:
+    model = Model().start()
+    model.train(3)
+    model.save(tmp_path / "m")
+    program, scope = objects.load(tmp_path / "m.wbmodel"), Scope()
+    with scope_guard(scope):
+        load(program, tmp_path / "m")
+    fetched = model.executor.run(program, {"x": X, "y": Y}, [model.loss.name], scope=scope)[0]
+    assert [float(fetched[0])] == model.train(1)
+
+
+def test_a_function_in_a_schedule_does_not_stop_saving(tmp_path: Path) -> None:
+    model = Model(lr.LambdaDecay(0.1, lambda epoch: 0.5**epoch)).start()
+    model.save(tmp_path / "m")
+    assert objects.load(tmp_path / "m.wbmodel").lr_schedulers == {}
+    assert "learning_rate_0" in model.main.lr_schedulers
+
+
+def test_saving_before_startup_names_what_has_no_value(tmp_path: Path) -> None:
+    with pytest.raises(PreconditionNotMet, match=r"'batch_norm_0\.w_0'.*run the startup program first"):
+        Model().save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+# All or nothing
+
+
+def test_loading_copies_into_the_storage_that_is_there(tmp_path: Path) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m")
+    saved = model.values()
+    model.train(3)
+    holders = {n: model.scope.get(n).tensor for n in saved}
+    before = {n: (holder.array, holder.generation) for n, holder in holders.items()}
+    model.load(tmp_path / "m")
+    assert_same(model.values(), saved)
+    for name, (array, generation) in before.items():
+        assert holders[name].array is array and holders[name].generation == generation
+
+
+def refused(model: Model, path: Path, **arguments: Any) -> str:
+    """The message of a refused load, after which nothing is different."""
+    model.train(1)
+    before = model.values()
+    states = [schedule.state_dict() for schedule in model.main.lr_schedulers.values()]
+    with pytest.raises(InvalidArgument) as caught:
+        model.load(path, **arguments)
+    assert_same(model.values(), before)
+    assert [schedule.state_dict() for schedule in model.main.lr_schedulers.values()] == states
+    return str(caught.value)
+
+
+def test_everything_that_does_not_fit_is_in_one_message(tmp_path: Path) -> None:
+    Model(width=5).start().save(tmp_path / "wide")
+    message = refused(Model().start(), tmp_path / "wide")
+    assert "nothing was loaded" in message and "wide.wbparams" in message
+    assert "'fc_0.w_0' has shape [4, 5] in the file, [4, 3] in the program" in message
+    assert "'fc_1.w_0' has shape [5, 1] in the file, [3, 1] in the program" in message
+
+
+def test_missing_and_unexpected_variables_are_listed_together(tmp_path: Path) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m")
+    tensors, metadata = read_tensors(tmp_path / "m.wbparams")
+    tensors["fc_7.w_0"] = tensors.pop("fc_0.w_0")
+    write_tensors(tmp_path / "m.wbparams", tensors, metadata)
+    message = refused(model, tmp_path / "m")
+    assert "missing in the file: 'fc_0.w_0'" in message
+    assert "not in the program: 'fc_7.w_0'" in message
+
+
+def test_other_dtypes_are_refused(tmp_path: Path) -> None:
+    Model(dtype="float64").start().save(tmp_path / "m")
+    message = refused(Model().start(), tmp_path / "m")
+    assert "'fc_0.w_0' has dtype float64 in the file, float32 in the program" in message
+
+
+@pytest.mark.parametrize(
+    ("saved", "mine", "text"),
+    [
+        (lambda: 0.1, lambda: lr.StepDecay(0.1, 2), "has no schedule in the file, StepDecay in the program"),
+        (
+            lambda: lr.ExponentialDecay(0.1, 0.5),
+            lambda: lr.StepDecay(0.1, 2),
+            "has ExponentialDecay in the file",
+        ),
+        (
+            lambda: lr.LinearWarmup(0.1, 2, 0.0, 0.1),
+            lambda: lr.LinearWarmup(lr.StepDecay(0.1, 2), 2, 0.0, 0.1),
+            "missing ['LinearWarmup_LR']",
+        ),
+    ],
+)
+def test_other_schedules_are_refused(tmp_path: Path, saved: Any, mine: Any, text: str) -> None:
+    Model(saved()).start().save(tmp_path / "m")
+    message = refused(Model(mine()).start(), tmp_path / "m")
+    assert "the learning rate 'learning_rate_0'" in message and text in message
+
+
+def test_a_damaged_file_changes_nothing(tmp_path: Path) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m")
+    path = tmp_path / "m.wbparams"
+    path.write_bytes(path.read_bytes()[:-7])
+    assert "is truncated" in refused(model, tmp_path / "m")
+
+
+def test_an_interrupt_while_values_are_written_waits_for_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m")
+    saved = model.values()
+    model.train(3)
+    kind = type(model.scope.get("fc_0.w_0").tensor)
+    take, calls = kind.take, []
+
+    def interrupted(self: Any, new: Any) -> None:
+        calls.append(1)
+        if len(calls) == 4:
+            signal.raise_signal(signal.SIGINT)
+        take(self, new)
+
+    monkeypatch.setattr(kind, "take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.load(tmp_path / "m")
+    assert_same(model.values(), saved)
+    assert model.main.lr_schedulers["learning_rate_0"].last_epoch == 0
+
+
+# Parts
+
+
+def test_a_program_without_updates_takes_the_parameters(tmp_path: Path) -> None:
+    model = Model().start()
+    model.train(3)
+    model.save(tmp_path / "m")
+    test = model.main.clone(for_test=True)
+    scope = Scope()
+    with scope_guard(scope):
+        load(test, tmp_path / "m")
+        fetched = model.executor.run(test, {"x": X, "y": Y}, [model.loss.name])[0]
+    expected = model.executor.run(test, {"x": X, "y": Y}, [model.loss.name], scope=model.scope)[0]
+    assert fetched == expected
+    parameters = {p.name for p in model.main.all_parameters()}
+    assert {"batch_norm_0.w_1", "batch_norm_0.w_2"} <= parameters  # the moving statistics
+    assert {n for n in scope.local_var_names() if n in model.values()} >= parameters
+
+
+def test_a_parameter_that_such_a_program_lacks_is_unexpected(tmp_path: Path) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m")
+    smaller = Program()
+    block = smaller.global_block()
+    block.create_var(name="fc_0.w_0", shape=[4, 3], dtype="float32", persistable=True)
+    with pytest.raises(InvalidArgument, match=r"not in the program: 'batch_norm_0\.b_0', .*'fc_1\.w_0'"):
+        load(smaller, tmp_path / "m")
+    with scope_guard(Scope()):
+        load(smaller, tmp_path / "m", var_list=["fc_0.w_0"])
+        assert np.array_equal(global_scope().get("fc_0.w_0").tensor.numpy(), model.values()["fc_0.w_0"])
+
+
+def test_parameters_alone_do_not_fill_a_training_program(tmp_path: Path) -> None:
+    small = Model(train=False).start()
+    small.save(tmp_path / "m")
+    model = Model().start()
+    assert "missing in the file: 'batch_norm_0.b_0_beta1_pow_acc_0'" in refused(model, tmp_path / "m")
+    others = {n: v for n, v in model.values().items() if n not in small.values()}
+    model.load(tmp_path / "m", var_list=small.main.persistables())
+    assert_same({**small.values(), **others}, model.values())
+
+
+def test_var_list_must_be_variables_of_the_program(tmp_path: Path) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m")
+    with pytest.raises(NotFound, match=r"no variable 'fc_0\.w_1'\. Did you mean"):
+        model.load(tmp_path / "m", var_list=["fc_0.w_1"])
+    with pytest.raises(InvalidType, match="expected a Variable or its name, got 5"):
+        model.load(tmp_path / "m", var_list=[5])
+
+
+def test_persistables_and_single_variables(tmp_path: Path) -> None:
+    model, other = Model().start(), Model()
+    model.train(2)
+    with scope_guard(model.scope):
+        save_persistables(model.executor, tmp_path, model.main)
+    with scope_guard(other.scope):
+        load_persistables(other.executor, tmp_path, other.main)
+    assert_same(other.values(), model.values())
+    assert other.train(1) == model.train(1)
+    with scope_guard(model.scope):
+        save_vars(model.executor, tmp_path, model.main, vars=["fc_0.w_0", "fc_0.b_0"], filename="fc")
+        save_vars(
+            model.executor, tmp_path, model.main, predicate=lambda v: v.name == "fc_1.w_0", filename="fc1"
+        )
+    before = other.values()
+    other.train(1)
+    with scope_guard(other.scope):
+        load_vars(other.executor, tmp_path, other.main, vars=["fc_0.w_0"], filename="fc")
+    assert np.array_equal(other.values()["fc_0.w_0"], before["fc_0.w_0"])
+    assert not np.array_equal(other.values()["fc_0.b_0"], before["fc_0.b_0"])
+    with scope_guard(other.scope), pytest.raises(InvalidArgument, match=r"missing in the file: 'fc_0\.w_0'"):
+        load_vars(other.executor, tmp_path, other.main, vars=["fc_0.w_0"], filename="fc1")
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    model = Model().start()
+    executor: Any = model.executor
+    for call, text in [
+        (lambda: save(5, tmp_path / "m"), "save takes a Program, got 5"),  # type: ignore[arg-type]
+        (lambda: load(model.main, tmp_path / "m", executor=5), "takes an Executor"),  # type: ignore[arg-type]
+        (lambda: save_persistables(None, tmp_path, model.main), "takes an Executor"),  # type: ignore[arg-type]
+        (lambda: save_persistables(executor, "", model.main), "dirname is empty"),
+        (lambda: save_persistables(executor, tmp_path, model.main, "../x"), "is not the name of a file in"),
+        (lambda: load_persistables(executor, tmp_path, model.main, "/etc/x"), "is not the name of a file in"),
+        (lambda: save_vars(executor, tmp_path, model.main), "pass vars= or predicate="),
+        (lambda: save(model.main, ""), "model_path must be"),
+        (lambda: save(model.main, f"{tmp_path}/"), "model_path must be"),
+    ]:
+        with scope_guard(model.scope), pytest.raises(InvalidArgument, match=text):
+            call()
+    with pytest.raises(FileNotFoundError, match=r"cannot read .*m\.wbparams"):
+        model.load(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_suffix_may_be_written(tmp_path: Path) -> None:
+    model = Model().start()
+    model.save(tmp_path / "m.wbparams")
+    model.load(tmp_path / "m.wbmodel")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.wbmodel", "m.wbparams"]
+
+
+# Failures while saving
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_a_full_disk_leaves_a_model_that_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Each of the four fsyncs in turn: two files, and their folder after each."""
+    model = Model().start()
+    model.save(tmp_path / "m")
+    old = model.values()
+    model.train(1)
+    new, calls, real = model.values(), [], os.fsync
+
+    def fsync(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic.os, "fsync", fsync)
+        with pytest.raises(OSError, match="No space left on device"):
+            model.save(tmp_path / "m")
+    other = Model()
+    other.load(tmp_path / "m")
+    assert_same(other.values(), new if failing == 4 else old)
+    saved_ops = [op.type for op in objects.load(tmp_path / "m.wbmodel").all_ops()]
+    assert saved_ops == [op.type for op in model.main.all_ops()]
+    assert list(tmp_path.glob(f"{atomic.PREFIX}*")) == []
+
+
+SAVER = """
+import os, sys
+import numpy as np
+from workbench.checkpoint.program_files import save
+from workbench.framework.program import Program
+from workbench.runtime.scope import global_scope
+
+program = Program()
+for i in range(40):
+    program.global_block().create_var(name=f"v{i}", shape=[40, 50], dtype="float32", persistable=True)
+
+for line in sys.stdin:
+    version, pid = int(line), os.fork()
+    while pid == 0:
+        for i in range(40):
+            global_scope().var(f"v{i}").set(np.full((40, 50), version, np.float32))
+        save(program, sys.argv[1])
+        os.write(1, b"saved %d\\n" % version)
+        version += 1
+    os.write(1, b"child %d\\n" % pid)
+    os.waitpid(pid, 0)
+    os.write(1, b"reaped 0\\n")
+"""
+
+
+def kill_once(saver: subprocess.Popen[str], start: int, delay: float) -> int:
+    """Let a process save version after version from `start`, kill it, return the last one it reported."""
+    assert saver.stdin and saver.stdout
+    saver.stdin.write(f"{start}\n")
+    saver.stdin.flush()
+    saved = start - 1
+    while True:
+        word, number = saver.stdout.readline().split()
+        if word == "saved":
+            saved = int(number)
+        if word == "child":
+            time.sleep(delay)
+            os.kill(int(number), signal.SIGKILL)
+        if word == "reaped":
+            return saved
+
+
+def loaded_version(path: Path) -> int:
+    program, scope = objects.load(f"{path}.wbmodel"), Scope()
+    with scope_guard(scope):
+        load(program, path)
+    values = {float(v) for name in scope.local_var_names() for v in np.unique(scope.get(name).tensor.numpy())}
+    assert len(scope.local_var_names()) == 40
+    assert len(values) == 1, "the saved model is a mixture of versions"
+    return int(values.pop())
+
+
+def test_kill_at_random_moments_leaves_a_model_that_loads(tmp_path: Path) -> None:
+    """100 kills of a process that does nothing but `static.save`."""
+    generator, path, midway = random.Random(), tmp_path / "m", 0
+    command = [sys.executable, "-c", SAVER, str(path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as saver:
+        version = kill_once(saver, 1, 0.3)
+        assert version > 0, "not one version was saved"
+        for _ in range(100):
+            reported = kill_once(saver, version + 1, generator.uniform(0, 0.03))
+            version = loaded_version(path)
+            assert version in (reported, reported + 1)
+            midway += bool(list(tmp_path.glob(f"{atomic.PREFIX}*")))
+        assert saver.stdin
+        saver.stdin.close()
+    assert midway >= 10, f"only {midway} of 100 kills hit a save in the middle"
