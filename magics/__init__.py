@@ -5,17 +5,29 @@ A magic reads its arguments, calls `workbench.notebook`, and shows what came bac
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from workbench.framework import site
-from workbench.magics.completion import add_completion, remove_completion
+from workbench.magics.completion import MagicCompletion
 from workbench.magics.programs import ProgramMagics
 from workbench.notebook.session import Session
 from workbench.notebook.sites import CellNames
 from workbench.notebook.tracebacks import UserLines
 
-_loaded: WeakKeyDictionary[Any, ProgramMagics] = WeakKeyDictionary()
+
+@dataclass(frozen=True)
+class Extension:
+    """What a shell has got from us."""
+
+    magics: ProgramMagics
+    completion: MagicCompletion
+    cell_names: CellNames
+    tracebacks: UserLines
+
+
+_loaded: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()
 _sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()
 
 
@@ -24,23 +36,29 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     session = _sessions.setdefault(shell, Session(shell))  # outlives an unload, as the user's programs do
-    magics = ProgramMagics(shell, session, CellNames(shell))
+    magics = ProgramMagics(shell, session)
+    made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
     shell.register_magics(magics)
-    add_completion(shell, session, magics)
-    site.add_formatter(magics.cell_names)
-    UserLines().install(shell)
-    _loaded[shell] = magics
+    made.completion.add()
+    site.add_formatter(made.cell_names)
+    made.tracebacks.install()
+    _loaded[shell] = made
 
 
 def unload(shell: Any) -> None:
     """Take the magics and all hooks away again; programs and other variables stay."""
-    magics = _loaded.pop(shell, None)
-    if magics is None:
+    made = _loaded.pop(shell, None)
+    if made is None:
         return
-    site.remove_formatter(magics.cell_names)
-    UserLines().remove(shell)
-    remove_completion(shell, magics)
-    manager = shell.magics_manager  # IPython has no call for this
+    made.tracebacks.remove()
+    site.remove_formatter(made.cell_names)
+    made.completion.remove()
+    _unregister(shell, made.magics)
+
+
+def _unregister(shell: Any, magics: ProgramMagics) -> None:
+    """The opposite of `shell.register_magics`, for which IPython has no call."""
+    manager = shell.magics_manager
     for kind, names in type(magics).magics.items():
         for name in names:
             manager.magics[kind].pop(name, None)

@@ -2,62 +2,75 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
 from workbench.framework.variable import Variable
 from workbench.magics.arguments import options
 from workbench.magics.programs import ProgramMagics
 from workbench.notebook.session import Session
 
-HOOK = "complete_command"
+_LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%program net`, `run = %train net`
 
 
-def add_completion(shell: Any, session: Session, magics: ProgramMagics) -> None:
-    """Complete the arguments of every magic of `magics`."""
-    for key, method in commands(magics).items():
-        shell.set_hook(HOOK, _completer(session, method), str_key=key)
+class MagicCompletion:
+    """Completes the arguments of the magics of one shell; Python's own completions are left out there."""
 
+    def __init__(self, shell: Any, session: Session, magics: ProgramMagics) -> None:
+        self.shell, self.session = shell, session
+        escapes = {"line": "%", "cell": "%%"}
+        self.methods = {
+            escapes[kind] + name: getattr(magics, method)
+            for kind, names in type(magics).magics.items()
+            for name, method in names.items()
+        }
 
-def remove_completion(shell: Any, magics: ProgramMagics) -> None:
-    """Undo `add_completion`."""
-    dispatch = shell.strdispatchers.get(HOOK)
-    for key in commands(magics):
-        if dispatch is not None:
-            dispatch.strs.pop(key, None)
+        @context_matcher(identifier="workbench")
+        def matcher(context: CompletionContext) -> SimpleMatcherResult:
+            return self.match(context)
 
+        self.matcher = matcher
 
-def commands(magics: ProgramMagics) -> dict[str, Callable[..., Any]]:
-    """{"%%static_program": its method, …}."""
-    escapes = {"line": "%", "cell": "%%"}
-    return {
-        escapes[kind] + name: getattr(magics, method)
-        for kind, names in type(magics).magics.items()
-        for name, method in names.items()
-    }
+    def add(self) -> None:
+        """Take part in the shell's completion."""
+        self.shell.Completer.custom_matchers.append(self.matcher)
 
+    def remove(self) -> None:
+        """Take no part any more."""
+        matchers = self.shell.Completer.custom_matchers
+        if self.matcher in matchers:
+            matchers.remove(self.matcher)
 
-def _completer(session: Session, method: Callable[..., Any]) -> Callable[[Any, Any], list[str]]:
-    def complete(shell: Any, event: Any) -> list[str]:
-        return candidates(session, method, event.text_until_cursor, event.symbol)
+    def match(self, context: CompletionContext) -> SimpleMatcherResult:
+        """What fits at the cursor; nothing, if it is not behind one of our magics."""
+        found = _LINE.fullmatch(context.line_with_cursor[: context.cursor_position])
+        method = self.methods.get(found[1]) if found else None
+        in_cell_body = found is not None and found[1].startswith("%%") and context.cursor_line > 0
+        if found is None or method is None or in_cell_body:
+            return {"completions": [], "suppress": False}
+        fitting = [c for c in self.candidates(method, found[2], context.token) if c.startswith(context.token)]
+        return {
+            "completions": [SimpleCompletion(text=c, type="magic argument") for c in fitting],
+            "suppress": True,
+        }
 
-    return complete
+    def candidates(self, method: Callable[..., Any], text: str, token: str) -> list[str]:
+        """What may stand where the cursor is.
 
-
-def candidates(session: Session, method: Callable[..., Any], text: str, symbol: str) -> list[str]:
-    """What may stand where the cursor is.
-
-    Args:
-        text: the line up to the cursor; symbol: the word the cursor is in.
-    """
-    if symbol.startswith("-"):
-        return options(method)
-    words = text.removesuffix(symbol).split()
-    previous = words[-1] if words else ""
-    if previous == "--fetch":
-        return [n for n, v in session.namespace.items() if isinstance(v, Variable) and not n.startswith("_")]
-    if previous in ("--steps", "--epochs", "--seed"):
-        return []
-    if method.__name__ == "train" and len([w for w in words if not w.startswith("-")]) == 2:
-        return session.loaders()
-    return list(session.programs())
+        Args:
+            text: the arguments up to the cursor; token: the word the cursor is in.
+        """
+        if token.startswith("-"):
+            return options(method)
+        words = text.removesuffix(token).split()
+        previous = words[-1] if words else ""
+        if "--fetch" in words and not any(w.startswith("-") for w in words[words.index("--fetch") + 1 :]):
+            return [n for n, v in self.session.namespace.items() if isinstance(v, Variable) and n[0] != "_"]
+        if previous in ("--steps", "--epochs", "--seed"):
+            return []
+        if method.__name__ == "train" and len(words) == 1:
+            return self.session.loaders()
+        return list(self.session.programs())

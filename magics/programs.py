@@ -12,22 +12,16 @@ from workbench.experiments import Run
 from workbench.magics.arguments import parse
 from workbench.notebook.listing import Listing, Printed
 from workbench.notebook.session import Definition, Session
-from workbench.notebook.sites import CellNames
 from workbench.notebook.training import train
 
 
 @magics_class
 class ProgramMagics(Magics):
-    """The magics of one shell.
+    """The magics of one shell."""
 
-    Attributes:
-        session: the programs of the notebook.
-        cell_names: what gives the shell's cells their names in messages.
-    """
-
-    def __init__(self, shell: Any, session: Session, cell_names: CellNames) -> None:
+    def __init__(self, shell: Any, session: Session) -> None:
         super().__init__(shell)
-        self.session, self.cell_names = session, cell_names
+        self.session = session
 
     @no_var_expand
     @magic_arguments()

@@ -20,14 +20,18 @@ _PLUMBING = ("IPython", "contextlib", "threading")
 class UserLines:
     """The handler for `EnforceNotMet`, and for syntax errors in cells that a magic compiles."""
 
-    def install(self, shell: Any) -> None:
-        """Take over, unless the user has a handler already."""
-        if not shell.custom_exceptions:
-            shell.set_custom_exc(HANDLED, self.show)
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
 
-    def remove(self, shell: Any) -> None:
-        if shell.custom_exceptions == HANDLED:
-            shell.set_custom_exc((), None)
+    def install(self) -> None:
+        """Take over, unless the user has a handler already."""
+        if not self.shell.custom_exceptions:
+            self.shell.set_custom_exc(HANDLED, self.show)
+
+    def remove(self) -> None:
+        """Give back."""
+        if self.shell.custom_exceptions == HANDLED:
+            self.shell.set_custom_exc((), None)
 
     @staticmethod
     def show(shell: Any, kind: type[BaseException], error: Any, trace: Any, tb_offset: Any = None) -> None:
