@@ -25,6 +25,15 @@ TENSOR = {
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "Run train",
     "workbench.checkpoint.objects": "load save",
+    "workbench.ops.matmul": "bmm dot matmul mm",
+    "workbench.ops.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
+    "workbench.ops.join": "chunk concat split stack unbind unstack",
+    "workbench.ops.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
+    "workbench.ops.slicing": "slice strided_slice",
+    "workbench.ops.gather": (
+        "gather gather_nd index_add index_select put_along_axis scatter scatter_nd_add take_along_axis"
+    ),
+    "workbench.ops.sort": "argsort sort topk",
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
@@ -39,6 +48,9 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.norm": "batch_norm layer_norm",
     "workbench.ops.embedding": "embedding one_hot",
     "workbench.ops.dropout": "dropout",
+    "workbench.ops.conv": "conv2d conv2d_transpose",
+    "workbench.ops.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
+    "workbench.ops.pad": "pad",
 }
 
 STATIC = {

@@ -1,0 +1,64 @@
+"""Checking the Python arguments of public functions: axes, sizes and other integers for attributes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from workbench.errors import InvalidType, ShapeError
+from workbench.framework.infix import Infix
+from workbench.framework.spec import normalize_axis
+
+
+def one_int(what: str, value: Any) -> int:
+    """`value` as an int.
+
+    Raises:
+        InvalidType: it is a tensor (a Program's shapes and axes are fixed when it is built) or no integer.
+    """
+    if isinstance(value, Infix):
+        raise InvalidType(
+            f"{what} takes an int, got a tensor; shapes and axes are fixed when a program is built"
+        )
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidType(f"{what} takes an int, got {type(value).__name__} {value!r}") from None
+
+
+def int_list(what: str, value: Any) -> list[int]:
+    """An int or a sequence of ints as a list of ints.
+
+    Raises:
+        InvalidType: anything else, tensors included.
+    """
+    if isinstance(value, (Infix, str)) or not isinstance(value, Iterable):
+        return [one_int(what, value)]
+    return [one_int(what, v) for v in value]
+
+
+def pair(what: str, value: Any) -> list[int]:
+    """`[height, width]` from one int or two.
+
+    Raises:
+        InvalidType, ShapeError: other than one or two ints.
+    """
+    values = int_list(what, value)
+    if len(values) == 1:
+        return values * 2
+    if len(values) != 2:
+        raise ShapeError(f"{what} takes an int or two", "1 or 2 ints", values)
+    return values
+
+
+def distinct_axes(axes: Iterable[int], rank: int, what: str = "axis") -> list[int]:
+    """Axes counted from the front, in the given order.
+
+    Raises:
+        ShapeError: one lies outside the rank or comes twice.
+    """
+    found = [normalize_axis(a, rank, what) for a in axes]
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{what} names a dimension twice", "distinct axes", found)
+    return found
