@@ -62,18 +62,27 @@ def layer_norm(
     return np.array(ys).reshape(x.shape), np.array(means), np.array(variances)
 
 
-TOL = {"float32": (1e-4, 1e-5), "float16": (1e-2, 1e-2)}
+TOL = {"float32": (1e-4, 1e-5), "float16": (1e-2, 1e-2), "bfloat16": (5e-2, 5e-2)}
+ALL = ("float32", "float64", "float16", "bfloat16")
 
 
 def batch(id: str, inputs: list[Any], size0: bool = False, **attrs: Any) -> Case:
     return Case(
-        "batch_norm", inputs, attrs, batch_norm, outputs_grad=("Y",), tol=TOL, size0=size0, id=id,
+        "batch_norm", inputs, attrs, batch_norm, outputs_grad=("Y",), dtypes=ALL, tol=TOL, size0=size0, id=id,
     )  # fmt: skip
 
 
 def layer(id: str, inputs: list[Any], known: Any = None, **attrs: Any) -> Case:
     return Case(
-        "layer_norm", inputs, attrs, layer_norm, outputs_grad=("Y",), tol=TOL, known=known or {}, id=id
+        "layer_norm",
+        inputs,
+        attrs,
+        layer_norm,
+        outputs_grad=("Y",),
+        dtypes=ALL,
+        tol=TOL,
+        known=known or {},
+        id=id,
     )
 
 
@@ -110,6 +119,7 @@ CASES = [
         {"begin_norm_axis": 0},
         layer_norm,
         outputs_grad=("Y",),
+        dtypes=ALL,
         tol=TOL,
         known={"X": True},
         size0=False,

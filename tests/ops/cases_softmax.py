@@ -74,18 +74,19 @@ def with_ignored(label: np.ndarray, value: int) -> np.ndarray:
 
 
 CE = "softmax_with_cross_entropy"
+ALL = ("float32", "float64", "float16", "bfloat16")
 HALF = {"float16": (1e-2, 5e-3)}
 
 CASES = [
-    Case("softmax", [X], ref=softmax),
+    Case("softmax", [X], ref=softmax, dtypes=ALL),
     Case("softmax", [X], {"axis": 1}, softmax, id="middle axis"),
     Case("softmax", [X[0]], {"axis": 0}, softmax, id="first axis"),
     Case("softmax", [X[0, 0]], {}, softmax, id="vector"),
     Case("softmax", [FAR], {}, softmax, id="far apart", grad=False),
-    Case("log_softmax", [X], ref=log_softmax, tol=HALF),
+    Case("log_softmax", [X], ref=log_softmax, tol=HALF, dtypes=ALL),
     Case("log_softmax", [X], {"axis": -2}, log_softmax, id="middle axis", tol=HALF),
     Case("log_softmax", [FAR], {}, log_softmax, id="far apart", grad=False),
-    Case(CE, [LOGITS, HARD], ref=cross_entropy, tol=HALF),
+    Case(CE, [LOGITS, HARD], ref=cross_entropy, tol=HALF, dtypes=ALL),
     Case(CE, [LOGITS, HARD[:, 0]], {}, cross_entropy, id="labels without axis", tol=HALF),
     Case(CE, [LOGITS, HARD.astype(np.int32)], {"axis": 1}, cross_entropy, id="int32 labels", tol=HALF),
     Case(CE, [LOGITS, HARD[:, 0].astype(np.uint8)], {}, cross_entropy, id="uint8 labels", tol=HALF),

@@ -114,7 +114,8 @@ def dense_with_rows(g: Any) -> tuple[np.ndarray, set[int]]:
 
 def update(type: str, inputs: list[Any], ref: Callable[..., Any], id: str = "", **attrs: Any) -> Case:
     tol = {"float32": (1e-5, 1e-5), "float16": (5e-3, 5e-3)}
-    return Case(type, inputs, attrs, ref, tol=tol, size0=False, id=id)
+    dtypes = ("float32", "float64", "float16", "bfloat16")
+    return Case(type, inputs, attrs, ref, dtypes=dtypes, tol=tol, size0=False, id=id)
 
 
 SGD, MOMENTUM = by_element(sgd, 0), by_element(momentum, 1)
@@ -122,6 +123,11 @@ ADAM, LAZY_ADAM = by_element(adam, 2, 2), by_element(adam, 2, 2, touched_only=Tr
 ADAMW, LAZY_ADAMW = by_element(adamw, 2, 2), by_element(adamw, 2, 2, touched_only=True)
 ADAGRAD, RMSPROP, ADAMAX = by_element(adagrad, 1), by_element(rmsprop, 3), by_element(adamax, 2, 1)
 BIG = [rng.standard_normal((150, 131)) for _ in range(2)]  # more than one block of elements
+
+
+def clipped(g: Rows, min: float = -1.0, max: float = 1.0) -> np.ndarray:
+    return np.vectorize(lambda v: sorted((min, v, max))[1])(dense_with_rows(g)[0])
+
 
 CASES = [
     update("sgd", [P, G, LR], SGD),
@@ -165,4 +171,9 @@ CASES = [
         grad=False,
         size0=False,
     ),
+    Case(
+        "multiply_rows", [SPARSE, np.array([0.3])], {}, lambda g, f: dense_with_rows(g)[0] * f[0], size0=False
+    ),
+    Case("clip_rows", [SPARSE], {"min": -0.4, "max": 0.2}, clipped, size0=False),
+    Case("clip_rows", [SPARSE], {"min": 0.1, "max": 0.5}, clipped, size0=False, id="moves the zeros"),
 ]

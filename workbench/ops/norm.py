@@ -23,6 +23,7 @@ from workbench.framework.spec import (
     shape_text,
     size_of,
 )
+from workbench.ops.creation import assign
 from workbench.ops.precision import rounded, wide, wide_dtype
 from workbench.ops.reduce import mean
 from workbench.ops.reduce import sum as reduce_sum
@@ -78,6 +79,8 @@ def _batch_norm_rule(
     epsilon: float, is_test: bool, data_layout: str, use_global_stats: bool, trainable_statistics: bool,
     **attrs: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
+    if g[0] is None:  # the statistics are by-products: only Y passes gradients on
+        return None, None, None
     axes = list(_other_axes(len(x.shape), data_layout))
     columns = _per_channel(x.shape, data_layout)
     dtype = wide_dtype(x.dtype)
@@ -101,12 +104,18 @@ def _centred_gradient(g: Any, normal: Any, inverse: Any, axes: list[int]) -> Any
     return (g - mean(g, axis=axes, keepdim=True) - normal * along) * inverse
 
 
+def _no_gradients(xp: Any, *inputs: Any) -> tuple[Any, ...]:
+    return tuple(None if a is None else xp.zeros_like(a) for a in inputs)
+
+
 def _batch_norm_back(
     xp: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
     saved_mean: Any, saved_inverse: Any, g_y: Any, g_mean_out: Any, g_variance_out: Any,
     g_saved_mean: Any, g_saved_inverse: Any, wanted: Any,
     is_test: bool, data_layout: str, use_global_stats: bool, trainable_statistics: bool, **attrs: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
+    if g_y is None:
+        return _no_gradients(xp, x, scale, bias)
     axes, columns = _other_axes(x.ndim, data_layout), _per_channel(x.shape, data_layout)
     g = wide(g_y)
     inverse = saved_inverse.reshape(columns)
@@ -197,6 +206,54 @@ def _require_values(x: Any, axes: tuple[int, ...]) -> None:
         )
 
 
+def batch_norm(
+    x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Normalise every channel, by the batch's statistics in training and by the running ones otherwise.
+
+    Args:
+        x: floating tensor `[N, C, ...]`, or `[N, ..., C]` for a `data_format` that ends in C.
+        running_mean, running_var: `[C]`. Where the batch's statistics are used they are overwritten with
+            `momentum * running + (1 - momentum) * batch`, the variance being the biased one.
+        weight, bias: `[C]` or None.
+        training: use the batch's statistics.
+        epsilon: added to the variance.
+        data_format: `"NC"`, `"NCL"`, `"NCHW"`, `"NCDHW"`, `"NLC"`, `"NHWC"` or `"NDHWC"`.
+        use_global_stats: use the running statistics (True) or the batch's (False), whatever `training`.
+
+    Returns:
+        a tensor of the shape and dtype of `x`.
+
+    Raises:
+        InvalidArgument: an unknown format, or shapes that do not fit; when run in training, an empty batch.
+    """
+    if data_format not in DATA_FORMATS:
+        raise InvalidArgument(f"data_format is one of {', '.join(DATA_FORMATS)}, got {data_format!r}")
+    attrs = {
+        "is_test": not training,
+        "use_global_stats": not training if use_global_stats is None else use_global_stats,
+        "trainable_statistics": use_global_stats is False,
+    }
+    y, mean_out, variance_out, _, _ = BATCH_NORM(
+        x, weight, bias, running_mean, running_var,
+        momentum=momentum, epsilon=epsilon, data_layout=DATA_FORMATS[data_format], name=name, **attrs,
+    )  # fmt: skip
+    if not _uses_given_statistics(**attrs):
+        assign(mean_out, output=running_mean)
+        assign(variance_out, output=running_var)
+    return y
+
+
 def _infer_layer_norm(
     x: Spec, scale: Spec | None, bias: Spec | None, begin_norm_axis: int, **attrs: Any
 ) -> Any:
@@ -224,6 +281,8 @@ def _is_weight_of(shape: Shape, normal: Shape) -> bool:
 def _layer_norm_rule(
     g: Any, out: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int
 ) -> tuple[Any, ...]:
+    if g[0] is None:
+        return None, None, None
     axes = list(range(begin_norm_axis, len(x.shape)))
     before = list(range(begin_norm_axis))
     dtype = wide_dtype(x.dtype)
@@ -248,6 +307,8 @@ def _layer_norm_back(
     xp: Any, x: Any, scale: Any, bias: Any, row_mean: Any, row_variance: Any,
     g_y: Any, g_mean: Any, g_variance: Any, wanted: Any, epsilon: float, begin_norm_axis: int,
 ) -> tuple[Any, ...]:  # fmt: skip
+    if g_y is None:
+        return _no_gradients(xp, x, scale, bias)
     rows = (row_mean.size, math.prod(x.shape[begin_norm_axis:]))
     g = wide(g_y).reshape(rows)
     inverse = (1 / xp.sqrt(row_variance + epsilon))[:, None]

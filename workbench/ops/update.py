@@ -172,6 +172,8 @@ def _declare(
 
     def infer(*specs: Any, **given: Any) -> Any:
         found = _infer(*specs, powers=len(powers))
+        if given.get("centered") and specs[-1] is None:
+            raise ShapeError("centred RMSProp needs its mean gradient", "an input MeanGrad", "nothing")
         return found[0] if len(found) == 1 else found
 
     return op(

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.dtype import bfloat16, float16, float32, promote
+from workbench.framework.dtype import promote
 from workbench.framework.op import find_op
 from workbench.framework.roles import OPTIMIZE
+from workbench.framework.spec import ROWS
 from workbench.framework.variable import Parameter, Variable
 
 Pairs = list[tuple[Parameter, Variable]]
@@ -74,7 +75,8 @@ class ClipGradByValue(ClipGradBase):
         clipped = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                clipped.append(find_op("clip")(grad, min=self.min, max=self.max))
+                kind = "clip_rows" if grad.kind == ROWS else "clip"
+                clipped.append(find_op(kind)(grad, min=self.min, max=self.max))
         return clipped
 
     def __repr__(self) -> str:
@@ -116,14 +118,15 @@ class ClipGradByGlobalNorm(ClipGradBase):
         squares = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                squares.append(_squared_norm(grad))
+                squares.append(find_op("squared_l2_norm")(grad))
         with pairs[0][0].block.program.role_guard(OPTIMIZE):
             factor = self._factor(squares)
             factors = {grad.dtype: factor.astype(grad.dtype) for _, grad in pairs}
         clipped = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                clipped.append(find_op("elementwise_mul")(grad, factors[grad.dtype]))
+                kind = "multiply_rows" if grad.kind == ROWS else "elementwise_mul"
+                clipped.append(find_op(kind)(grad, factors[grad.dtype]))
         return clipped
 
     def _factor(self, squares: list[Variable]) -> Variable:
@@ -137,9 +140,3 @@ class ClipGradByGlobalNorm(ClipGradBase):
 
     def __repr__(self) -> str:
         return f"ClipGradByGlobalNorm(clip_norm={self.clip_norm})"
-
-
-def _squared_norm(grad: Variable) -> Variable:
-    # The square of a half-precision gradient leaves its range at 256 (float16) already.
-    wide = grad.astype(float32) if grad.dtype in (float16, bfloat16) else grad
-    return find_op("squared_l2_norm")(wide)

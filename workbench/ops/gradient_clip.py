@@ -1,13 +1,17 @@
-"""Norms of gradients, for clipping. Both ops take sparse gradients (`Rows`) as well."""
+"""What gradient clipping is made of.
+
+The norms take dense and sparse gradients (`Rows`); `clip` and `elementwise_mul`, which clip dense ones, have
+twins for sparse ones here.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from workbench.errors import ShapeError
+from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op import op
 from workbench.framework.rows import Rows
-from workbench.framework.spec import Spec, require_float
+from workbench.framework.spec import DENSE, ROWS, Spec, require_float, shape_text, size_of
 from workbench.ops.precision import rounded, wide, wide_dtype
 
 
@@ -49,3 +53,36 @@ def clip_by_norm(xp: Any, x: Any, max_norm: float) -> Any:
     factor = max_norm / xp.maximum(xp.sqrt(_square_sum(values)), max_norm)
     clipped = rounded(wide(values) * factor.astype(wide(values).dtype), values)
     return Rows(merged.rows, clipped, merged.height) if isinstance(merged, Rows) else clipped
+
+
+def _require_rows(what: str, x: Spec) -> None:
+    require_float(what, x)
+    if x.kind != ROWS:
+        raise DtypeError(f"{what} takes a sparse gradient", "rows", x)
+
+
+def _infer_multiply(x: Spec, factor: Spec) -> Spec:
+    _require_rows("multiply_rows", x)
+    if size_of(factor.shape) not in (1, -1):
+        raise ShapeError("the factor of multiply_rows is one number", "[1]", shape_text(factor.shape))
+    return x
+
+
+@op("multiply_rows", "X, Factor -> Out", infer=_infer_multiply)
+def multiply_rows(xp: Any, x: Rows, factor: Any) -> Rows:
+    """Every value times the one number in `factor`."""
+    return x.scale(factor.reshape(()))
+
+
+def _infer_clip_rows(x: Spec, min: float, max: float) -> Spec:
+    _require_rows("clip_rows", x)
+    return Spec(x.shape, x.dtype, ROWS if min <= 0 <= max else DENSE)
+
+
+@op("clip_rows", "X -> Out", attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip_rows)
+def clip_rows(xp: Any, x: Rows, min: float, max: float) -> Any:
+    """Every element, its row merged first, into [min, max]; dense if that moves the other rows' zeros."""
+    if not min <= 0 <= max:
+        return xp.clip(x.to_dense(xp), min, max)
+    merged = x.merge(xp)
+    return Rows(merged.rows, xp.clip(merged.values, min, max), merged.height)
