@@ -21,6 +21,27 @@ TENSOR = {
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor": "Tensor to_tensor",
+    "workbench.ops.math": (
+        "add cast clip divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
+    ),
+    "workbench.ops.unary": (
+        "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
+        "sqrt square"
+    ),
+    "workbench.ops.accumulate": "add_n increment",
+    "workbench.ops.reduce": "all any logsumexp mean prod sum",
+    "workbench.ops.extreme": "argmax argmin max min",
+    "workbench.ops.compare": (
+        "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
+        "not_equal where"
+    ),
+    "workbench.ops.creation": (
+        "arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"
+    ),
+    "workbench.ops.random": (
+        "bernoulli normal rand randint randn randperm standard_normal uniform"
+    ),
+    "workbench.ops.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "Run train",
@@ -40,6 +61,10 @@ TENSOR = {
 MODULES = "static nn optimizer regularizer io experiments utils".split()
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
+    "workbench.ops.activation": (
+        "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid silu "
+        "softplus softsign swish tanh tanhshrink"
+    ),
     "workbench.ops.softmax": "log_softmax softmax softmax_with_cross_entropy",
     "workbench.ops.loss": (
         "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy kl_div l1_loss mse_loss nll_loss "

@@ -12,6 +12,7 @@ no allocation. Run with `Recording` as `xp` it yields an `Expr`; `trace` does th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,7 +75,24 @@ def elementwise(
         require_same_dtype(type, *given)
         return Spec(broadcast_shapes(*[s.shape for s in given]), dtype)
 
-    return op(type, slots, infer=infer or default_infer, grad=grad, is_elementwise=True, **record)
+    declare = op(type, slots, infer=infer or default_infer, grad=grad, is_elementwise=True, **record)
+    if record.get("forward_out") is not None:
+        return declare  # one function of the array library, no constants
+    return lambda forward: declare(_widened(forward))
+
+
+def _widened(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward`, computed in float32 for bfloat16, which a Python float would turn into float32 half-way."""
+
+    @wraps(forward)
+    def run(xp: Any, *arrays: Any, **attrs: Any) -> Any:
+        dtype = arrays[-1].dtype
+        if dtype.kind != "V":  # only ml_dtypes' numbers are of this kind
+            return forward(xp, *arrays, **attrs)
+        result = forward(xp, *[a.astype(np.float32) if a.dtype == dtype else a for a in arrays], **attrs)
+        return result.astype(dtype) if result.dtype == np.float32 else result
+
+    return run
 
 
 def trace(record: Op, dtypes: tuple[Any, ...] | None = None, **attrs: Any) -> Any:

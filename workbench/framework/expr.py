@@ -34,18 +34,25 @@ class Expr:
         self.function, self.args, self.value, self.dtype = function, args, value, np.dtype(dtype)
 
     def astype(self, dtype: Any) -> Expr:
-        return Expr("cast", (self,), as_dtype(dtype).name, dtype)
+        dtype = as_dtype(dtype)
+        return Expr("cast", (self,), dtype.name, dtype.numpy)
 
     def evaluate(self, xp: Any, *inputs: Any) -> Any:
-        """The value of the expression for the given inputs."""
+        """The value of the expression for the given inputs; shared parts are computed once."""
+        return self._evaluate(xp, inputs, {})
+
+    def _evaluate(self, xp: Any, inputs: tuple[Any, ...], known: dict[int, Any]) -> Any:
         if self.function == "input":
             return inputs[self.value]
         if self.function == "constant":
             return self.value
-        args = [a.evaluate(xp, *inputs) for a in self.args]
-        if self.function == "cast":
-            return xp.asarray(args[0]).astype(as_dtype(self.value).numpy)
-        return getattr(xp, self.function)(*args)
+        if id(self) not in known:
+            args = [a._evaluate(xp, inputs, known) for a in self.args]
+            if self.function == "cast":
+                known[id(self)] = xp.asarray(args[0]).astype(as_dtype(self.value).numpy)
+            else:
+                known[id(self)] = getattr(xp, self.function)(*args)
+        return known[id(self)]
 
     def __repr__(self) -> str:
         if self.function == "input":
@@ -64,9 +71,16 @@ _BOOLEAN = {
 
 def _node(function: str, *args: Any) -> Expr:
     nodes = tuple(a if isinstance(a, Expr) else Expr("constant", value=a) for a in args)
-    known = [n.dtype for n in nodes if n.function != "constant"]
-    dtype = np.dtype(bool) if function in _BOOLEAN else (known or [nodes[0].dtype])[-1]
-    return Expr(function, nodes, dtype=dtype)
+    return Expr(function, nodes, dtype=_result_dtype(function, nodes))
+
+
+def _result_dtype(function: str, nodes: tuple[Expr, ...]) -> np.dtype[Any]:
+    """Constants take the dtype of what they meet; among themselves their own."""
+    if function in _BOOLEAN:
+        return np.dtype(bool)
+    values = nodes[1:] if function == "where" else nodes
+    met = [n.dtype for n in values if n.function != "constant"] or [n.dtype for n in values]
+    return np.result_type(*met)
 
 
 def _install_operators() -> None:
@@ -86,6 +100,8 @@ def _install_operators() -> None:
 
 
 _install_operators()
+
+
 class _Recording:
     """An `xp` that builds expressions; anything not in FUNCTIONS is refused."""
 
@@ -98,7 +114,7 @@ class _Recording:
         return x.astype(dtype)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any = "float32") -> Expr:
-        """Constants that rules make with `fill_constant`."""
+        """Constants that rules make with `fill_constant` or `zeros_like`."""
         return Expr("constant", value=value, dtype=dtype)
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:

@@ -34,7 +34,7 @@ def backward_op(record: Op) -> Op:
         saved=tuple(s.name for s in inputs),
         shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
-        is_elementwise=record.is_elementwise and record.grad_forward is None,
+        is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,
     )

@@ -9,46 +9,55 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from workbench.framework.dtype import DType, as_dtype, float32, promote
 from workbench.framework.op import find_op
 
 LAYER = "tmp"  # rule P-5: results of operators are counted as tmp_0, tmp_1, …
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) or (hasattr(value, "item") and getattr(value, "shape", None) == ())
+def is_number(value: object) -> bool:
+    """A Python number, or a NumPy scalar or array without dimensions."""
+    if isinstance(value, int | float | np.number | np.bool_):
+        return True
+    return isinstance(value, np.ndarray) and value.shape == ()
 
 
-def _fit(x: Any, number: Any) -> Any:
+def _plain(number: Any) -> Any:
+    """The Python number in a NumPy scalar, so that attributes stay plain."""
+    return number.item() if isinstance(number, np.generic | np.ndarray) else number
+
+
+def fit_to_number(x: Any, number: Any) -> Any:
     """`x`, cast to float32 where an integer tensor meets a fractional number."""
-    if isinstance(number, float) and not x.dtype.is_float:
+    if isinstance(number, float | np.floating) and not x.dtype.is_float:
         return x.astype(float32)
     return x
 
 
-def _constant(x: Any, number: Any) -> Any:
-    return find_op("fill_constant")(shape=(), value=number, dtype=x.dtype.name, name=LAYER)
+def constant_like(x: Any, number: Any) -> Any:
+    """A tensor without dimensions that holds `number` in the dtype of `x`."""
+    return find_op("fill_constant")(shape=(), value=_plain(number), dtype=x.dtype.name, name=LAYER)
 
 
 def _pair(x: Any, other: Any) -> tuple[Any, Any]:
-    if _is_number(other):
-        x = _fit(x, other)
-        return x, _constant(x, other)
-    if not isinstance(other, Infix):
-        return x, other
+    if is_number(other):
+        x = fit_to_number(x, other)
+        return x, constant_like(x, other)
     dtype = promote(x.dtype, other.dtype)
     return x.astype(dtype), other.astype(dtype)
 
 
 def _binary(type: str, x: Any, other: Any, swapped: bool = False) -> Any:
-    if not (_is_number(other) or isinstance(other, Infix)):
+    if not (is_number(other) or isinstance(other, Infix)):
         return NotImplemented
     x, y = _pair(x, other)
     return find_op(type)(y, x, name=LAYER) if swapped else find_op(type)(x, y, name=LAYER)
 
 
 def _scale(x: Any, scale: float, bias: float) -> Any:
-    return find_op("scale")(x, scale=scale, bias=bias, name=LAYER)
+    return find_op("scale")(x, scale=_plain(scale), bias=_plain(bias), name=LAYER)
 
 
 class Infix:
@@ -77,25 +86,25 @@ class Infix:
         return _scale(self, -1.0, 0.0)
 
     def __add__(self, other: Any) -> Any:
-        if _is_number(other):
-            return _scale(_fit(self, other), 1.0, other)
+        if is_number(other):
+            return _scale(fit_to_number(self, other), 1.0, other)
         return _binary("elementwise_add", self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        if _is_number(other):
-            return _scale(_fit(self, other), 1.0, -other)
+        if is_number(other):
+            return _scale(fit_to_number(self, other), 1.0, -other)
         return _binary("elementwise_sub", self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        if _is_number(other):
-            return _scale(_fit(self, other), -1.0, other)
+        if is_number(other):
+            return _scale(fit_to_number(self, other), -1.0, other)
         return _binary("elementwise_sub", self, other, swapped=True)
 
     def __mul__(self, other: Any) -> Any:
-        if _is_number(other):
-            return _scale(_fit(self, other), other, 0.0)
+        if is_number(other):
+            return _scale(fit_to_number(self, other), other, 0.0)
         return _binary("elementwise_mul", self, other)
 
     __rmul__ = __mul__
@@ -111,12 +120,18 @@ class Infix:
     def __floordiv__(self, other: Any) -> Any:
         return _binary("elementwise_floordiv", self, other)
 
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _binary("elementwise_floordiv", self, other, swapped=True)
+
     def __mod__(self, other: Any) -> Any:
         return _binary("elementwise_mod", self, other)
 
+    def __rmod__(self, other: Any) -> Any:
+        return _binary("elementwise_mod", self, other, swapped=True)
+
     def __pow__(self, other: Any) -> Any:
-        if _is_number(other):
-            return find_op("pow")(_fit(self, other), factor=float(other), name=LAYER)
+        if is_number(other):
+            return find_op("pow")(fit_to_number(self, other), factor=float(other), name=LAYER)
         return _binary("elementwise_pow", self, other)
 
     def __rpow__(self, other: Any) -> Any:

@@ -8,13 +8,17 @@ Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from workbench.framework.ndtri import ndtri
+
 _WORD = (1 << 64) - 1
+_SIGNIFICAND = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits
 _process_entropy = secrets.randbits(63)
 _global_seed = 0
 _unseeded_runs = itertools.count(1)
@@ -64,7 +68,8 @@ class Stream:
     def words(self, count: int) -> np.ndarray:
         """`count` random uint64 words.
 
-        The Philox key is (seed, op); the counter starts at (0, step, place, trip), its first word counts blocks.
+        The Philox key is (seed, op). Block k of four words, k from 0, has the counter (k + 1, step, place, trip):
+        NumPy's generator counts up before it draws.
         """
         generator = np.random.Philox(
             key=np.array([self.seed & _WORD, self.op & _WORD], np.uint64),
@@ -73,12 +78,17 @@ class Stream:
         return generator.random_raw(count)
 
     def uniform(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Uniform numbers in [0, 1): 24 random bits for float32 and narrower, 53 for float64."""
+        """Uniform numbers in [0, 1), multiples of 2^-53 (float64), 2^-24 (float32), 2^-11 (float16), 2^-8 (bfloat16).
+
+        No more bits than the dtype holds, so that none is rounded up to 1.
+        """
         n = int(np.prod(shape, dtype=np.int64))
         if np.dtype(dtype) == np.float64:
             return xp.asarray((self.words(n) >> np.uint64(11)) * 2.0**-53).reshape(shape)
         halves = self.words((n + 1) // 2).view(np.uint32)[:n]
-        return xp.asarray((halves >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)).reshape(shape).astype(dtype)
+        bits = _SIGNIFICAND[np.dtype(dtype).name]
+        numbers = (halves >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)
+        return xp.asarray(numbers).reshape(shape).astype(dtype)
 
     def normal(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         """Standard normal numbers by Box and Muller's transform of two uniform ones."""
@@ -90,8 +100,15 @@ class Stream:
         both = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
         return xp.asarray(both[:n]).reshape(shape).astype(dtype)
 
+    def truncated_normal(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Standard normal numbers within (-2, 2), from uniform ones by the inverse distribution function."""
+        n = int(np.prod(shape, dtype=np.int64))
+        u = ((self.words(n) >> np.uint64(11)) + 0.5) * 2.0**-53  # in (0, 1)
+        outside = math.erfc(math.sqrt(2.0)) / 2  # on each side
+        return xp.asarray(ndtri(outside + u * (1.0 - 2.0 * outside))).reshape(shape).astype(dtype)
+
     def integers(self, xp: Any, low: int, high: int, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Integers in [low, high); bias below 2^-32 for ranges up to 2^32."""
+        """Integers in [low, high), high - low <= 2^63; bias below 2^-32 for ranges up to 2^32."""
         n = int(np.prod(shape, dtype=np.int64))
         span = np.uint64(high - low)
         return xp.asarray((self.words(n) % span).astype(np.int64) + low).reshape(shape).astype(dtype)
