@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import AlreadyExists, InvalidType, NotFound, did_you_mean, one_of
+from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, NotFound, did_you_mean, one_of
 from workbench.framework.dtype import as_dtype
 from workbench.framework.infer import infer_specs
-from workbench.framework.names import EMPTY
-from workbench.framework.op import find_op
+from workbench.framework.names import EMPTY, generate
+from workbench.framework.op import Op, find_op
 from workbench.framework.operator import Operator
 from workbench.framework.roles import ROLE, ROLE_VAR
 from workbench.framework.site import Site, caller
-from workbench.framework.spec import DENSE, Spec
+from workbench.framework.spec import DENSE, Spec, agree, as_shape
 from workbench.framework.variable import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ class Block:
     """An ordered list of operators over a set of variables; sees its parent's variables too.
 
     Attributes:
-        idx, parent_idx: position in `program.blocks`, and that of the enclosing block (-1 for the global one).
+        idx, parent_idx: position in `program.blocks`, and that of the block around it (-1 for the global one).
         vars: variables by name; ops: operators in program order.
-        inputs: variables of this block that the op running it gives a value (loop variables, incoming gradients).
+        inputs: variables of this block that the op running it gives a value (loop variables, incoming
+            gradients).
     """
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
@@ -74,15 +75,16 @@ class Block:
         """Like `find_var`, raising NotFound."""
         found = self.find_var(name)
         if found is None:
-            raise NotFound(f"there is no variable {name!r} in this block or around it.{did_you_mean(name, self.vars)}")
+            hint = did_you_mean(name, self.vars)
+            raise NotFound(f"there is no variable {name!r} in this block or around it.{hint}")
         return found
 
     _var_recursive = var_recursive
 
     def create_var(
         self,
-        name: str,
-        shape: Sequence[int] = (),
+        name: str | None = None,
+        shape: Sequence[int | None] = (),
         dtype: Any = "float32",
         kind: str = DENSE,
         persistable: bool = False,
@@ -92,24 +94,47 @@ class Block:
     ) -> Variable:
         """Add a variable.
 
+        Args:
+            name: `_generated_var_k` if None.
+            shape: None and negative dimensions are known only when the program runs.
+
         Raises:
-            AlreadyExists: the block has one of that name.
+            AlreadyExists: the block has one of that name. InvalidType: no shape or dtype.
         """
-        if name in self.vars:
-            raise AlreadyExists(f"block {self.idx} already has a variable {name!r}: {self.vars[name]!r}")
         made = Variable(
-            self, name, tuple(shape), as_dtype(dtype), kind, persistable, stop_gradient, is_data, need_check_feed,
+            self,
+            self._new_name(generate("_generated_var") if name is None else name),
+            as_shape(shape, f"variable {name!r}"),
+            as_dtype(dtype),
+            kind,
+            persistable,
+            stop_gradient,
+            is_data,
+            need_check_feed,
             caller(),
-        )  # fmt: skip
+        )
         return self.add_var(made)
 
     def create_parameter(self, name: str, shape: Sequence[int], dtype: Any, **fields: Any) -> Parameter:
-        """Add a Parameter; `fields` are those of `Parameter`."""
-        if name in self.vars:
-            raise AlreadyExists(f"block {self.idx} already has a variable {name!r}: {self.vars[name]!r}")
-        made = Parameter(self, name, tuple(shape), as_dtype(dtype), site=caller(), **fields)
+        """Add a Parameter; `fields` are those of `Parameter`.
+
+        Raises:
+            AlreadyExists: the block has a variable of that name.
+            InvalidArgument, InvalidType: no shape or dtype, or an unknown dimension.
+        """
+        dims = as_shape(shape, f"parameter {name!r}")
+        if -1 in dims:
+            raise InvalidArgument(f"parameter {name!r}: every dimension is a number >= 0, got {list(shape)}")
+        made = Parameter(self, self._new_name(name), dims, as_dtype(dtype), site=caller(), **fields)
         self.add_var(made)
         return made
+
+    def _new_name(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise InvalidType(f"the name of a variable is a string, got {name!r}")
+        if name in self.vars:
+            raise AlreadyExists(f"block {self.idx} already has a variable {name!r}: {self.vars[name]!r}")
+        return name
 
     def add_var(self, variable: Variable) -> Variable:
         """Take a variable made elsewhere."""
@@ -140,10 +165,11 @@ class Block:
     ) -> Operator:
         """Append an operator over existing variables, by slot.
 
-        Output variables that exist without being written keep their declared shape if it agrees with the op's.
+        Outputs that were declared without a shape get the inferred one.
 
         Raises:
-            NotFound: unknown op, slot, attribute or variable. InvalidArgument: the inputs do not fit.
+            NotFound: unknown op, slot, attribute or variable.
+            InvalidArgument: the inputs do not fit, or an output is declared with another shape or dtype.
         """
         op = self.make_op(type, inputs, outputs, attrs)
         self.ops.append(op)
@@ -188,21 +214,36 @@ class Block:
         out_names = _names_by_slot(type, record.outputs, outputs or {})
         site = caller()
         specs = infer_specs(record, self, in_names, complete, site)
-        self._settle_outputs(record, out_names, specs)
         complete[ROLE] = self.program.op_role
         complete.update({k: v for k, v in (attrs or {}).items() if k in (ROLE, ROLE_VAR)})
         if self.program.op_role_var and ROLE_VAR not in complete:
             complete[ROLE_VAR] = list(self.program.op_role_var)
-        return Operator(self, type, in_names, out_names, complete, site)
+        op = Operator(self, type, in_names, out_names, complete, site)
+        self._settle_outputs(op, specs)
+        return op
 
-    def _settle_outputs(self, record: Any, names: dict[str, list[str]], specs: tuple[Any, ...]) -> None:
-        """Give outputs that were declared without a shape the inferred one."""
-        for slot, spec in zip(record.outputs, specs, strict=True):
-            flat_specs = spec if isinstance(spec, list) else [spec]
-            for name, inferred in zip(names.get(slot.name, ()), flat_specs, strict=False):
-                found = self.find_var(name) if name != EMPTY else None
-                if found is not None and inferred is not None and found.shape == () and not found.persistable:
-                    found.shape, found.dtype, found.kind = inferred.shape, inferred.dtype, inferred.kind
+    def _outputs(
+        self, record: Op, names: dict[str, list[str]], specs: tuple[Any, ...]
+    ) -> Iterator[tuple[str, Variable, Spec]]:
+        """Slot, variable and inferred spec of every output that is wanted."""
+        for slot, spec in zip(record.outputs, specs):
+            inferred = spec if isinstance(spec, list) else [spec]
+            for name, one in zip(names.get(slot.name, ()), inferred):
+                if name != EMPTY and one is not None:
+                    yield slot.name, self.var_recursive(name), one
+
+    def _settle_outputs(self, op: Operator, specs: tuple[Any, ...]) -> None:
+        """Give outputs that were declared without a shape the inferred one; the others have to agree with it."""
+        found = list(self._outputs(op.record, op.outputs, specs))
+        for slot, variable, inferred in found:
+            if not _is_open(variable) and not agree(variable.spec, inferred):
+                raise InvalidArgument(
+                    f"op {op.type!r}: its output {slot} is variable {variable.name!r}, declared otherwise\n"
+                    f"  expected: {inferred}\n  got:      {variable.spec}\n  at {op.site}"
+                )
+        for _, variable, inferred in found:
+            if _is_open(variable):
+                variable.shape, variable.dtype, variable.kind = inferred
 
     def add_operator(
         self,
@@ -230,6 +271,11 @@ class Block:
         from workbench.framework.printer import block_text
 
         return block_text(self, with_details)
+
+
+def _is_open(variable: Variable) -> bool:
+    """Whether a variable was declared without a shape, to get that of the op that writes it."""
+    return variable.shape == () and not variable.persistable
 
 
 def _names_by_slot(type: str, slots: Sequence[Any], given: Mapping[str, Names]) -> dict[str, list[str]]:

@@ -21,7 +21,7 @@ from workbench.framework.operator import Operator
 from workbench.framework.order import order_problems
 from workbench.framework.program import Program
 from workbench.framework.roles import ROLE, ROLE_VAR
-from workbench.framework.spec import Spec, same_dim
+from workbench.framework.spec import Spec, agree
 from workbench.framework.variable import Variable
 
 
@@ -223,9 +223,5 @@ def _declaration(op: Operator, slot: Slot, name: str, inferred: Spec | None) -> 
     variable = op.block.find_var(name) if name != EMPTY else None
     if variable is None or inferred is None:
         return
-    declared = variable.spec
-    same_shape = len(declared.shape) == len(inferred.shape) and all(
-        map(same_dim, declared.shape, inferred.shape)
-    )
-    if not same_shape or declared.dtype is not inferred.dtype or declared.kind != inferred.kind:
-        yield f"the output {slot.name} is {name!r}, declared as {declared}, but the op makes {inferred}"
+    if not agree(variable.spec, inferred):
+        yield f"the output {slot.name} is {name!r}, declared as {variable.spec}, but the op makes {inferred}"

@@ -10,8 +10,8 @@
 
 One line per operator. A variable that an operator makes and that is nothing special is declared by that
 operator's line; parameters, data and all others have a line of their own at the top of their block. Left out
-is what has its default: attributes, the role Forward, flags. `with_details` prints those too, and adds the place
-in the user's code as a comment. The spelling of names and values is described in `lexicon`.
+is what has its default: attributes, the role Forward, flags. `with_details` prints those too, and adds the
+place in the user's code as a comment. The spelling of names and values is described in `lexicon`.
 """
 
 from __future__ import annotations

@@ -148,6 +148,9 @@ class Program:
 
         return clone_for_test(self) if for_test else clone(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        return self.clone()
+
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """The program as text that `framework.parser.parse_program` reads back."""
         from workbench.framework.printer import program_text

@@ -11,9 +11,9 @@
 
 Values that JSON has no word for are objects with one key: `{"$float": "nan"}`, `{"$tuple": [...]}`,
 `{"$dict": {...}}`, `{"$array": {"dtype", "shape", "data"}}` (base64, little-endian, row-major),
-`{"$block": 1}` and `{"$object": {"type": "L2Decay", ...}}` for objects of registered classes (see `portable`).
-`deserialize` reads it back. Left out is the state of a program under construction: current block and
-`role_guard`.
+`{"$block": 1}` and `{"$object": {"type": "L2Decay", ...}}` for objects of registered classes (see
+`portable`). `deserialize` reads it back. Left out is the state of a program under construction: current block
+and `role_guard`.
 """
 
 from __future__ import annotations

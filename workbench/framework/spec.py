@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
-from workbench.errors import DtypeError, ShapeError
+from workbench.errors import DtypeError, InvalidType, ShapeError
 from workbench.framework.dtype import DType
 
 Shape = tuple[int, ...]
@@ -44,6 +45,26 @@ def spec_of(array: Any) -> Spec:
 
     kind = ROWS if hasattr(array, "rows") and hasattr(array, "height") else DENSE
     return Spec(tuple(array.shape), as_dtype(array.dtype), kind)
+
+
+def as_shape(dims: Any, what: str) -> Shape:
+    """A shape as users write it, with -1 for None and negative dimensions.
+
+    Raises:
+        InvalidType: not a sequence of ints and None; the message begins with `what`.
+    """
+    if isinstance(dims, str) or not isinstance(dims, Iterable):
+        raise InvalidType(f"{what}: a shape is a list of ints, None or -1, got {dims!r}")
+    return tuple(_dimension(dim, what) for dim in dims)
+
+
+def _dimension(dim: Any, what: str) -> int:
+    if dim is None:
+        return -1
+    try:
+        return max(index(dim), -1)
+    except TypeError:
+        raise InvalidType(f"{what}: a dimension is an int, None or -1, got {dim!r}") from None
 
 
 def size_of(shape: Sequence[int]) -> int:
@@ -133,8 +154,13 @@ def require_same_dtype(what: str, *specs: Spec | None) -> None:
             raise DtypeError(f"{what} takes tensors of one dtype; cast one with .astype()", given[0].dtype, spec.dtype)
 
 
+def agree(a: Spec, b: Spec) -> bool:
+    """Whether two specs can describe one value: same dtype, kind and rank, no known dimensions that differ."""
+    same_shape = len(a.shape) == len(b.shape) and all(map(same_dim, a.shape, b.shape))
+    return same_shape and a.dtype is b.dtype and a.kind == b.kind
+
+
 def require_place_for(result: Spec, holder: str, held: Spec) -> None:
     """Raise ShapeError unless a result fits into a value that exists already (same dtype, no known dim differs)."""
-    fits = len(result.shape) == len(held.shape) and all(map(same_dim, result.shape, held.shape))
-    if not fits or result.dtype is not held.dtype:
+    if not agree(result, held):
         raise ShapeError(f"the result does not fit into {holder}", held, result)
