@@ -345,6 +345,26 @@ def test_streams_and_given_samplers_resume_by_passing_over() -> None:
         np.testing.assert_equal(list(other), list(iterator))
 
 
+@in_and_out
+@pytest.mark.parametrize("count", [6, 5])
+def test_a_stream_stopped_after_its_last_batch_resumes_with_the_next_epoch(count: int, prefetch: int) -> None:
+    def make() -> DataLoader:
+        return DataLoader(Stream(count), batch_size=2, prefetch=prefetch)
+
+    loader, other = make(), make()
+    for _ in loader:
+        state = loader.state_dict()  # in the last round: taken before the loader knows that it is the last
+    other.load_state_dict(state)
+    assert [batch.tolist() for batch in other] == [batch.tolist() for batch in loader]
+    assert (other.epoch, loader.epoch) == (2, 2)
+
+
+def test_an_empty_stream_is_empty() -> None:
+    loader = DataLoader(Stream(0), batch_size=2)
+    assert list(loader) == [] and list(loader) == []
+    assert loader.epoch == 2
+
+
 def test_a_sampler_of_a_given_batch_sampler_gets_its_seed_back() -> None:
     def make(seed: int) -> DataLoader:
         sampler = RandomSampler(range(10), seed=seed)

@@ -72,21 +72,18 @@ class LoaderIterator(Iterator[Any]):
     def __init__(self, recipe: Recipe, epoch: int, start: int, report: Callable[..., None]) -> None:
         self.token = object()
         self._recipe, self._report = recipe, report
-        self._epoch, self._position = epoch, start
         self._open = True
-        progress = Progress(epoch, start)
-        source = _items(recipe, start, progress)
-        self._source: Any = source
-        if recipe.prefetch:
-            self._source = Prefetcher(
-                source, recipe.prefetch, recipe.timeout, waiting_for=lambda: f"loading {progress}"
-            )
+        self._begin(epoch, start)
+
+    def _begin(self, epoch: int, start: int) -> None:
+        self._epoch, self._start, self._position = epoch, start, start
+        self._source = _source(self._recipe, Progress(epoch, start))
 
     def __next__(self) -> Any:
         if not self._open:
             raise StopIteration
         try:
-            item = next(self._source)
+            item = self._item()
         except StopIteration:
             self._open = False
             self._report(self.token, self._epoch + 1, 0, False)
@@ -98,17 +95,30 @@ class LoaderIterator(Iterator[Any]):
         self._report(self.token, self._epoch, self._position, True)
         return item
 
+    def _item(self) -> Any:
+        try:
+            return next(self._source)
+        except StopIteration:
+            if self._start == 0 or self._position > self._start:
+                raise
+        # A stream was taken up again after its last batch: that epoch is over, the next one follows.
+        self._begin(self._epoch + 1, 0)
+        return next(self._source)
+
     def close(self) -> None:
         """End the epoch here: the thread stops, and `next()` raises StopIteration."""
         self._open = False
         self._source.close()
 
 
-def _items(recipe: Recipe, start: int, progress: Progress) -> Iterator[Any]:
-    batches = _batches(recipe, start, progress)
-    if recipe.places == 1:
-        return batches
-    return _groups(batches, recipe)
+def _source(recipe: Recipe, progress: Progress) -> Any:
+    """The items from where `progress` stands, made ahead on a thread if the recipe says so; has `close()`."""
+    items = _batches(recipe, progress.batch, progress)
+    if recipe.places > 1:
+        items = _groups(items, recipe)
+    if not recipe.prefetch:
+        return items
+    return Prefetcher(items, recipe.prefetch, recipe.timeout, waiting_for=lambda: f"loading {progress}")
 
 
 def _groups(batches: Iterator[Any], recipe: Recipe) -> Iterator[list[Any]]:
