@@ -34,9 +34,13 @@ class Flag:
 
 
 FLAGS = {
-    "FLAGS_check_nan_inf": Flag(bool, False, "look for NaN and Inf after every op and name the first one that makes them"),
+    "FLAGS_check_nan_inf": Flag(
+        bool, False, "look for NaN and Inf after every op and name the first one that makes them"
+    ),
     "FLAGS_paddle_seed_semantics": Flag(
-        bool, False, "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle"
+        bool,
+        False,
+        "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle",
     ),
 }
 

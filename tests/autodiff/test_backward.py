@@ -30,7 +30,15 @@ def test_p30_roles_and_order() -> None:
     with static_mode(), guard(), inside:
         loss = wb.mean(static.nn.fc(static.data("x", [None, 3]), 2))
         static.append_backward(loss)
-    assert types(main) == ["mul", "elementwise_add", "mean", "fill_constant", "mean_grad", "elementwise_add_grad", "mul_grad"]
+    assert types(main) == [
+        "mul",
+        "elementwise_add",
+        "mean",
+        "fill_constant",
+        "mean_grad",
+        "elementwise_add_grad",
+        "mul_grad",
+    ]
     assert [op.role for op in main.global_block().ops] == [0, 0, 0x100, 0x101, 1, 1, 1]
     seed = main.global_block().ops[3]
     assert seed.output("Out") == [loss.name + "@GRAD"] and seed.attr("value") == 1.0
@@ -99,7 +107,7 @@ def test_p35_the_loss_has_one_element() -> None:
 
 
 def evaluate(build: Build, arrays: list[np.ndarray], order: int = 1) -> list[np.ndarray]:
-    """[value, gradients …] of a scalar function of arrays, by the static program; order 2: of a function of the gradient."""
+    """[value, gradients …] of a scalar function of arrays; order 2 takes a function of its gradient instead."""
     main, _, inside = programs()
     with static_mode(), guard(), inside:
         xs = [static.data(f"x{i}", [None, *a.shape[1:]], "float64") for i, a in enumerate(arrays)]

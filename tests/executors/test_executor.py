@@ -113,7 +113,7 @@ def test_e6_feed_forms(model: Model, exe: static.Executor, scope: static.Scope) 
         exe.run(model.main, feed=[model.feed(), model.feed()], scope=scope)
     with pytest.raises(TypeError, match="dict"):
         exe.run(model.main, feed="x", scope=scope)
-    with pytest.raises(ValueError, match="no such variable.*mean 'x'|no such variable"):
+    with pytest.raises(ValueError, match=r"feed 'xx': the program has no such variable"):
         exe.run(model.main, feed={**model.feed(), "xx": np.zeros(1)}, scope=scope)
 
 
@@ -283,7 +283,9 @@ def test_dropout_streams_differ_by_step_and_repeat_from_the_start(exe: static.Ex
     for _ in range(2):
         scope = static.Scope()
         exe.run(model.startup, scope=scope)
-        runs.append([exe.run(model.main, feed=model.feed(), fetch_list=[mask], scope=scope)[0].tobytes() for _ in range(4)])
+        runs.append(
+            [exe.run(model.main, feed=model.feed(), fetch_list=[mask], scope=scope)[0].tobytes() for _ in range(4)]
+        )
     assert runs[0] == runs[1]
     assert len(set(runs[0])) > 1
 
@@ -300,7 +302,9 @@ def test_check_nan_inf_names_the_first_op_and_its_line(exe: static.Executor) -> 
         exe.run(main, feed=feed)
         wb.set_flags({"FLAGS_check_nan_inf": 1})
         try:
-            with pytest.raises(RuntimeError, match=r"op 'log' made 1 NaN and 0 Inf.*\n.*\n.*test_executor.py, line \d+"):
+            with pytest.raises(
+                RuntimeError, match=r"op 'log' made 1 NaN and 0 Inf.*\n.*\n.*test_executor.py, line \d+"
+            ):
                 exe.run(main, feed=feed)
         finally:
             wb.set_flags({"FLAGS_check_nan_inf": 0})

@@ -95,7 +95,7 @@ def test_a_failing_op_changes_nothing_and_the_next_run_works(model: Model) -> No
     before = model.state(scope)
     bad = model.feed(1)
     bad["y"] = bad["y"][:3]
-    with pytest.raises(ValueError, match="op 'elementwise_sub'|op 'square_error_cost'"):
+    with pytest.raises(ValueError, match=r"op '(elementwise_sub|square_error_cost)' failed"):
         exe.run(model.main, feed=bad, scope=scope)
     assert model.state(scope) == before
     exe.run(model.main, feed=model.feed(1), scope=scope)

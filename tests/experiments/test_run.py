@@ -176,7 +176,9 @@ def test_wrong_arguments(model: Model, arguments: dict[str, Any], text: str) -> 
 
 
 def test_progress_goes_to_a_terminal(model: Model, capsys: pytest.CaptureFixture[str]) -> None:
-    train(model.main, Batches(model, 3), fetch={"loss": model.loss}, scope=ready(model), progress=True, name="net").wait(10)
+    train(
+        model.main, Batches(model, 3), fetch={"loss": model.loss}, scope=ready(model), progress=True, name="net"
+    ).wait(10)
     shown = capsys.readouterr().err
     assert "net: 100%" in shown and "3/3" in shown and "loss=" in shown
     train(model.main, Batches(model, 3), scope=ready(model), progress=False).wait(10)

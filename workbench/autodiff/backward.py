@@ -48,7 +48,7 @@ def append_backward(
     if not pairs:
         raise InvalidArgument(
             f"the loss {loss.name!r} depends on no trainable parameter, so there is nothing to differentiate\n"
-            f"  at {loss.site or loss.op and loss.op.site}"
+            f"  at {loss.op.site if loss.op else loss.site}"
         )
     for parameter, grad in pairs:
         producer = walk.producer[grad.name]
@@ -155,7 +155,9 @@ def _given_gradients(targets: list[Variable], given: Any) -> list[Variable | Non
             continue
         if not isinstance(grad, Variable):
             raise InvalidType(f"static.gradients takes Variables as target_gradients, got {grad!r}")
-        if len(grad.shape) != len(target.shape) or any(a != b and -1 not in (a, b) for a, b in zip(grad.shape, target.shape, strict=True)):
+        if len(grad.shape) != len(target.shape) or any(
+            a != b and -1 not in (a, b) for a, b in zip(grad.shape, target.shape, strict=True)
+        ):
             raise InvalidArgument(
                 f"the gradient {grad.name!r} of target {target.name!r} must have its shape "
                 f"{list(target.shape)}, got {list(grad.shape)}"

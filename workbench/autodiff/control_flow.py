@@ -114,7 +114,9 @@ def _receive(walk: Walk, use: Use, slot: str, positions: Sequence[int]) -> list[
     ]
 
 
-def _gradient_block(walk: Walk, block: Block, outs: Sequence[str], sources: Sequence[str]) -> tuple[Block, list[str], list[str]]:
+def _gradient_block(
+    walk: Walk, block: Block, outs: Sequence[str], sources: Sequence[str]
+) -> tuple[Block, list[str], list[str]]:
     """The gradient block of `block`.
 
     Returns:

@@ -20,7 +20,9 @@ from workbench.framework.operator import Operator
 from workbench.framework.roles import BACKWARD, OPTIMIZE
 
 
-def expand_grad_ops(block: Block, targets: Collection[str], sources: Collection[str]) -> tuple[list[Operator], dict[str, str]]:
+def expand_grad_ops(
+    block: Block, targets: Collection[str], sources: Collection[str]
+) -> tuple[list[Operator], dict[str, str]]:
     """Replace the `_grad` operators that lead to `targets` by the operators of their rules.
 
     Args:
@@ -80,7 +82,9 @@ def _expand(block: Block, op: Operator, twins: dict[str, str]) -> list[Operator]
     return block.ops[start:]
 
 
-def _rule_arguments(block: Block, op: Operator, forward: Op, twins: dict[str, str]) -> tuple[list[Any], list[Any], list[Any]]:
+def _rule_arguments(
+    block: Block, op: Operator, forward: Op, twins: dict[str, str]
+) -> tuple[list[Any], list[Any], list[Any]]:
     def read(slot: Any, name: str) -> Any:
         names = op.inputs.get(name)
         if not names:

@@ -93,7 +93,12 @@ class Walk:
         return name
 
     def append(
-        self, type: str, inputs: dict[str, list[str]], outputs: dict[str, list[str]], attrs: dict[str, Any], near: Operator
+        self,
+        type: str,
+        inputs: dict[str, list[str]],
+        outputs: dict[str, list[str]],
+        attrs: dict[str, Any],
+        near: Operator,
     ) -> Operator:
         """Append a backward operator; errors in it point at the forward operator's line."""
         op = self.block.add_operator(type, inputs, outputs, {**attrs, ROLE: BACKWARD}, near.site)
@@ -152,7 +157,9 @@ def append_grad_op(walk: Walk, use: Use) -> None:
         return
     record = op.record
     inputs = dict(op.inputs)
-    inputs.update({s.name: op.outputs[s.name] for s in record.outputs if s.name in record.saved and s.name in op.outputs})
+    inputs.update(
+        {s.name: op.outputs[s.name] for s in record.outputs if s.name in record.saved and s.name in op.outputs}
+    )
     inputs.update(out_grads)
     attrs = op.call_attrs()
     specs = None

@@ -39,7 +39,8 @@ def same_structure(what: str, first: Any, second: Any) -> None:
 
 def _outline(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ("[%s]" if isinstance(value, list) else "(%s)") % ", ".join(map(_outline, value))
+        inside = ", ".join(map(_outline, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     if isinstance(value, dict):
-        return "{%s}" % ", ".join(f"{k}: {_outline(value[k])}" for k in sorted(value))
+        return "{" + ", ".join(f"{k}: {_outline(value[k])}" for k in sorted(value)) + "}"
     return "None" if value is None else "tensor"

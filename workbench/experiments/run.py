@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
 

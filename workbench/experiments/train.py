@@ -109,7 +109,13 @@ class _Loop:
     """The steps of a run, one after the other."""
 
     def __init__(
-        self, program: Program, loader: Iterable[Any], labels: dict[str, str], executor: Runner, scope: Scope, lr_step: str
+        self,
+        program: Program,
+        loader: Iterable[Any],
+        labels: dict[str, str],
+        executor: Runner,
+        scope: Scope,
+        lr_step: str,
     ) -> None:
         self.program, self.loader, self.labels = program, loader, labels
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
@@ -161,7 +167,8 @@ class _Loop:
             raise InvalidType(f"the loader must give dicts or lists of arrays, got {type(batch).__name__}")
         if len(batch) != len(self.feeds):
             raise InvalidArgument(
-                f"the loader gave {len(batch)} arrays for the {len(self.feeds)} feeds of the program: {', '.join(self.feeds)}"
+                f"the loader gave {len(batch)} arrays for the {len(self.feeds)} feeds of the program: "
+                f"{', '.join(self.feeds)}"
             )
         return dict(zip(self.feeds, batch, strict=True))
 

@@ -149,8 +149,8 @@ def while_op(xp: Any, xs: Any, inputs: Any, run_block: RunBlock, **attrs: Any) -
 
 
 _WHILE_GRAD_ATTRS: dict[str, Any] = {
-    "grad_block": None, "x_names": (), "input_names": (), "seeds": (), "seed_index": (), "x_grads": (), "input_grads": (),
-    "input_index": (),
+    "grad_block": None, "x_names": (), "input_names": (), "seeds": (), "seed_index": (), "x_grads": (),
+    "input_grads": (),    "input_index": (),
 }  # fmt: skip
 
 
@@ -165,7 +165,9 @@ def _infer_while_grad(xs: list[Spec], inputs: Any, outs: Any, saved: Any, grads:
     infer=_infer_while_grad,
     needs="run_block",
 )
-def while_grad_op(xp: Any, xs: Any, inputs: Any, outs: Any, saved: Stack, grads: Any, run_block: RunBlock, **attrs: Any) -> Any:
+def while_grad_op(
+    xp: Any, xs: Any, inputs: Any, outs: Any, saved: Stack, grads: Any, run_block: RunBlock, **attrs: Any
+) -> Any:
     """Go back through the passes: gradients of loop variables are handed on, those of captured values add up."""
     captured = dict(zip(attrs["input_names"], inputs or (), strict=True))
     carried = list(grads)
