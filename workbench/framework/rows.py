@@ -67,11 +67,15 @@ class Rows:
 
         The values of a row are added in the order they occur, so equal inputs give equal bits; float16 and
         bfloat16 are added in float32.
+
+        Raises:
+            InvalidArgument: a row lies outside the table.
         """
         if self.rows.shape[0] == 0:
             return self
         order = xp.argsort(self.rows, kind="stable")
         rows = self.rows[order]
+        self._require_inside(int(rows[0]), int(rows[-1]))
         first = xp.concatenate([xp.ones(1, bool), rows[1:] != rows[:-1]])
         starts = xp.flatnonzero(first)
         if starts.shape[0] == rows.shape[0]:
@@ -80,6 +84,13 @@ class Rows:
         wide = values.astype("float32") if values.dtype.itemsize < 4 else values
         return Rows(rows[starts], xp.add.reduceat(wide, starts, axis=0).astype(values.dtype), self.height)
 
+    def _require_inside(self, low: int, high: int) -> None:
+        if low < 0 or high >= self.height:
+            wrong = low if low < 0 else high
+            raise InvalidArgument(
+                f"a sparse gradient has row {wrong}\n  expected: 0 <= row < {self.height}\n  got:      {wrong}"
+            )
+
     def to_dense(self, xp: Any) -> Any:
         """The gradient as an array `[height, ...]`.
 
@@ -87,25 +98,12 @@ class Rows:
             InvalidArgument: a row lies outside the table.
         """
         merged = self.merge(xp)
-        _require_inside(merged)
         dense = xp.zeros(self.shape, self.values.dtype)
         dense[merged.rows] = merged.values
         return dense
 
     def __repr__(self) -> str:
         return f"Rows({self.rows.shape[0]} of {self.height}, {self.values.dtype}{list(self.values.shape)})"
-
-
-def _require_inside(merged: Rows) -> None:
-    """The rows of a merged gradient ascend, so the first and the last tell."""
-    if merged.rows.shape[0] == 0:
-        return
-    low, high = int(merged.rows[0]), int(merged.rows[-1])
-    if low < 0 or high >= merged.height:
-        wrong = low if low < 0 else high
-        raise InvalidArgument(
-            f"a sparse gradient has row {wrong}\n  expected: 0 <= row < {merged.height}\n  got:      {wrong}"
-        )
 
 
 def concat(xp: Any, parts: Sequence[Rows]) -> Rows:
@@ -121,9 +119,7 @@ def concat(xp: Any, parts: Sequence[Rows]) -> Rows:
         raise InvalidArgument(f"sparse gradients to be added belong to tables of different shapes: {shapes}")
     if len(parts) == 1:
         return parts[0]
-    return Rows(
-        xp.concatenate([p.rows for p in parts]), xp.concatenate([p.values for p in parts]), parts[0].height
-    )
+    return Rows(xp.concatenate([p.rows for p in parts]), xp.concatenate([p.values for p in parts]), parts[0].height)
 
 
 def add(xp: Any, parts: Sequence[Any]) -> Any:

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.dtype import as_dtype
 from workbench.framework.op import Op, op
 from workbench.framework.rows import Rows, dense
 from workbench.framework.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
-from workbench.ops.precision import wide, wide_dtype
+from workbench.ops.precision import NARROW, wide
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
 
@@ -31,9 +30,7 @@ def _infer(param: Spec, grad: Spec, rate: Spec, *state: Spec | None, powers: int
     held, scalars = state[: len(state) - powers], state[len(state) - powers :]
     require_float("an optimizer", param, grad, rate, *state)
     if param.kind != DENSE or grad.kind not in (DENSE, ROWS):
-        raise DtypeError(
-            "an optimizer updates a dense parameter", "dense", f"{param.kind}, gradient {grad.kind}"
-        )
+        raise DtypeError("an optimizer updates a dense parameter", "dense", f"{param.kind}, gradient {grad.kind}")
     for what, spec in [("gradient", grad), *(("accumulator", s) for s in held if s is not None)]:
         if len(spec.shape) != len(param.shape) or not all(map(same_dim, spec.shape, param.shape)):
             raise ShapeError(
@@ -43,11 +40,6 @@ def _infer(param: Spec, grad: Spec, rate: Spec, *state: Spec | None, powers: int
         if one is None or size_of(one.shape) not in (1, -1):
             raise ShapeError(f"the {what} is one number", "[1]", shape_text(one.shape) if one else "nothing")
     return param, *state
-
-
-def _scalar(array: Any, like: Any) -> Any:
-    """A one-element array as a number without dimensions, in the dtype the formula computes in."""
-    return array.reshape(()).astype(wide_dtype(as_dtype(like.dtype)).numpy)
 
 
 def _each(function: Callable[[Any], Any], arrays: Sequence[Any]) -> list[Any]:
@@ -89,13 +81,12 @@ class Update:
         self.into(xp, outs, param, grad, rate, *state, **attrs)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
-    def into(
-        self, xp: Any, outs: Sequence[Any], param: Any, grad: Any, rate: Any, *state: Any, **attrs: Any
-    ) -> None:
+    def into(self, xp: Any, outs: Sequence[Any], param: Any, grad: Any, rate: Any, *state: Any, **attrs: Any) -> None:
         """The same, into given buffers, which may be those of the inputs."""
         count = len(state) - len(self.betas)
         held, powers = [param, *state[:count]], state[count:]
-        scalars = [_scalar(a, param) for a in (rate, *powers)]
+        work = "float32" if param.dtype.itemsize <= NARROW else param.dtype
+        scalars = [a.reshape(()).astype(work) for a in (rate, *powers)]
         if isinstance(grad, Rows) and self.touched_only(**attrs):
             self._rows_into(xp, outs[: count + 1], held, grad.merge(xp), scalars, attrs)
         else:
@@ -103,18 +94,14 @@ class Update:
         for out, power, beta in zip(outs[count + 1 :], powers, self.betas, strict=True):
             out[...] = wide(power) * attrs[beta]
 
-    def _new(
-        self, xp: Any, held: Sequence[Any], grad: Any, scalars: Sequence[Any], attrs: dict[str, Any]
-    ) -> Any:
+    def _new(self, xp: Any, held: Sequence[Any], grad: Any, scalars: Sequence[Any], attrs: dict[str, Any]) -> Any:
         param, *accumulators = _each(wide, held)
         rate, *powers = scalars
         work = param.dtype
         grad = grad if grad.dtype == work else grad.astype(work)
         return self.formula(xp, param, grad, rate, *accumulators, *powers, **attrs)
 
-    def _dense_into(
-        self, xp: Any, outs: Any, held: Any, grad: Any, scalars: Any, attrs: dict[str, Any]
-    ) -> None:
+    def _dense_into(self, xp: Any, outs: Any, held: Any, grad: Any, scalars: Any, attrs: dict[str, Any]) -> None:
         blocks = _blocks([*outs, *held, grad])
         if not blocks:
             _store(outs, self._new(xp, held, grad, scalars, attrs))
@@ -125,9 +112,7 @@ class Update:
             new = self._new(xp, _part(flat_held, part), flat_grad[part], scalars, attrs)
             _store(_part(flat_outs, part), new)
 
-    def _rows_into(
-        self, xp: Any, outs: Any, held: Any, grad: Rows, scalars: Any, attrs: dict[str, Any]
-    ) -> None:
+    def _rows_into(self, xp: Any, outs: Any, held: Any, grad: Rows, scalars: Any, attrs: dict[str, Any]) -> None:
         new = self._new(xp, _part(held, grad.rows), grad.values, scalars, attrs)
         for out, old, value in zip(outs, held, new, strict=True):
             if out is None:
