@@ -73,7 +73,7 @@ def test_every_cell_runs_and_both_copies_are_named(tmp_path: Path) -> None:
         "cell 2 of 2  T  print(x + 22)",
     ]
     verdict, notebook, page = lines(result.stdout)
-    assert re.fullmatch(r"my notes.ipynb: 2 cells ran \(\d+:\d\d\)", verdict)
+    assert re.fullmatch(r"my notes.ipynb: 2 of 2 cells ran \(\d+:\d\d\)", verdict)
     assert notebook.strip() == "workbench-run/my notes.executed.ipynb"
     cells = executed(tmp_path / notebook.strip()).cells
     assert [cell.get("execution_count") for cell in cells] == [None, 1, None, 2]

@@ -47,7 +47,7 @@ def run_notebook(path: Path, out: Path, timeout: float | None) -> int:
     headless = HeadlessRun(notebook, path.resolve().parent, timeout)
     progress = Progress(headless.total, time.monotonic())
     headless.on_cell = progress.show
-    status, verdict = 0, f"{headless.total} cells ran"
+    status, verdict = 0, f"{headless.total} of {headless.total} cells ran"
     try:
         asyncio.run(headless.execute())
     except CellFailed as failure:
