@@ -105,6 +105,8 @@ def as_dtype(value: Any) -> DType:
 
 
 def _from_numpy(value: Any) -> DType | None:
+    if value is None:
+        return None  # NumPy would take it for float64
     try:
         dtype = np.dtype(value)
     except TypeError:
