@@ -193,9 +193,7 @@ class Session:
     def _refuse_rebound(self, definition: Definition, before: dict[str, Any]) -> None:
         for name in definition.binds:
             if self.namespace.get(name) is not before.get(name):
-                raise UsageError(
-                    f"the cell itself binds {name!r}, the program's name; nothing was kept, rename one"
-                )
+                raise UsageError(f"the cell itself binds {name!r}, the program's name; nothing was kept, rename one")
 
 
 def _gives_batches(value: Any) -> bool:

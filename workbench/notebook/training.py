@@ -11,6 +11,7 @@ from workbench.errors import did_you_mean
 from workbench.experiments import Run
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
+from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
 
 
@@ -27,7 +28,7 @@ def train(
 
     Args:
         fetch: the user's names of Variables, or names inside the program; they label what the run records.
-        quiet: no progress bar.
+        quiet: show nothing meanwhile.
 
     Raises:
         UsageError: an unknown name, a number below 0.
@@ -45,6 +46,7 @@ def train(
     if not hasattr(batches, "__iter__"):
         raise UsageError(f"{loader!r} is of type {type(batches).__name__} and gives no batches")
     found = {label: _variable(session, program, label) for label in fetch}
+    live = in_notebook(session.shell) and not quiet
     run = experiments.train(
         program,
         batches,
@@ -52,10 +54,10 @@ def train(
         epochs,
         found,
         startup=session.startups.get(program),
-        progress=False if quiet else None,
+        progress=False if quiet or live else None,
         name=name,
     )
-    return run.wait()
+    return watch(run) if live else run.wait()
 
 
 def _variable(session: Session, program: Program, label: str) -> str:
@@ -68,7 +70,5 @@ def _variable(session: Session, program: Program, label: str) -> str:
     mine = {n: v for n, v in session.namespace.items() if isinstance(v, Variable) and block.has_var(v.name)}
     hint = did_you_mean(label, {*mine, *block.vars})
     if isinstance(value, Variable):
-        raise UsageError(
-            f"{label!r} is a variable of another program; {program.name!r} has no {name!r}.{hint}"
-        )
+        raise UsageError(f"{label!r} is a variable of another program; {program.name!r} has no {name!r}.{hint}")
     raise UsageError(f"program {program.name!r} has no variable {label!r}.{hint}")
