@@ -1,0 +1,383 @@
+"""The public functions over the ops: Paddle's names and arguments, numbers as operands, dtypes, names, errors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
+from workbench.facade import FUNCTIONAL, TENSOR
+from workbench.facade import names as public_names
+from workbench.framework import names
+from workbench.framework.guard import program_guard, static_mode
+from workbench.framework.program import Program
+from workbench.ops import compare, creation
+
+F = wb.nn.functional
+MINE = {f"workbench.ops.{m}" for m in
+        ["math", "unary", "accumulate", "reduce", "extreme", "compare", "creation", "random", "activation"]}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _dynamic_mode() -> Iterator[None]:
+    from workbench.dygraph.mode import dynamic_recorder
+    from workbench.framework.apply import recording
+
+    with recording(dynamic_recorder):
+        yield
+
+
+@pytest.fixture
+def static() -> Iterator[Program]:
+    """Static mode over a fresh program with fresh names."""
+    program = Program()
+    with names.guard(), program_guard(program, Program()), static_mode():
+        yield program
+
+
+def tensor(values: Any, dtype: str = "float32") -> Any:
+    return wb.to_tensor(np.array(values), dtype=dtype)
+
+
+def data(program: Program, name: str, shape: Any, dtype: str = "float32") -> Any:
+    return program.global_block().create_var(name=name, shape=shape, dtype=dtype, is_data=True)
+
+
+# Names, arguments and defaults are Paddle 2.x's
+
+SIGNATURES = {
+    "add": "x, y, name=None",
+    "subtract": "x, y, name=None",
+    "maximum": "x, y, name=None",
+    "pow": "x, y, name=None",
+    "scale": "x, scale=1.0, bias=0.0, bias_after_scale=True, act=None, name=None",
+    "clip": "x, min=None, max=None, name=None",
+    "cast": "x, dtype",
+    "exp": "x, name=None",
+    "sum": "x, axis=None, dtype=None, keepdim=False, name=None",
+    "mean": "x, axis=None, keepdim=False, name=None",
+    "max": "x, axis=None, keepdim=False, name=None",
+    "prod": "x, axis=None, keepdim=False, dtype=None, name=None",
+    "all": "x, axis=None, keepdim=False, name=None",
+    "logsumexp": "x, axis=None, keepdim=False, name=None",
+    "argmax": "x, axis=None, keepdim=False, dtype='int64', name=None",
+    "where": "condition, x=None, y=None, name=None",
+    "logical_and": "x, y, out=None, name=None",
+    "full": "shape, fill_value, dtype=None, name=None",
+    "full_like": "x, fill_value, dtype=None, name=None",
+    "zeros": "shape, dtype=None, name=None",
+    "arange": "start=0, end=None, step=1, dtype=None, name=None",
+    "linspace": "start, stop, num, dtype=None, name=None",
+    "eye": "num_rows, num_columns=None, dtype=None, name=None",
+    "tril": "x, diagonal=0, name=None",
+    "add_n": "inputs, name=None",
+    "increment": "x, value=1.0, name=None",
+    "uniform": "shape, dtype=None, min=-1.0, max=1.0, seed=0, name=None",
+    "normal": "mean=0.0, std=1.0, shape=None, name=None",
+    "randn": "shape, dtype=None, name=None",
+    "randperm": "n, dtype='int64', name=None",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signature(name: str) -> None:
+    signature = inspect.signature(getattr(wb, name))
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    assert (
+        str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)) == f"({SIGNATURES[name]})"
+    )
+
+
+def test_activation_defaults() -> None:
+    defaults = {
+        "leaky_relu": {"negative_slope": 0.01},
+        "elu": {"alpha": 1.0},
+        "softplus": {"beta": 1, "threshold": 20},
+        "gelu": {"approximate": False},
+        "hardsigmoid": {"slope": 0.1666667, "offset": 0.5},
+    }
+    for name, expected in defaults.items():
+        parameters = inspect.signature(getattr(F, name)).parameters
+        assert {k: parameters[k].default for k in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    sorted({(n, m) for table in (TENSOR, FUNCTIONAL) for n, m in public_names(table).items() if m in MINE}),
+)
+def test_public_functions_are_documented_and_annotated(name: str, module: str) -> None:
+    import importlib
+
+    function = getattr(importlib.import_module(module), name)
+    assert function.__module__ == module
+    assert function.__doc__ and len(function.__doc__) > 20
+    assert "return" in function.__annotations__
+
+
+# Operands
+
+
+def test_numbers_are_operands_on_either_side() -> None:
+    x = tensor([1.0, 2.0])
+    for got, want in (
+        (wb.add(x, 1), [2, 3]),
+        (wb.subtract(1, x), [0, -1]),
+        (wb.multiply(2.5, x), [2.5, 5]),
+        (wb.divide(1, x), [1, 0.5]),
+        (wb.maximum(x, 1.5), [1.5, 2]),
+        (wb.pow(x, 3), [1, 8]),
+        (wb.where(x > 1.5, x, 0.0), [0, 2]),
+        (wb.add(x, np.float32(1)), [2, 3]),
+        (wb.add(x, np.array(1.0)), [2, 3]),
+    ):
+        assert got.dtype == "float32"
+        np.testing.assert_allclose(got.numpy(), want)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_number_leaves_the_dtype_as_it_is(dtype: str) -> None:
+    x = tensor([0.5, 2.0], dtype)
+    for y in (
+        x + 1, 1.5 - x, x * 2.5, x / 3, 3 / x, x**2, x**0.5, 2.0**x, -x, abs(x), x % 0.75, x // 0.75,
+        x * np.float64(2.5), wb.clip(x, 0.1, 0.9), wb.scale(x, 0.3), F.relu(x), F.gelu(x), F.sigmoid(x),
+        F.leaky_relu(x), F.softplus(x), wb.mean(x), wb.sum(x), wb.exp(x), wb.where(x > 1, 0.3, x),
+    ):  # fmt: skip
+        assert y.dtype == dtype
+
+
+def test_operators_of_integers() -> None:
+    x = tensor([7, -7, 4], "int64")
+    assert (x + 1).dtype == "int64" and (-x).dtype == "int64" and (x**2).dtype == "int64"
+    assert (x * 0.5).dtype == "float32" and (x / 2).dtype == "float32"
+    np.testing.assert_array_equal((x**2).numpy(), [49, 49, 16])
+    np.testing.assert_array_equal((x // 2).numpy(), [3, -4, 2])
+    np.testing.assert_array_equal((7 // x).numpy(), [1, -1, 1])
+    np.testing.assert_array_equal((x % 3).numpy(), [1, 2, 1])
+    np.testing.assert_array_equal((10 % x).numpy(), [3, -4, 2])
+    np.testing.assert_array_equal(wb.divide(x, x).numpy(), [1.0, 1.0, 1.0])
+
+
+def test_logic_operators() -> None:
+    a, b = tensor([True, True, False], "bool"), tensor([True, False, False], "bool")
+    np.testing.assert_array_equal((a & b).numpy(), [True, False, False])
+    np.testing.assert_array_equal((a | b).numpy(), [True, True, False])
+    np.testing.assert_array_equal((a ^ b).numpy(), [False, True, False])
+    np.testing.assert_array_equal((~a).numpy(), [False, False, True])
+    with pytest.raises(InvalidType, match="bool"):
+        tensor([1, 2], "int64") & tensor([1, 2], "int64")
+
+
+def test_functions_are_methods() -> None:
+    x = tensor([[1.0, -2.0], [3.0, 4.0]])
+    assert x.sum().shape == (1,) and x.mean(0).shape == (2,) and x.max(axis=1, keepdim=True).shape == (2, 1)
+    np.testing.assert_allclose(x.exp().numpy(), np.exp(x.numpy()))
+    np.testing.assert_array_equal(x.argmax(1).numpy(), [0, 1])
+    np.testing.assert_allclose(x.clip(0, 3).numpy(), [[1, 0], [3, 3]])
+    np.testing.assert_array_equal((x > 0).where(x, 0.0).numpy(), [[1, 0], [3, 4]])
+    np.testing.assert_array_equal(x.tril().numpy(), [[1, 0], [3, 4]])
+    np.testing.assert_array_equal((x > -5).all().numpy(), [True])
+
+
+# Results
+
+
+def test_reductions_never_lose_the_last_dimension() -> None:
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    for function in (wb.sum, wb.mean, wb.max, wb.min, wb.prod, wb.logsumexp, wb.argmax, wb.argmin):
+        assert function(x).shape == (1,)
+    assert wb.sum(tensor([1.0, 2.0]), axis=0).shape == (1,)
+    assert wb.mean(x, keepdim=True).shape == (1, 1)
+    assert wb.sum(x, axis=[0, 1]).shape == (1,)
+
+
+def test_sums_of_integers_do_not_overflow() -> None:
+    assert wb.sum(tensor([200, 100], "uint8")).numpy() == [300]
+    assert wb.sum(tensor([True, True], "bool")).dtype == "int64"
+    assert wb.sum(tensor([1.5], "float16"), dtype="float64").dtype == "float64"
+
+
+def test_every_maximum_gets_the_gradient() -> None:
+    """Paddle's reduce_max does not share the gradient among equal elements."""
+    from workbench.framework.elementwise import numpy_xp
+    from workbench.framework.op import find_op
+
+    back = find_op("reduce_max_grad")
+    x, g = np.array([[1.0, 3.0, 3.0]]), np.array([2.0])
+    got = back.forward(numpy_xp, x, np.array([3.0]), g, dim=[1], keep_dim=False, reduce_all=False)
+    np.testing.assert_array_equal(got, [[0.0, 2.0, 2.0]])
+
+
+def test_ties_of_two_operands_and_corners() -> None:
+    """Where a derivative jumps, the gradient is the one Paddle gives."""
+    from workbench.framework.elementwise import numpy_xp
+    from workbench.framework.op import find_op
+
+    def gradient(type: str, *arrays: Any, **attrs: Any) -> Any:
+        op = find_op(type)
+        attrs = op.complete(attrs)
+        inputs = [np.array(a) for a in arrays]
+        out = op.forward(numpy_xp, *inputs, **attrs)
+        saved = [out] if "Out" in op.saved else []
+        return find_op(op.grad_type).forward(numpy_xp, *inputs, *saved, np.ones_like(out), **attrs)
+
+    assert [g.tolist() for g in gradient("elementwise_max", [1.0], [1.0])] == [[0.0], [1.0]]
+    assert [g.tolist() for g in gradient("elementwise_min", [1.0], [1.0])] == [[0.0], [1.0]]
+    assert gradient("relu", [0.0]).tolist() == [0.0]
+    assert gradient("relu6", [0.0, 6.0]).tolist() == [0.0, 0.0]
+    assert gradient("abs", [0.0]).tolist() == [0.0]
+    assert gradient("clip", [0.0, 1.0, 0.5], min=0.0, max=1.0).tolist() == [0.0, 0.0, 1.0]
+    assert gradient("leaky_relu", [0.0], alpha=0.1).tolist() == [0.1]
+    assert gradient("reduce_prod", [[0.0, 2.0, 3.0]], dim=[1]).tolist() == [[6.0, 0.0, 0.0]]
+    assert gradient("reduce_prod", [[0.0, 0.0, 3.0]], dim=[1]).tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_no_overflow_warnings_for_large_inputs() -> None:
+    """Activations reach their limits without computing infinities on the way."""
+    x = tensor([-1e4, -100.0, 0.0, 100.0, 1e4])
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        for function in (F.sigmoid, F.log_sigmoid, F.silu, F.swish, F.softplus, F.mish, F.elu, F.selu, F.celu):
+            assert np.isfinite(function(x).numpy()).all(), function.__name__
+        assert np.isfinite(wb.logsumexp(x).numpy()).all()
+
+
+def test_creation_dtypes() -> None:
+    assert wb.zeros([2]).dtype == "float32" and wb.ones([2], "int32").dtype == "int32"
+    assert wb.full([2], 3).dtype == "float32" and wb.full([], 3).shape == ()
+    assert wb.arange(3).dtype == "int64" and wb.arange(0.0, 1.0, 0.25).dtype == "float32"
+    assert wb.arange(5, 1, -2).tolist() == [5, 3]
+    assert wb.full_like(tensor([1, 2], "int64"), 7).dtype == "int64"
+    assert wb.ones_like(tensor([1, 2], "int64"), "float64").dtype == "float64"
+    assert wb.assign([1.5, 2.0]).dtype == "float32" and wb.assign(np.arange(3)).dtype == "int64"
+    np.testing.assert_array_equal(wb.eye(2, 3).numpy(), np.eye(2, 3))
+    np.testing.assert_allclose(wb.linspace(0, 1, 5).numpy(), [0, 0.25, 0.5, 0.75, 1])
+
+
+def test_writing_into_an_existing_tensor() -> None:
+    counter = wb.full([1], 3, "int64")
+    assert wb.increment(counter, 2) is counter and counter.tolist() == [5]
+    target = wb.zeros([2])
+    assert wb.assign([4.0, 5.0], target) is target and target.tolist() == [4.0, 5.0]
+    with pytest.raises(InvalidArgument, match="does not fit"):
+        wb.assign([1.0, 2.0, 3.0], target)
+    assert target.tolist() == [4.0, 5.0]
+    with pytest.raises(InvalidArgument, match=r"shape \[1\]"):
+        wb.increment(target)
+
+
+def test_assign_copies() -> None:
+    x = tensor([1.0, 2.0])
+    y = wb.assign(x)
+    x.array[0] = 9
+    assert y.tolist() == [1.0, 2.0]
+
+
+def test_python_builtins_are_not_shadowed_for_users() -> None:
+    """`from workbench.ops.reduce import *` aside, the modules' own `sum` and `max` stay in their modules."""
+    assert sum([1, 2]) == 3 and max(1, 2) == 2
+    assert compare.where is wb.where and creation.full is wb.full
+
+
+# In a Program
+
+
+def test_names_in_a_program(static: Program) -> None:
+    """Rules P-4 and P-5: results are counted per layer, those of operators under `tmp`."""
+    x = data(static, "x", [-1, 3])
+    got = [wb.mean(x), wb.mean(x, axis=0), x + x, x * 2, wb.sum(x), wb.max(x), wb.exp(x), wb.add(x, x, name="mine")]
+    assert [v.name for v in got] == [
+        "mean_0.tmp_0", "mean_1.tmp_0", "tmp_0", "tmp_1", "sum_0.tmp_0", "max_0.tmp_0", "exp_0.tmp_0", "mine.tmp_0",
+    ]  # fmt: skip
+    assert [op.type for op in static.global_block().ops] == [
+        "mean", "reduce_mean", "elementwise_add", "scale", "reduce_sum", "reduce_max", "exp", "elementwise_add",
+    ]  # fmt: skip
+    assert got[0].shape == (1,) and got[1].shape == (3,) and got[2].shape == (-1, 3)
+
+
+def test_attributes_are_plain_python(static: Program) -> None:
+    """NumPy scalars in attributes would not survive printing and JSON."""
+    x = data(static, "x", [-1, 3])
+    x * np.float32(0.5), x ** np.int64(2), x + np.array(1.5), wb.clip(x, np.float64(0), 1), x > np.float32(1)
+    wb.full([np.int64(2)], np.float32(3)), wb.arange(np.int32(3)), wb.sum(x, axis=np.int64(0))
+    for op in static.global_block().ops:
+        for key, value in op.attrs.items():
+            values = value if isinstance(value, list | tuple) else [value]
+            assert not any(isinstance(v, np.generic | np.ndarray) for v in values), f"{op.type}.{key} = {value!r}"
+
+
+def test_zeros_like_follows_an_unknown_shape(static: Program) -> None:
+    x = data(static, "x", [-1, 3])
+    assert wb.zeros_like(x).shape == (-1, 3) and wb.full_like(x, 2, "int32").dtype == "int32"
+
+
+def test_increment_and_assign_write_the_variable(static: Program) -> None:
+    counter, x = wb.full([1], 0.0), data(static, "x", [1])
+    assert wb.increment(counter) is counter
+    assert wb.assign(x, counter) is counter
+    assert [op.output("Out") for op in static.global_block().ops] == [[counter.name]] * 3
+    with pytest.raises(InvalidArgument, match="does not fit"):
+        wb.assign(data(static, "y", [2]), counter)
+    assert len(static.global_block().ops) == 3
+
+
+# Errors name the thing, what was expected and what came
+
+
+INTEGERS = np.array([1, 2, 3])
+ERRORS = {
+    "exp of integers": (lambda: wb.exp(wb.assign(INTEGERS)), InvalidType, "astype"),
+    "mean of integers": (lambda: wb.mean(wb.assign(INTEGERS)), InvalidType, "astype"),
+    "relu of integers": (lambda: F.relu(wb.assign(INTEGERS)), InvalidType, "relu"),
+    "two dtypes": (lambda: wb.add(wb.zeros([2]), wb.zeros([2], "float64")), InvalidType, "one dtype"),
+    "two shapes": (lambda: wb.add(wb.zeros([2]), wb.zeros([3])), InvalidArgument, r"\[2\] and \[3\]"),
+    "two numbers": (lambda: wb.add(1, 2), InvalidType, "int and int"),
+    "fraction of integers": (lambda: wb.scale(wb.assign(INTEGERS), 0.5), InvalidType, "whole"),
+    "negative power": (lambda: wb.assign(INTEGERS) ** -1, InvalidArgument, "negative powers"),
+    "tensor as scale": (lambda: wb.scale(wb.zeros([2]), wb.zeros([2])), InvalidType, "number"),
+    "no axis": (lambda: wb.sum(wb.zeros([2, 3]), axis=2), InvalidArgument, r"\[-2, 2\)"),
+    "axis twice": (lambda: wb.sum(wb.zeros([2, 3]), axis=[1, -1]), InvalidArgument, "twice"),
+    "axis a tensor": (lambda: wb.sum(wb.zeros([2]), axis=wb.zeros([1], "int64")), InvalidType, "tensor"),
+    "axis a float": (lambda: wb.mean(wb.zeros([2]), axis=0.5), InvalidType, "float 0.5"),
+    "maximum of nothing": (lambda: wb.max(wb.zeros([0, 3]), axis=0), InvalidArgument, "at least one"),
+    "all of floats": (lambda: wb.all(wb.zeros([2])), InvalidType, "bool"),
+    "condition of floats": (lambda: wb.where(wb.zeros([2]), 1.0, wb.zeros([2])), InvalidType, "bool"),
+    "where without choice": (lambda: wb.where(wb.zeros([2]) > 0), NotImplementedError, "x and y"),
+    "two numbers to choose": (lambda: wb.where(wb.zeros([2]) > 0, 1, 2), InvalidType, "at least one tensor"),
+    "negative size": (lambda: wb.zeros([-1, 2]), InvalidArgument, ">= 0"),
+    "tensor in a shape": (lambda: wb.zeros([wb.ones([1], "int64"), 2]), InvalidType, "tensor"),
+    "tensor as shape": (lambda: wb.zeros(wb.ones([1], "int64")), InvalidType, "ints"),
+    "text as value": (lambda: wb.full([2], "one"), InvalidType, "number"),
+    "step of zero": (lambda: wb.arange(0, 5, 0), InvalidArgument, "not zero"),
+    "ragged values": (lambda: wb.assign([[1, 2], [3]]), InvalidType, "list"),
+    "crossed bounds": (lambda: wb.clip(wb.zeros([2]), 2, 1), InvalidArgument, "greater"),
+    "text as bound": (lambda: wb.clip(wb.zeros([2]), "0", 1), InvalidType, "number"),
+    "alpha of zero": (lambda: F.celu(wb.zeros([2]), 0), InvalidArgument, "> 0"),
+    "float positions": (lambda: wb.argmax(wb.zeros([2]), dtype="float32"), InvalidType, "integers"),
+    "triangle of a vector": (lambda: wb.tril(wb.zeros([2])), InvalidArgument, "2 dimensions"),
+    "sum of nothing": (lambda: wb.add_n([]), InvalidArgument, "at least one"),
+    "sum of two shapes": (lambda: wb.add_n([wb.zeros([2]), wb.zeros([3])]), InvalidArgument, r"\[3\]"),
+    "no such activation": (lambda: wb.scale(wb.zeros([2]), act="rleu"), LookupError, "relu"),
+    "out argument": (lambda: wb.logical_not(wb.zeros([2]), out=wb.zeros([2])), InvalidType, "assign"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_error(name: str) -> None:
+    call, kind, words = ERRORS[name]
+    with pytest.raises(kind, match=words) as caught:
+        call()
+    assert isinstance(caught.value, EnforceNotMet)
+
+
+def test_errors_in_a_program_name_the_op_the_variables_and_the_line(static: Program) -> None:
+    x, y = data(static, "x", [-1, 3]), data(static, "y", [-1, 4])
+    with pytest.raises(InvalidArgument) as caught:
+        wb.add(x, y)
+    text = str(caught.value)
+    for part in ("elementwise_add", "x float32[?, 3]", "y float32[?, 4]", __file__):
+        assert part in text
+    assert not static.global_block().ops
