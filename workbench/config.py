@@ -58,7 +58,8 @@ def _name(name: str) -> str:
 
 def get_flag(name: str) -> Any:
     """The value of one flag (the `FLAGS_` in front may be left out)."""
-    return _values[_name(name)]
+    found = _values.get(name)  # the full name needs no look-up in the table: executors ask in every call
+    return _values[_name(name)] if found is None else found
 
 
 def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:

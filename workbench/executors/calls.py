@@ -104,7 +104,7 @@ def run_call(call: Call, values: Values, extras: Extras) -> list[tuple[str, Any]
     except Exception as error:
         raise failure(call, arrays, error) from error
     outputs = list(_outputs(call, results))
-    if get_flag("check_nan_inf"):
+    if get_flag("FLAGS_check_nan_inf"):
         _check_finite(call, outputs)
     return outputs
 

@@ -19,7 +19,7 @@ def stream_of(op: Operator, seed_of_program: int, place: int, step: int, trips: 
     """
     attrs = op.attrs
     seed = program_seed(attrs.get("seed", 0), seed_of_program)
-    if get_flag("paddle_seed_semantics") and seed:
+    if get_flag("FLAGS_paddle_seed_semantics") and seed:
         return Stream(seed)
     number = attrs.get("stream", 0)
     if attrs.get("startup"):
