@@ -87,20 +87,15 @@ def ref_transpose(x, w, data_format="NCHW", output_padding=(0, 0), output_size=(
     if a["padding_algorithm"] != "EXPLICIT":
         spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], a["dilations"], strict=True)]
         totals = [
-            max(span - s, 0) * (a["padding_algorithm"] == "SAME")
-            for span, s in zip(spans, a["strides"], strict=True)
+            max(span - s, 0) * (a["padding_algorithm"] == "SAME") for span, s in zip(spans, a["strides"], strict=True)
         ]
         pads = [p for t in totals for p in (t // 2, t - t // 2)]
     size = [
         (d - 1) * s + (k - 1) * dil + 1 - pads[2 * i] - pads[2 * i + 1] + output_padding[i]
-        for i, (d, s, k, dil) in enumerate(
-            zip(x.shape[2:], a["strides"], w.shape[2:], a["dilations"], strict=True)
-        )
+        for i, (d, s, k, dil) in enumerate(zip(x.shape[2:], a["strides"], w.shape[2:], a["dilations"], strict=True))
     ]
     out = np.zeros((x.shape[0], w.shape[1] * a["groups"], *(output_size or size)))
-    for o, k, i in meetings(out.shape, w.shape, **{**a, "paddings": pads, "padding_algorithm": "EXPLICIT"})[
-        1
-    ]:
+    for o, k, i in meetings(out.shape, w.shape, **{**a, "paddings": pads, "padding_algorithm": "EXPLICIT"})[1]:
         out[i] += x[o] * w[k]
     return to_format(out, data_format)
 
@@ -117,9 +112,7 @@ def gradients(id, x, w, **attrs):
     """The two gradient ops of one convolution."""
     out = ref_conv(x, w, **attrs).shape
     return [
-        Case(
-            "conv2d_backprop_input", [draw(*out), w, x], attrs, ref=ref_input, id=id, known={"Filter": True}
-        ),
+        Case("conv2d_backprop_input", [draw(*out), w, x], attrs, ref=ref_input, id=id, known={"Filter": True}),
         Case("conv2d_backprop_filter", [x, draw(*out), w], attrs, ref=ref_filter, id=id),
     ]
 
@@ -149,9 +142,7 @@ CASES = [
     conv("two_each", draw(2, 3, 5, 4), draw(6, 1, 2, 3), "depthwise_conv2d", groups=3, strides=[2, 1]),
     *gradients("plain", draw(3, 2, 5, 4), draw(4, 2, 3, 2), strides=[2, 1], paddings=[1, 0, 0, 2]),
     *gradients("groups", draw(2, 4, 5, 4), draw(6, 2, 2, 3), groups=2, dilations=[2, 1]),
-    *gradients(
-        "channels_last", draw(2, 5, 4, 2), draw(3, 2, 3, 2), data_format="NHWC", padding_algorithm="SAME"
-    ),
+    *gradients("channels_last", draw(2, 5, 4, 2), draw(3, 2, 3, 2), data_format="NHWC", padding_algorithm="SAME"),
     trans("plain", draw(3, 2, 3, 4), draw(2, 5, 3, 2)),
     trans(
         "strided",

@@ -97,9 +97,7 @@ def ref_order(x, axis, k, backwards):
     orders = [sorted(range(len(row)), key=lambda i: (-row[i] if backwards else row[i], i))[:k]
               for row in moved.reshape(-1, moved.shape[-1])]  # fmt: skip
     order = np.array(orders, np.int64).reshape(shape)
-    values = np.array(
-        [row[i] for row, o in zip(moved.reshape(-1, moved.shape[-1]), orders, strict=True) for i in o]
-    )
+    values = np.array([row[i] for row, o in zip(moved.reshape(-1, moved.shape[-1]), orders, strict=True) for i in o])
     return np.moveaxis(values.reshape(shape), -1, axis), np.moveaxis(order, -1, axis)
 
 

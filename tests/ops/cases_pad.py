@@ -56,9 +56,7 @@ def modes(type, ref, x, paddings):
 CASES = [
     Case("pad", [draw(3, 2)], {"paddings": [1, 0, 2, 3]}, ref=ref_pad),
     Case("pad", [draw(2, 3, 2)], {"paddings": [0, 0, 1, 1, 0, 2], "value": -1.5}, ref=ref_pad, id="value"),
-    Case(
-        "pad", [RNG.integers(0, 9, (2, 3))], {"paddings": [1, 1, 0, 2], "value": 7.0}, ref=ref_pad, id="int64"
-    ),
+    Case("pad", [RNG.integers(0, 9, (2, 3))], {"paddings": [1, 1, 0, 2], "value": 7.0}, ref=ref_pad, id="int64"),
     *modes("pad", ref_pad, draw(3, 4, 2), [0, 2, 3, 1, 0, 0]),
     Case("unpad", [draw(6, 4)], {"paddings": [1, 2, 0, 1]}, ref=ref_unpad, size0=False),
     *modes("unpad", ref_unpad, draw(5, 7, 2), [0, 2, 2, 2, 0, 0]),

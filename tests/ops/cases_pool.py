@@ -30,9 +30,7 @@ def spans(size, axis, **a):
         total = max((-(-size // s) - 1) * s + k - size, 0)
         before, after = total // 2, total - total // 2
     found, start = [], -before
-    while start < size and (
-        start + k <= size + after or (a.get("ceil_mode") and start + k < size + after + s)
-    ):
+    while start < size and (start + k <= size + after or (a.get("ceil_mode") and start + k < size + after + s)):
         found.append((max(start, 0), min(start + k, size), min(start + k, size + after) - start))
         start += s
     return found
@@ -80,9 +78,7 @@ def ref_pick(x, value, **a):
     out = np.zeros((*x.shape[:2], size[0] + 1, size[1] + 1))
     for b, c in np.ndindex(*x.shape[:2]):
         for at, (pixels, padded) in found.items():
-            out[(b, c, *at)] = sum(
-                w * value[b, c][p] for p, w in shares(x, b, c, pixels, padded, **a).items()
-            )
+            out[(b, c, *at)] = sum(w * value[b, c][p] for p, w in shares(x, b, c, pixels, padded, **a).items())
     return out
 
 
@@ -142,15 +138,10 @@ def out_shape(shape, a):
 
 CASES = [
     *(Case("pool2d", [distinct(*s)], a, ref=ref_pool, id=f"max_{n}") for n, s, a in settings()),
-    *(
-        Case("pool2d", [distinct(*s)], a, ref=ref_pool, id=f"avg_{n}")
-        for n, s, a in settings(pooling_type="avg")
-    ),
+    *(Case("pool2d", [distinct(*s)], a, ref=ref_pool, id=f"avg_{n}") for n, s, a in settings(pooling_type="avg")),
     *(
         Case("pool2d", [distinct(*s)], a, ref=ref_pool, id=f"inclusive_{n}")
-        for n, s, a in settings(
-            "padded", "uneven", "ceil_padded", "same", pooling_type="avg", exclusive=False
-        )
+        for n, s, a in settings("padded", "uneven", "ceil_padded", "same", pooling_type="avg", exclusive=False)
     ),
     Case("pool2d", [RNG.integers(-9, 9, (2, 1, 5, 4))], SETTINGS["padded"][1], ref=ref_pool, id="int64"),
     *(

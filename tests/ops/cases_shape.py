@@ -170,9 +170,7 @@ CASES = [
     Case("shape", [draw(4, 3, 2)], ref=lambda x: np.array([len(x), len(x[0]), len(x[0][0])])),
     Case("size", [draw(4, 3)], ref=lambda x: np.array([sum(1 for _ in x.flat)])),
     Case("concat", [[draw(2, 3), draw(4, 3)]], ref=ref_concat, size0=[[[np.zeros((0, 3)), draw(4, 3)]]]),
-    Case(
-        "concat", [[draw(5, 2, 2), draw(5, 1, 2), draw(5, 3, 2)]], {"axis": -2}, ref=ref_concat, id="middle"
-    ),
+    Case("concat", [[draw(5, 2, 2), draw(5, 1, 2), draw(5, 3, 2)]], {"axis": -2}, ref=ref_concat, id="middle"),
     Case("concat", [[draw(5, 2)]], {"axis": 1}, ref=ref_concat, id="one"),
     Case(
         "split_like",

@@ -18,9 +18,7 @@ def one_int(what: str, value: Any) -> int:
         InvalidType: it is a tensor (a Program's shapes and axes are fixed when it is built) or no integer.
     """
     if isinstance(value, Infix):
-        raise InvalidType(
-            f"{what} takes an int, got a tensor; shapes and axes are fixed when a program is built"
-        )
+        raise InvalidType(f"{what} takes an int, got a tensor; shapes and axes are fixed when a program is built")
     try:
         return operator.index(value)
     except TypeError:

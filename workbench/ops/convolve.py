@@ -143,7 +143,5 @@ def _fold(padded: Any, columns: Any, geo: Geometry, rows: slice) -> None:
         top = rows.start * sh + i * dh
         for j in range(kw):
             left = j * dw
-            place = padded[
-                :, :, top : top + sh * (count - 1) + 1 : sh, left : left + sw * (width - 1) + 1 : sw
-            ]
+            place = padded[:, :, top : top + sh * (count - 1) + 1 : sh, left : left + sw * (width - 1) + 1 : sw]
             place += windows[:, :, i, j]

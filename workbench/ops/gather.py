@@ -44,9 +44,7 @@ def constant_index(values: Any, dim: int) -> Any:
         raise InvalidType(f"a tensor is indexed by integers, got values of dtype {array.dtype}")
     array = array.astype(np.int64)
     if dim < 0 and (array < 0).any():
-        raise InvalidArgument(
-            f"index {int(array.min())} counts from the end of a dimension that is not known yet"
-        )
+        raise InvalidArgument(f"index {int(array.min())} counts from the end of a dimension that is not known yet")
     wrong = array[(array < -dim) | (array >= dim)] if dim >= 0 else array[:0]
     if wrong.size:
         raise InvalidArgument(f"index {int(wrong[0])} is out of range\n  expected: an int in [{-dim}, {dim})")
@@ -189,9 +187,7 @@ def _entry_shape(what: str, x: Spec, index: Spec) -> Shape:
     if depth < 0:
         raise ShapeError(f"{what} needs to know how many coordinates an index has", "shape [..., k]", index)
     if depth > len(x.shape):
-        raise ShapeError(
-            f"{what}: an index has at most one coordinate per dimension", f"<= {len(x.shape)}", depth
-        )
+        raise ShapeError(f"{what}: an index has at most one coordinate per dimension", f"<= {len(x.shape)}", depth)
     return index.shape[:-1] + x.shape[depth:]
 
 
@@ -345,9 +341,7 @@ def _infer_take(x: Spec, index: Spec, axis: int) -> Spec:
 def _require_along(what: str, x: Spec, index: Spec, axis: int) -> None:
     axis = normalize_axis(axis, len(x.shape))
     expected = (*x.shape[:axis], -1, *x.shape[axis + 1 :])
-    _require_dims(
-        f"{what} takes an index that differs from the tensor in one axis at most", expected, index.shape
-    )
+    _require_dims(f"{what} takes an index that differs from the tensor in one axis at most", expected, index.shape)
 
 
 def _take_rule(g: Any, out: Any, x: Any, index: Any, axis: int) -> Any:

@@ -41,7 +41,9 @@ def getitem(x: Any, item: Any) -> Any:
     part = _basic_part(x, entries)
     if any(map(_is_array, entries)):
         return _advanced_part(x, part, entries)
-    return _new_axes(part, [e is None for e in entries if not _is_int(e)])
+    is_new = [e is None for e in entries if not _is_int(e)]
+    # With nothing but ints and Nones the slice kept one dimension so as to have any.
+    return RESHAPE(part, shape=[1] * len(is_new)) if is_new and all(is_new) else _new_axes(part, is_new)
 
 
 def _is_int(entry: Any) -> bool:
@@ -80,9 +82,7 @@ def _plain(entry: Any) -> Any:
         return operator.index(entry)
     except TypeError:
         kind = type(entry).__name__
-        raise InvalidType(
-            f"a tensor is indexed by ints, slices, None, ... or integer tensors, got {kind}"
-        ) from None
+        raise InvalidType(f"a tensor is indexed by ints, slices, None, ... or integer tensors, got {kind}") from None
 
 
 def _is_mask(entry: Any) -> bool:
@@ -105,9 +105,7 @@ def _basic_part(x: Any, entries: list[Any]) -> Any:
             gone.append(axis)
         elif isinstance(entry, slice) and entry != slice(None):
             ranges.append((axis, *_bounds(entry)))
-    axes, starts, ends, strides = (
-        (list(column) for column in zip(*ranges, strict=True)) if ranges else ([], [], [], [])
-    )
+    axes, starts, ends, strides = (list(column) for column in zip(*ranges, strict=True)) if ranges else ([], [], [], [])
     if any(s != 1 for s in strides):
         return STRIDED_SLICE(x, axes=axes, starts=starts, ends=ends, strides=strides, decrease_axis=gone)
     if axes or not any(map(_is_array, entries)):
@@ -163,9 +161,7 @@ def _as_index(entry: Any, dim: int) -> Any:
     if not isinstance(entry, Infix):
         return constant_index(entry, dim)
     if not entry.dtype.is_integer:
-        raise InvalidType(
-            f"an index tensor holds integers\n  expected: int32 or int64\n  got:      {entry.dtype}"
-        )
+        raise InvalidType(f"an index tensor holds integers\n  expected: int32 or int64\n  got:      {entry.dtype}")
     return RESHAPE(entry, shape=[]) if entry.shape == (1,) else entry
 
 

@@ -132,17 +132,13 @@ def _part_sizes(dim: int, num: int, sections: list[int]) -> list[int]:
     if num < 1:
         raise ShapeError("split takes a number of parts", "an int >= 1", num)
     if dim >= 0 and dim % num:
-        raise ShapeError(
-            f"a dimension split into {num} parts is a multiple of {num}", f"a multiple of {num}", dim
-        )
+        raise ShapeError(f"a dimension split into {num} parts is a multiple of {num}", f"a multiple of {num}", dim)
     return [-1 if dim < 0 else dim // num] * num
 
 
 def _fill_sections(dim: int, sections: list[int]) -> list[int]:
     if sections.count(-1) > 1 or any(s < -1 for s in sections):
-        raise ShapeError(
-            "sections are sizes, one of them may be -1 (the rest)", "at most one -1", list(sections)
-        )
+        raise ShapeError("sections are sizes, one of them may be -1 (the rest)", "at most one -1", list(sections))
     given = sum(s for s in sections if s >= 0)
     if dim < 0:
         return list(sections)

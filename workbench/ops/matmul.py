@@ -137,9 +137,7 @@ def MUL(xp: Any, x: Any, y: Any, x_num_col_dims: int, y_num_col_dims: int) -> An
 def _infer_matmul(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Spec:
     _require_numbers("matmul", x, y)
     if not x.shape or not y.shape:
-        raise ShapeError(
-            "matmul takes tensors of at least one dimension", "shape [..., m, n] or [n]", f"{x} and {y}"
-        )
+        raise ShapeError("matmul takes tensors of at least one dimension", "shape [..., m, n] or [n]", f"{x} and {y}")
     a, b = _as_matrices(x.shape, trans_x, True), _as_matrices(y.shape, trans_y, False)
     if not same_dim(a[-1], b[-2]):
         raise ShapeError(
@@ -171,9 +169,7 @@ def _batched(xp: Any, a: Any, b: Any) -> Any:
     """`a @ b`; one large product instead of a batch of small ones where the right side is a single matrix."""
     a, b = _operand(a), _operand(b)
     if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:
-        return xp.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(
-            *a.shape[:-1], b.shape[1]
-        )
+        return xp.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
     return xp.matmul(a, b)
 
 
@@ -220,9 +216,7 @@ def _right(g: Any, x: Any, trans_x: bool, trans_y: bool) -> Any:
     return MATMUL(x, g, trans_x=not trans_x)
 
 
-def _matmul_grad(
-    xp: Any, x: Any, y: Any, g: Any, wanted: Any, trans_x: bool, trans_y: bool
-) -> tuple[Any, Any]:
+def _matmul_grad(xp: Any, x: Any, y: Any, g: Any, wanted: Any, trans_x: bool, trans_y: bool) -> tuple[Any, Any]:
     a, b = _lifted(x, trans_x, True), _lifted(y, trans_y, False)
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     g = g.reshape(*batch, a.shape[-2], b.shape[-1])
@@ -247,9 +241,7 @@ def _of_right(xp: Any, a: Any, b: Any, g: Any) -> Any:
 def _lowered(product: Any, shape: Any, like: Any, trans: bool) -> Any:
     """A gradient of the matrices that took part as one of the operand, broadcasting undone."""
     extra = product.ndim - len(shape)
-    axes = tuple(
-        i for i in range(product.ndim) if i < extra or (shape[i - extra] == 1 and product.shape[i] != 1)
-    )
+    axes = tuple(i for i in range(product.ndim) if i < extra or (shape[i - extra] == 1 and product.shape[i] != 1))
     if axes:
         product = product.sum(axis=axes).reshape(shape)
     if trans and like.ndim > 1:
@@ -280,9 +272,7 @@ def MATMUL(xp: Any, x: Any, y: Any, trans_x: bool = False, trans_y: bool = False
 
 
 @tensor_method("matmul")
-def matmul(
-    x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False, name: str | None = None
-) -> Any:
+def matmul(x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False, name: str | None = None) -> Any:
     """The matrix product of the last two dimensions; those before them broadcast.
 
     Args:

@@ -32,24 +32,18 @@ def _check(dims: Any, paddings: list[int], mode: str) -> list[tuple[int, int]]:
     if mode not in MODES:
         raise ShapeError("an unknown mode of padding", " or ".join(map(repr, MODES)), repr(mode))
     if len(paddings) != 2 * len(dims) or any(p < 0 for p in paddings):
-        raise ShapeError(
-            "padding is given as two sizes >= 0 per dimension", f"{2 * len(dims)} sizes", list(paddings)
-        )
+        raise ShapeError("padding is given as two sizes >= 0 per dimension", f"{2 * len(dims)} sizes", list(paddings))
     widths = list(zip(paddings[::2], paddings[1::2], strict=True))
     for axis, (dim, width) in enumerate(zip(dims, widths, strict=True)):
         room = {CONSTANT: None, REFLECT: dim - 1, REPLICATE: None if dim else 0, CIRCULAR: dim}[mode]
         if dim >= 0 and room is not None and max(width) > max(room, 0):
-            raise ShapeError(
-                f"padding by {mode} takes at most {room} entries from dimension {axis}", room, max(width)
-            )
+            raise ShapeError(f"padding by {mode} takes at most {room} entries from dimension {axis}", room, max(width))
     return widths
 
 
 def _padded(x: Spec, paddings: list[int], mode: str, value: float = 0.0) -> Spec:
     widths = _check(x.shape, paddings, mode)
-    return x.with_shape(
-        d if d < 0 else before + d + after for d, (before, after) in zip(x.shape, widths, strict=True)
-    )
+    return x.with_shape(d if d < 0 else before + d + after for d, (before, after) in zip(x.shape, widths, strict=True))
 
 
 def _inside(dims: Any, widths: list[tuple[int, int]]) -> tuple[slice, ...]:
@@ -98,9 +92,7 @@ def PAD(xp: Any, x: Any, paddings: list[int], mode: str, value: float) -> Any:
 
 def _unpadded(x: Spec, paddings: list[int], mode: str) -> Spec:
     widths = list(zip(paddings[::2], paddings[1::2], strict=True))
-    return x.with_shape(
-        d if d < 0 else d - before - after for d, (before, after) in zip(x.shape, widths, strict=True)
-    )
+    return x.with_shape(d if d < 0 else d - before - after for d, (before, after) in zip(x.shape, widths, strict=True))
 
 
 @op(

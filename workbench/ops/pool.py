@@ -62,8 +62,7 @@ def _counts(dims: Shape, attrs: dict[str, Any]) -> tuple[int, ...]:
         return tuple(attrs["ksize"])
     sizes = zip(dims, attrs["ksize"], attrs["strides"], _pads(dims, attrs), strict=True)
     return tuple(
-        count_windows("pool2d", d, k, s, p, attrs["padding_algorithm"], attrs["ceil_mode"])
-        for d, k, s, p in sizes
+        count_windows("pool2d", d, k, s, p, attrs["padding_algorithm"], attrs["ceil_mode"]) for d, k, s, p in sizes
     )
 
 
@@ -97,9 +96,7 @@ def _require_entries(dims: Shape, attrs: dict[str, Any]) -> None:
         return
     for kernel, pads in zip(attrs["ksize"], _pads(dims, attrs), strict=True):
         if max(pads) >= kernel:
-            raise ShapeError(
-                "pool2d: padding is smaller than the window", f"padding below {kernel}", list(pads)
-            )
+            raise ShapeError("pool2d: padding is smaller than the window", f"padding below {kernel}", list(pads))
 
 
 def _cost(x: Spec, **attrs: Any) -> Cost:
@@ -162,11 +159,7 @@ def SPREAD(xp: Any, x: Any, grad: Any, **attrs: Any) -> Any:
     """The gradient of pool2d's input: to each window's first maximum, or equally to all its entries."""
     image, windows = _opened(x, attrs)
     g = as_nchw(wide(grad), attrs["data_format"])
-    out = (
-        spread_averages(xp, g, windows)
-        if attrs["pooling_type"] == "avg"
-        else spread_maxima(xp, image, g, windows)
-    )
+    out = spread_averages(xp, g, windows) if attrs["pooling_type"] == "avg" else spread_maxima(xp, image, g, windows)
     return rounded(from_nchw(xp, out, attrs["data_format"]), grad)
 
 
@@ -183,11 +176,7 @@ def PICK(xp: Any, x: Any, value: Any, **attrs: Any) -> Any:
     """Value where X has each window's first maximum, or its averages: the derivative along Value."""
     image, windows = _opened(x, attrs)
     values = as_nchw(wide(value), attrs["data_format"])
-    out = (
-        averages(xp, values, windows)
-        if attrs["pooling_type"] == "avg"
-        else pick_maxima(xp, image, values, windows)
-    )
+    out = averages(xp, values, windows) if attrs["pooling_type"] == "avg" else pick_maxima(xp, image, values, windows)
     return rounded(from_nchw(xp, out, attrs["data_format"]), value)
 
 
@@ -312,9 +301,7 @@ def _sliding_attrs(
 
 def _masked(attrs: dict[str, Any]) -> dict[str, Any]:
     if attrs["data_format"] != NCHW:
-        raise ShapeError(
-            "return_mask needs channels in front of height and width", NCHW, attrs["data_format"]
-        )
+        raise ShapeError("return_mask needs channels in front of height and width", NCHW, attrs["data_format"])
     return attrs
 
 
@@ -322,13 +309,9 @@ def _output_size(what: str, x: Any, output_size: Any, data_format: str) -> list[
     """The number of bins along height and width; None keeps a dimension."""
     given = list(output_size) if isinstance(output_size, list | tuple) else [output_size] * 2
     dims = require_image(what, Spec(tuple(x.shape), x.dtype), data_format)[2:]
-    found = int_list(
-        f"{what}'s output_size", [d if s is None else s for s, d in zip(given, dims, strict=False)]
-    )
+    found = int_list(f"{what}'s output_size", [d if s is None else s for s, d in zip(given, dims, strict=False)])
     if len(given) != 2 or min(found) < 1:
-        raise ShapeError(
-            f"{what} takes an output size", "an int >= 1 or two (None keeps a known one)", output_size
-        )
+        raise ShapeError(f"{what} takes an output size", "an int >= 1 or two (None keeps a known one)", output_size)
     return found
 
 

@@ -62,9 +62,7 @@ def _even(positions: Any) -> Index:
 
 
 @lru_cache(maxsize=256)
-def sliding(
-    size: int, count: int, kernel: int, stride: int, pads: tuple[int, int], exclusive: bool
-) -> Windows:
+def sliding(size: int, count: int, kernel: int, stride: int, pads: tuple[int, int], exclusive: bool) -> Windows:
     """`count` windows of `kernel` entries, `stride` apart, over a dimension padded by `pads`.
 
     Args:
@@ -73,9 +71,7 @@ def sliding(
     starts = np.arange(count) * stride - pads[0]
     ends = np.minimum(starts + kernel, size)
     inside = ends - np.maximum(starts, 0)
-    return Windows(
-        starts, ends, size, inside if exclusive else np.minimum(starts + kernel, size + pads[1]) - starts
-    )
+    return Windows(starts, ends, size, inside if exclusive else np.minimum(starts + kernel, size + pads[1]) - starts)
 
 
 @lru_cache(maxsize=256)
@@ -104,9 +100,7 @@ def _shape(x: Any, axis: int, size: int) -> tuple[int, ...]:
 # Reductions along one dimension
 
 
-def _reduce(
-    xp: Any, x: Any, windows: Windows, axis: int, ufunc: Any, start: Callable[[Any], Any], out: Any
-) -> Any:
+def _reduce(xp: Any, x: Any, windows: Windows, axis: int, ufunc: Any, start: Callable[[Any], Any], out: Any) -> Any:
     if out is None:
         out = xp.empty(_shape(x, axis, len(windows.starts)), x.dtype)
     out[...] = start(x.dtype)

@@ -38,9 +38,7 @@ def resolve_shape(dims: Shape, shape: Any) -> Shape:
 
 def _check_target(dims: Shape, shape: Any) -> None:
     if sum(s == -1 for s in shape) > 1 or any(s < -1 for s in shape):
-        raise ShapeError(
-            "a shape holds sizes, 0 (copy) and at most one -1 (infer)", "at most one -1", list(shape)
-        )
+        raise ShapeError("a shape holds sizes, 0 (copy) and at most one -1 (infer)", "at most one -1", list(shape))
     for i, s in enumerate(shape):
         if s == 0 and i >= len(dims):
             raise ShapeError(
@@ -304,9 +302,7 @@ def t(input: Any, name: str | None = None) -> Any:
     """
     rank = len(input.shape)
     if rank > 2:
-        raise ShapeError(
-            "t() takes a tensor of at most 2 dimensions; use transpose(x, perm)", "rank <= 2", rank
-        )
+        raise ShapeError("t() takes a tensor of at most 2 dimensions; use transpose(x, perm)", "rank <= 2", rank)
     return TRANSPOSE(input, axis=list(range(rank))[::-1], name=name)
 
 

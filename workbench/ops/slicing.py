@@ -47,9 +47,7 @@ def _sliced(dims: Shape, ranges: Any, decrease: Sequence[int]) -> Shape:
             out.append(size)
         elif size not in (1, -1):
             start = ranges[axis][0] if axis in ranges else 0
-            raise ShapeError(
-                f"index {start} is out of range for dimension {axis}", f"an int in [{-dim}, {dim})", start
-            )
+            raise ShapeError(f"index {start} is out of range for dimension {axis}", f"an int in [{-dim}, {dim})", start)
     return tuple(out) or ((1,) if dims else ())
 
 
@@ -87,9 +85,7 @@ def _take_back(g: Any, out: Any, x: Any, like: Any, **attrs: Any) -> Any:
     shape_only="X, Like",
     no_grad="Like",
 )
-def SLICE_PUT(
-    xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, decrease_axis: Any, strides: Any
-) -> Any:
+def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, decrease_axis: Any, strides: Any) -> Any:
     """Zeros in the shape of Like with X put where a slice is taken from: the gradient of the slices."""
     out = xp.zeros(like.shape, x.dtype)
     place = out[_index(out.ndim, _ranges(out.shape, axes, starts, ends, strides))]
@@ -138,9 +134,7 @@ def slice(input: Any, axes: Any, starts: Any, ends: Any) -> Any:
         InvalidArgument: an axis is out of range, or the lists differ in length.
     """
     names = ("axes", "starts", "ends")
-    given: dict[str, Any] = {
-        k: int_list(f"slice's {k}", v) for k, v in zip(names, (axes, starts, ends), strict=True)
-    }
+    given: dict[str, Any] = {k: int_list(f"slice's {k}", v) for k, v in zip(names, (axes, starts, ends), strict=True)}
     return SLICE(input, **given)
 
 
@@ -151,8 +145,5 @@ def strided_slice(x: Any, axes: Any, starts: Any, ends: Any, strides: Any, name:
         InvalidArgument: an axis is out of range, a stride is 0, or the lists differ in length.
     """
     names = ("axes", "starts", "ends", "strides")
-    given = {
-        k: int_list(f"strided_slice's {k}", v)
-        for k, v in zip(names, (axes, starts, ends, strides), strict=True)
-    }
+    given = {k: int_list(f"strided_slice's {k}", v) for k, v in zip(names, (axes, starts, ends, strides), strict=True)}
     return STRIDED_SLICE(x, **given, name=name)

@@ -94,9 +94,7 @@ def _infer_topk(x: Spec, k: int, axis: int, largest: bool, sorted: bool) -> tupl
     axis = normalize_axis(axis, len(x.shape))
     dim = x.shape[axis]
     if k < 1 or 0 <= dim < k:
-        raise ShapeError(
-            f"topk takes k entries of dimension {axis}", f"1 <= k <= {dim if dim >= 0 else '?'}", k
-        )
+        raise ShapeError(f"topk takes k entries of dimension {axis}", f"1 <= k <= {dim if dim >= 0 else '?'}", k)
     out = x.with_shape((*x.shape[:axis], k, *x.shape[axis + 1 :]))
     return out, out.with_dtype(int64)
 

@@ -130,9 +130,7 @@ def _infer_expand_as(x: Spec, y: Spec) -> Spec:
         raise ShapeError("expand_as takes a target of at least as many dimensions", x, y)
     for d, target in zip(x.shape[::-1], y.shape[::-1], strict=False):
         if d != 1 and not same_dim(d, target):
-            raise ShapeError(
-                "a dimension can be expanded if it is 1", shape_text(y.shape), shape_text(x.shape)
-            )
+            raise ShapeError("a dimension can be expanded if it is 1", shape_text(y.shape), shape_text(x.shape))
     return x.with_shape(d if d >= 0 else -1 for d in y.shape)
 
 

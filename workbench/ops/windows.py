@@ -72,9 +72,7 @@ def parse_padding(what: str, padding: Any, data_format: str) -> tuple[list[int],
         return _from_pairs(what, padding, data_format), EXPLICIT
     values = int_list(f"{what}'s padding", padding)
     if len(values) not in (1, 2, 4) or min(values) < 0:
-        raise InvalidArgument(
-            f"{what}: padding is 1, 2 or 4 ints >= 0, or a pair per dimension, got {padding!r}"
-        )
+        raise InvalidArgument(f"{what}: padding is 1, 2 or 4 ints >= 0, or a pair per dimension, got {padding!r}")
     return _four(values * 2 if len(values) == 1 else values), EXPLICIT
 
 
@@ -94,9 +92,7 @@ def _four(paddings: Sequence[int]) -> list[int]:
     if len(paddings) == 2:
         return [paddings[0], paddings[0], paddings[1], paddings[1]]
     if len(paddings) != 4:
-        raise ShapeError(
-            "paddings hold two or four sizes", "[h, w] or [top, bottom, left, right]", list(paddings)
-        )
+        raise ShapeError("paddings hold two or four sizes", "[h, w] or [top, bottom, left, right]", list(paddings))
     return list(paddings)
 
 
@@ -160,9 +156,7 @@ def count_windows(
     room = dim + sum(pads) - window
     if room < 0:
         padded = f"{dim} padded by {pads[0]} and {pads[1]}" if any(pads) else dim
-        raise ShapeError(
-            f"{what}: the window is larger than the input", f"a dimension of at least {window}", padded
-        )
+        raise ShapeError(f"{what}: the window is larger than the input", f"a dimension of at least {window}", padded)
     count = -(-room // stride) + 1 if ceil_mode else room // stride + 1
     # A last window that would start behind the input sees padding only.
     return count - 1 if ceil_mode and (count - 1) * stride >= dim + pads[0] else count
