@@ -12,7 +12,6 @@ from tests.browser.quickstart_screenshot import QUICKSTART, run_quickstart, take
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
 
 
-@pytest.mark.skipif(not QUICKSTART.is_file(), reason="notebooks/01_quickstart.ipynb is not written yet")
 def test_every_cell_of_the_quickstart_runs(
     open_notebook: Callable[[Path], AbstractContextManager[NotebookPage]], tmp_path: Path
 ) -> None:

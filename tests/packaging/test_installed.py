@@ -7,10 +7,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.browser.lab_server import LabServer
-from tests.packaging.installed import ROOT, Installed, jupyter_folders, without_write_rights
+from tests.packaging.installed import Installed, jupyter_folders, without_write_rights
 from workbench.version import __version__
 
-QUICKSTART = ROOT / "notebooks" / "01_quickstart.ipynb"
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
@@ -51,7 +50,6 @@ def test_a_notebook_runs(installed: Installed, home: Path) -> None:
     assert (home / "workbench-run" / "my notebook.executed.html").is_file()
 
 
-@pytest.mark.skipif(not QUICKSTART.is_file(), reason="notebooks/01_quickstart.ipynb is not written yet")
 def test_lab_copies_the_samples_out_and_serves_them(installed: Installed, home: Path, tmp_path: Path) -> None:
     state = tmp_path / "jupyter"
     state.mkdir()
