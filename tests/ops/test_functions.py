@@ -19,8 +19,8 @@ from workbench.framework.program import Program
 from workbench.ops import compare, creation
 
 F = wb.nn.functional
-MINE = {f"workbench.ops.{m}" for m in
-        ["math", "unary", "accumulate", "reduce", "extreme", "compare", "creation", "random", "activation"]}  # fmt: skip
+TOPICS = ("math", "unary", "accumulate", "reduce", "extreme", "compare", "creation", "random", "activation")
+MINE = {f"workbench.ops.{topic}" for topic in TOPICS}
 
 
 @pytest.fixture(autouse=True)

@@ -24,11 +24,11 @@ class Value(Infix):
         self.array = array
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(self.array.shape)
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> DType:  # type: ignore[override]
         return as_dtype(self.array.dtype)
 
 

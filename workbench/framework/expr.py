@@ -91,11 +91,13 @@ def _install_operators() -> None:
     for python, function in named.items():
         setattr(Expr, f"__{python}__", lambda a, b, f=function: _node(f, a, b))
         setattr(Expr, f"__r{python}__", lambda a, b, f=function: _node(f, b, a))
-    compared = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
+    compared = {
+        "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+    }  # fmt: skip
     for python, function in compared.items():
         setattr(Expr, f"__{python}__", lambda a, b, f=function: _node(f, a, b))
-    setattr(Expr, "__neg__", lambda a: _node("negative", a))
-    setattr(Expr, "__invert__", lambda a: _node("logical_not", a))
+    for python, function in (("neg", "negative"), ("invert", "logical_not")):
+        setattr(Expr, f"__{python}__", lambda a, f=function: _node(f, a))
     Expr.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 

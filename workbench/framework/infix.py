@@ -7,7 +7,7 @@ an op takes one (`x * 2` is `scale`), otherwise a constant of the tensor's dtype
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -69,6 +69,10 @@ class Infix:
 
     shape: tuple[int, ...]
     dtype: DType
+
+    if TYPE_CHECKING:  # attached by `tensor_method`
+
+        def __getitem__(self, index: Any) -> Any: ...
 
     @property
     def ndim(self) -> int:

@@ -6,7 +6,7 @@ defaults, and rules:
     infer(*specs, **attrs)             -> Spec or tuple of Specs, one per output slot
     forward(xp, *arrays, **attrs)      -> array or tuple; `xp` is NumPy or CuPy
     grad(g, out, *inputs, **attrs)     -> gradient or tuple, one per input slot, written with public ops
-    forward_out(xp, outs, *arrays, **attrs)   the same as forward, into given buffers
+    forward_out(xp, outs, *arrays, **attrs)   the same, into buffers, one per output slot
     cost(*specs, **attrs)              -> Cost(flops, bytes)
 
 Slots are written in one line, `"X, Y, Bias? -> Out"`: `?` marks an optional slot (its value may be None),
@@ -69,7 +69,8 @@ class Op:
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
             `"run_block"` (runs a sub-block), `"wanted"` (which outputs are asked for), `"place"`.
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
-            **attrs)`, tested against the rule; `grad_infer` its infer rule where gradients are not dense twins.
+            **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
+            gradients are not dense twins.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -142,7 +143,7 @@ class Op:
 def flat(values: Sequence[Any]) -> Any:
     """The values of a slot-ordered sequence, lists opened and None left out."""
     for value in values:
-        if isinstance(value, (list, tuple)) and not isinstance(value, Spec):  # noqa: UP038 (a union is made anew each time)
+        if isinstance(value, (list, tuple)) and not isinstance(value, Spec):  # a union would be made anew each time
             yield from (v for v in value if v is not None)
         elif value is not None:
             yield value
