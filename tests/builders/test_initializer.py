@@ -23,9 +23,7 @@ SIDE = 200
 
 
 def drawn(initializer, shape=(SIDE, SIDE), dtype="float32", seed=7):
-    return initialised(seed, lambda: create_parameter(shape, dtype, "w", default_initializer=initializer))[
-        "w"
-    ]
+    return initialised(seed, lambda: create_parameter(shape, dtype, "w", default_initializer=initializer))["w"]
 
 
 def same_distribution(sample, distribution):
@@ -113,9 +111,7 @@ class TestDistributions:
     def test_dtypes(self, dtype):
         values = drawn(init.Normal(), dtype=dtype)
         assert values.dtype == dtype
-        assert (
-            abs(values.astype(np.float64).mean()) < 0.02 and abs(values.astype(np.float64).std() - 1) < 0.02
-        )
+        assert abs(values.astype(np.float64).mean()) < 0.02 and abs(values.astype(np.float64).std() - 1) < 0.02
 
     def test_assign(self):
         assert drawn(init.Assign([[1, 2], [3, 4]]), (2, 2)).tolist() == [[1, 2], [3, 4]]

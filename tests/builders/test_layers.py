@@ -47,9 +47,7 @@ class TestFc:
         rows = 3 if dims == -1 else dims
         w = p["fc_0.w_0"]
         assert w.shape == (int(np.prod(x.shape[rows:])), 6)
-        expected = (
-            np.einsum("rf,fs->rs", x.reshape(-1, w.shape[0]), w).reshape(*x.shape[:rows], 6) + p["fc_0.b_0"]
-        )
+        expected = np.einsum("rf,fs->rs", x.reshape(-1, w.shape[0]), w).reshape(*x.shape[:rows], 6) + p["fc_0.b_0"]
         assert y.shape == expected.shape and np.allclose(y, expected, atol=1e-5)
 
     def test_several_inputs_are_added(self):
@@ -161,9 +159,7 @@ class TestNorms:
         for c in range(3):
             channel = x[:, c].astype(np.float64)
             mean, variance = channel.mean(), channel.var()
-            expected = (channel - mean) / np.sqrt(variance + 1e-5) * p["batch_norm_0.w_0"][c] + p[
-                "batch_norm_0.b_0"
-            ][c]
+            expected = (channel - mean) / np.sqrt(variance + 1e-5) * p["batch_norm_0.w_0"][c] + p["batch_norm_0.b_0"][c]
             assert np.allclose(y[:, c], expected, atol=1e-5)
             assert p["batch_norm_0.w_1"][c] == pytest.approx(0.2 * mean, abs=1e-6)
             assert p["batch_norm_0.w_2"][c] == pytest.approx(0.8 + 0.2 * variance, abs=1e-5)
@@ -186,9 +182,7 @@ class TestNorms:
     @pytest.mark.parametrize("axis", [1, 2])
     def test_layer_norm(self, axis):
         x = array(2, 3, 4)
-        y, p = run(
-            lambda x: layer_norm(x, begin_norm_axis=axis, param_attr=Normal(), bias_attr=Normal()), x=x
-        )
+        y, p = run(lambda x: layer_norm(x, begin_norm_axis=axis, param_attr=Normal(), bias_attr=Normal()), x=x)
         rows = x.reshape(*x.shape[:axis], -1).astype(np.float64)
         normal = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
         expected = normal * p["layer_norm_0.w_0"] + p["layer_norm_0.b_0"]

@@ -91,18 +91,14 @@ def test_p5_batch_norm():
         assert op.output("SavedMean") == ["batch_norm_0.tmp_0"]
         assert op.output("SavedVariance") == ["batch_norm_0.tmp_1"]
         assert op.output("Y") == [out.name] == ["batch_norm_0.tmp_2"]
-        assert op.output("MeanOut") == ["batch_norm_0.w_1"] and op.output("VarianceOut") == [
-            "batch_norm_0.w_2"
-        ]
+        assert op.output("MeanOut") == ["batch_norm_0.w_1"] and op.output("VarianceOut") == ["batch_norm_0.w_2"]
 
 
 def test_p4_convolutions():
     with program() as (main, _):
         out = conv2d(data("x", [None, 3, 8, 8]), 4, 3, act="relu")
         conv2d_transpose(out, 2, filter_size=2)
-        assert out.name == "conv2d_0.tmp_2" and main.global_block().ops[0].output("Output") == [
-            "conv2d_0.tmp_0"
-        ]
+        assert out.name == "conv2d_0.tmp_2" and main.global_block().ops[0].output("Output") == ["conv2d_0.tmp_0"]
         assert parameters(main) == [
             "conv2d_0.w_0",
             "conv2d_0.b_0",

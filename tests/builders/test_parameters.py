@@ -21,9 +21,7 @@ from workbench.optimizer.regularizer import L1Decay, L2Decay
 
 def state(of):
     """Everything a failing layer must leave alone."""
-    return [
-        ([repr(op) for op in b.ops], {n: repr(v) for n, v in b.vars.items()}) for b in of.blocks
-    ], of.streams
+    return [([repr(op) for op in b.ops], {n: repr(v) for n, v in b.vars.items()}) for b in of.blocks], of.streams
 
 
 class TestParamAttr:
@@ -83,9 +81,7 @@ class TestCreation:
         with program() as (main, startup):
             fc(data("x", [None, 3]), 2, weight_attr=attr)
         for p in (main.global_block().var("fc_0.w_0"), startup.global_block().var("fc_0.w_0")):
-            assert (
-                p.is_parameter and p.persistable and not p.trainable and p.stop_gradient and not p.need_clip
-            )
+            assert p.is_parameter and p.persistable and not p.trainable and p.stop_gradient and not p.need_clip
             assert p.shape == (3, 2) and p.dtype == "float32"
             assert p.optimize_attr == {"learning_rate": 0.5} and p.regularizer == L1Decay(0.1)
         bias = main.global_block().var("fc_0.b_0")
@@ -163,9 +159,7 @@ class TestSharing:
                 fc(y, size, weight_attr="w")
             assert (state(main), state(startup)) == before
         text = str(error.value)
-        assert (
-            "'w'" in text and "float32[3, 2]" in text and f"{dtype}[3, {size}]" in text and __file__ in text
-        )
+        assert "'w'" in text and "float32[3, 2]" in text and f"{dtype}[3, {size}]" in text and __file__ in text
 
     def test_a_name_that_is_no_parameter(self):
         with program():

@@ -119,9 +119,7 @@ class TestOrder:
             ("sum", ["fc_0.w_0@GRAD", "scale_0.tmp_0"], ["fc_0.w_0@GRAD"]),
             ("sgd", ["fc_0.w_0", "fc_0.w_0@GRAD", "learning_rate_0"], ["fc_0.w_0"]),
         ]
-        assert {(op.role, *op.role_vars) for op in optimize_ops(main)} == {
-            (OPTIMIZE, ("fc_0.w_0", "fc_0.w_0@GRAD"))
-        }
+        assert {(op.role, *op.role_vars) for op in optimize_ops(main)} == {(OPTIMIZE, ("fc_0.w_0", "fc_0.w_0@GRAD"))}
 
     def test_p42_p43_clip_then_decay_on_new_variables(self):
         main, ops = self.build(weight_decay=L1Decay(0.5), grad_clip=ClipGradByNorm(1.0))
@@ -132,9 +130,7 @@ class TestOrder:
             ("sum", ["clip_by_norm_0.tmp_0", "scale_0.tmp_0"], ["clip_by_norm_0.tmp_0"]),
             ("sgd", ["fc_0.w_0", "clip_by_norm_0.tmp_0", "learning_rate_0"], ["fc_0.w_0"]),
         ]
-        assert {(op.role, *op.role_vars) for op in optimize_ops(main)} == {
-            (OPTIMIZE, ("fc_0.w_0", "fc_0.w_0@GRAD"))
-        }
+        assert {(op.role, *op.role_vars) for op in optimize_ops(main)} == {(OPTIMIZE, ("fc_0.w_0", "fc_0.w_0@GRAD"))}
 
     def test_global_norm_clip(self):
         with program() as (main, _):
@@ -185,9 +181,7 @@ class TestLearningRate:
         assert scale.role == OPTIMIZE | LR_SCHED == 0x12 and not scale.role_vars
         assert scale.input_arg_names == ["learning_rate_0"] and scale.output_arg_names == ["tmp_0"]
         assert ops[1].input("LearningRate") == ["tmp_0"]
-        assert history(optimizer.SGD(0.1), [1.0], [[2.0]], learning_rate=0.25) == pytest.approx(
-            1 - 0.1 * 0.25 * 2
-        )
+        assert history(optimizer.SGD(0.1), [1.0], [[2.0]], learning_rate=0.25) == pytest.approx(1 - 0.1 * 0.25 * 2)
         assert history(optimizer.SGD(0.1), [1.0], [[2.0]], learning_rate=0.0) == pytest.approx(1.0)
 
     def test_p48_schedules_are_read_before_every_run(self):
@@ -257,9 +251,7 @@ class TestState:
         assert set(made) == {"learning_rate_0", *(f"fc_0.w_0_{kind}_0" for kind in expected)}
         for kind, value in expected.items():
             initial = session.value(f"fc_0.w_0_{kind}_0")
-            assert initial.shape == ((1,) if "pow" in kind else (1, 2)) and np.all(
-                initial == np.float32(value)
-            )
+            assert initial.shape == ((1,) if "pow" in kind else (1, 2)) and np.all(initial == np.float32(value))
         assert session.value("learning_rate_0").tolist() == [np.float32(0.1)]
 
     def test_p13_state_is_filled_after_the_parameters(self):
@@ -360,6 +352,47 @@ class TestSelection:
             assert session.value("embedding_0.w_0") == pytest.approx(expected)
             grad = optimize_ops(main)[-1].input("Grad")
             assert grad == ["embedding_0.w_0@GRAD" + ("@NEWGRAD@" if decay else "")]
+
+
+class TestSparse:
+    """An embedding with rows as gradient trains as with a dense one, whatever clips and decays it."""
+
+    FEEDS = (np.array([[1], [1], [3]]), np.array([[0], [3]]), np.array([[2]]))
+
+    def trained(self, sparse, opt, **attr):
+        with program(5) as (main, startup):
+            attr = ParamAttr(name="table", **attr)
+            rows = embedding(data("ids", [None, 1], "int64"), [5, 2], sparse, param_attr=attr)
+            opt.minimize(total(rows * rows))
+        session = Session(main, startup)
+        values = []
+        for ids in self.FEEDS:
+            session.run([], ids=ids)
+            values.append(session.value("table"))
+        return np.array(values), main
+
+    @pytest.mark.parametrize(
+        "clip",
+        [None, ClipGradByValue(0.3), ClipGradByValue(0.3, 0.1), ClipGradByNorm(0.4), ClipGradByGlobalNorm(0.4)],
+        ids=repr,
+    )
+    @pytest.mark.parametrize("decay", [None, L2Decay(0.2), L1Decay(0.2)], ids=repr)
+    def test_like_dense(self, clip, decay):
+        def make():
+            return optimizer.Momentum(0.1, grad_clip=clip, weight_decay=decay)
+
+        (sparse, main), (dense, _) = self.trained(True, make()), self.trained(False, make())
+        assert main.global_block().var("table@GRAD").kind == "rows"
+        assert np.allclose(sparse, dense, rtol=1e-6, atol=1e-7)
+        assert np.ptp(sparse, axis=0).any()
+
+    def test_lazy_adam_leaves_other_rows_alone(self):
+        (lazy, _), (full, _) = (
+            self.trained(True, optimizer.Adam(0.1, lazy_mode=mode), initializer=Constant(1.0)) for mode in (True, False)
+        )
+        assert np.array_equal(lazy[0], full[0])
+        assert (full[1] != full[0]).any(axis=1).tolist() == [True, True, False, True, False]
+        assert (lazy[1] != lazy[0]).any(axis=1).tolist() == [True, False, False, True, False]
 
 
 class TestRefusals:
