@@ -38,9 +38,7 @@ def trained(optimizer: Any, values: dict[str, np.ndarray], **attrs: Any) -> tupl
     return Session(main, startup), main
 
 
-def history(
-    optimizer: Any, start: Any, gradients: Sequence[Any], dtype: str = "float64", **attr: Any
-) -> np.ndarray:
+def history(optimizer: Any, start: Any, gradients: Sequence[Any], dtype: str = "float64", **attr: Any) -> np.ndarray:
     """Values of one parameter `w` after every step with the given gradients, `[steps, *shape]`."""
     start = np.asarray(start, dtype)
     session, _ = trained(optimizer, {"w": start}, w=attr)

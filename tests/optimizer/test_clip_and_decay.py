@@ -24,9 +24,7 @@ bounds = st.floats(0.01, 50)
 
 def gradients_used(clip, a, b, /, **attrs):
     """What is subtracted from two zero parameters by a step of rate 1, i.e. the clipped gradients."""
-    session, _ = trained(
-        optimizer.SGD(1.0, grad_clip=clip), {"a": np.zeros(3), "b": np.zeros((2, 2))}, **attrs
-    )
+    session, _ = trained(optimizer.SGD(1.0, grad_clip=clip), {"a": np.zeros(3), "b": np.zeros((2, 2))}, **attrs)
     session.run([], g_a=a, g_b=b)
     return -session.value("a"), -session.value("b")
 

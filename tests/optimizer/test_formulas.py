@@ -129,9 +129,7 @@ def test_powers_start_at_beta_and_move_after_use():
 
 class TestAdamW:
     def test_decay_is_chosen_by_name(self):
-        opt = optimizer.AdamW(
-            0.05, 0.7, 0.95, 0.1, weight_decay=0.3, apply_decay_param_fun=lambda n: n == "a"
-        )
+        opt = optimizer.AdamW(0.05, 0.7, 0.95, 0.1, weight_decay=0.3, apply_decay_param_fun=lambda n: n == "a")
         session, _ = trained(opt, {"a": START, "b": START})
         for g in GRADIENTS:
             session.run([], g_a=g, g_b=g)
@@ -139,9 +137,7 @@ class TestAdamW:
         assert np.allclose(session.value("b"), loop(adam)[-1], rtol=1e-12)
 
     def test_rate_ratio_is_chosen_by_parameter(self):
-        opt = optimizer.AdamW(
-            0.1, 0.7, 0.95, 0.1, weight_decay=0.3, lr_ratio=lambda p: 0.5 if p.name == "w" else 1
-        )
+        opt = optimizer.AdamW(0.1, 0.7, 0.95, 0.1, weight_decay=0.3, lr_ratio=lambda p: 0.5 if p.name == "w" else 1)
         assert np.allclose(history(opt, START, GRADIENTS), loop(adamw), rtol=1e-12)
 
     def test_decay_is_not_l2(self):
