@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.framework import toys
+from workbench.framework import names
 from workbench.framework.block import Block
 from workbench.framework.guard import default_main_program, program_guard, static_mode
 from workbench.framework.names import grad_name
@@ -112,6 +113,6 @@ def everything() -> Program:
 
 def built(make: object) -> Program:
     """What `make` builds, in programs of its own."""
-    with program_guard(Program(), Program()), static_mode():
+    with names.guard(), program_guard(Program(), Program()), static_mode():
         make()  # type: ignore[operator]
         return default_main_program()

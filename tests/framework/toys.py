@@ -110,9 +110,10 @@ for _type in TOYS:
 @contextmanager
 def toys_declared() -> Iterator[None]:
     """The toy ops are in the op table inside the `with` body."""
-    OPS.update(TOYS)
+    added = [type for type in TOYS if type not in OPS]
+    OPS.update({type: TOYS[type] for type in added})
     try:
         yield
     finally:
-        for type in TOYS:
+        for type in added:
             del OPS[type]

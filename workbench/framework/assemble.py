@@ -78,6 +78,7 @@ def add_variable(
             values.pop(k) for k in ("persistable", "is_data", "need_check_feed")
         )
         made = Parameter(block, name, spec.shape, spec.dtype, site=site, **values)
+        made.optimize_attr = values["optimize_attr"]
         made.kind, made.persistable, made.is_data, made.need_check_feed = (
             spec.kind,
             persistable,

@@ -318,7 +318,7 @@ class _Reader:
             found = {"": [self.typed(specs)]}
         else:
             found = {}
-            while self.tokens[self.at + 1].text == "=" and self.token.kind in ("word", "string"):
+            while self.token.kind in ("word", "string") and self.tokens[self.at + 1].text == "=":
                 if self.token.value in found:
                     self.fail("every slot once")
                 slot = self.word("an output slot")

@@ -26,7 +26,9 @@ LOSS_GRAD = BACKWARD | LOSS
 
 
 def role_text(role: int) -> str:
-    """`Backward|Loss` for 0x101; `Forward` for 0."""
+    """`Backward|Loss` for 0x101; `Forward` for 0; bits without a name as a number."""
     if role == FORWARD:
         return "Forward"
-    return "|".join(str(f.name) for f in OpRole if f and role & f)
+    flags = [f for f in OpRole if f and role & f]
+    rest = role & ~sum(flags)
+    return "|".join([*(str(f.name) for f in flags), *([str(rest)] if rest else [])])
