@@ -24,13 +24,11 @@ class ProgramMagics(Magics):
         self.session = session
 
     @no_var_expand
-    @magic_arguments()
+    @magic_arguments("%static_program")  # help and errors print one more %
     @argument("name", help="the program is bound to this name; names made inside begin with NAME.")
     @argument("--startup", metavar="NAME", help="name of the startup program; default: NAME_startup")
     @argument("--test", metavar="NAME", help="also make a clone for testing, when the cell is done")
-    @argument(
-        "--from", dest="source", metavar="NAME", help="extend a copy of this program, on the same parameters"
-    )
+    @argument("--from", dest="source", metavar="NAME", help="extend a copy of this program, on the same parameters")
     @argument("--seed", type=int, help="random seed of both programs, for the same numbers every time")
     @argument("--quiet", action="store_true", help="show no summary")
     @cell_magic
@@ -49,14 +47,12 @@ class ProgramMagics(Magics):
         built = self.session.build(definition, f"%%static_program {line}".rstrip(), cell)
         if not args.quiet:
             display(built.summary)
-        return built.value
+        return None if built.ends_in_minimize else built.value  # the summary counts what minimize returns
 
     @no_var_expand
     @magic_arguments()
     @argument("name", nargs="?", help="the program to print; without it, the programs are listed")
-    @argument(
-        "--details", action="store_true", help="with every attribute, and where each operator was built"
-    )
+    @argument("--details", action="store_true", help="with every attribute, and where each operator was built")
     @line_magic
     def program(self, line: str) -> None:
         """List the programs of this notebook, or print one as text."""

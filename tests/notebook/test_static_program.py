@@ -94,6 +94,12 @@ def test_the_last_line_is_the_cells_value(notebook: Notebook) -> None:
     assert notebook.run("%%static_program net\nx = 3\nif x:\n    x") is None
 
 
+def test_what_minimize_returns_is_not_printed_below_the_summary(notebook: Notebook) -> None:
+    assert notebook.run(NET.format(options="")) is None
+    ops, pairs = notebook.run(NET.format(options="").replace("wb.opt", "done = wb.opt") + "done[0], done[1], 1")[:2]
+    assert [op.type for op in ops] == ["adam"] * 4 and len(pairs) == 4
+
+
 def test_definitions_are_the_users(notebook: Notebook) -> None:
     notebook.run(
         "%%static_program net\n"
@@ -246,5 +252,6 @@ def test_a_wrong_line_is_explained_and_nothing_runs(notebook: Notebook, line: st
     error = notebook.fail(f"%%static_program {line}\nran = True")
     assert isinstance(error, UsageError)
     assert message in str(error)
+    assert "usage: " not in str(error) or "usage: %%static_program [" in str(error)
     assert "Traceback" not in notebook.printed and "UsageError" in notebook.printed
     assert snapshot(notebook) == before

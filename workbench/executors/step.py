@@ -68,7 +68,14 @@ class Step:
         self.rng_step = self._rng_step()
 
     def speculate(self) -> None:
-        """Run every operator; the scope is not touched."""
+        """Run every operator; the scope is not touched.
+
+        NumPy's warnings about infinities and NaN are off: they name our lines; FLAGS_check_nan_inf names the user's.
+        """
+        with np.errstate(all="ignore"):
+            self._run_calls()
+
+    def _run_calls(self) -> None:
         for call in self.prepared.calls:
             for name, value in run_call(call, self.values, self.extras):
                 if name in self.prepared.persistables:
@@ -115,7 +122,9 @@ class Step:
         """What an op `needs` besides its attributes."""
         extra: dict[str, Any] = {}
         if "rng" in call.needs:
-            extra["rng"] = stream_of(call.op, self.prepared.program.random_seed, self.place_index, self.rng_step, self.trips)
+            extra["rng"] = stream_of(
+                call.op, self.prepared.program.random_seed, self.place_index, self.rng_step, self.trips
+            )
         if "run_block" in call.needs:
             extra["run_block"] = self.run_block
         if "place" in call.needs:

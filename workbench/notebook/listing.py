@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from workbench.framework.program import Program
-from workbench.notebook.summary import Amount, count, memory_text, ops_by_role, roles_text
+from workbench.notebook.summary import CODE, Amount, count, memory_text, ops_by_role, roles_text
 
 HEADINGS = ("name", "operators", "parameters", "memory", "feeds")
 
@@ -63,5 +63,5 @@ class Printed:
 
     def _repr_html_(self) -> str:
         # Long operator lines are scrolled, not wrapped: a line is an operator.
-        style = "white-space:pre; overflow-x:auto; line-height:1.35; margin:0; background:none"
+        style = f"{CODE}; white-space:pre; overflow-x:auto; line-height:1.35; margin:0; background:none"
         return f'<pre style="{style}">{escape(repr(self))}</pre>'

@@ -14,6 +14,7 @@ from typing import Any
 from IPython.display import display
 
 from workbench.experiments import Run
+from workbench.notebook.summary import CODE
 
 REDRAW_S = 0.25
 WIDTH, HEIGHT, POINTS = 260, 64, 130  # of a curve, in pixels; how many points are drawn at most
@@ -69,22 +70,25 @@ class LiveView:
         run = self.run
         bar = ""
         if run.steps:
-            bar = f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px"></progress> '
+            bar = (
+                f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px; margin-right:24px"></progress>'
+            )
         curves = "".join(curve_html(name, values) for name, values in list(run.history.items())[:CURVES])
         return f'<div>{bar}<span>{escape(self.progress())}</span></div><div style="display:flex">{curves}</div>'
 
 
 def curve_html(name: str, values: Sequence[float]) -> str:
     """A small drawing of a value over the steps, its newest and its range."""
-    points = thinned([v for v in values if v == v])
-    if not points:
+    known = [v for v in values if v == v]
+    if not known:
         return ""
-    low, high = min(points), max(points)
+    low, high = min(known), max(known)
+    points = thinned(known)
     across, up = WIDTH / max(len(points) - 1, 1), HEIGHT / ((high - low) or 1.0)
     path = " ".join(f"{i * across:.1f},{HEIGHT - (v - low) * up:.1f}" for i, v in enumerate(points))
     line = f'<polyline points="{path}" fill="none" stroke="var(--jp-brand-color1, #1976d2)" stroke-width="1.5"/>'
     svg = f'<svg width="{WIDTH}" height="{HEIGHT + 4}" viewBox="0 -2 {WIDTH} {HEIGHT + 4}" role="img">{line}</svg>'
-    label = f"<code>{escape(name)}</code> {values[-1]:.4g} <small>({low:.3g} … {high:.3g})</small>"
+    label = f'<span style="{CODE}">{escape(name)} {values[-1]:.4g}</span> <small>({low:.3g} … {high:.3g})</small>'
     return f'<figure style="margin:4px 24px 4px 0">{svg}<figcaption>{label}</figcaption></figure>'
 
 

@@ -13,6 +13,7 @@ from workbench.errors import did_you_mean, one_of
 from workbench.framework import names
 from workbench.framework.guard import program_guard, static_mode
 from workbench.framework.names import UniqueNameGenerator
+from workbench.framework.operator import Operator
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.notebook.cell import restored_on_error, run_cell
@@ -51,6 +52,12 @@ class Built:
     startup: Program
     test: Program | None
     value: Any
+
+    @property
+    def ends_in_minimize(self) -> bool:
+        """Whether the last line's value is what `minimize` returns: operators, then (parameter, gradient) pairs."""
+        parts = self.value if isinstance(self.value, tuple) else ()
+        return len(parts) == 2 and isinstance(parts[0], list) and any(isinstance(p, Operator) for p in parts[0])
 
     @property
     def summary(self) -> Summary:

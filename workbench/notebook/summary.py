@@ -13,6 +13,7 @@ from workbench.framework.roles import BACKWARD, LR_SCHED, OPTIMIZE
 from workbench.framework.spec import size_of
 from workbench.framework.variable import Parameter, Variable
 
+CODE = "font-family:var(--jp-code-font-family, monospace); font-size:var(--jp-code-font-size, 13px)"
 ROLES = ("forward", "backward", "optimize")
 
 
@@ -87,14 +88,14 @@ class Summary:
         return "\n".join([f"program {self.name}", *(f"  {label:<{width}}  {text}" for label, text in rows)])
 
     def _repr_html_(self) -> str:
-        cell = 'style="text-align:left; padding:1px 16px 1px 0; background:none"'
+        cell = "text-align:left; padding:1px 16px 1px 0; background:none"
         body = "".join(
-            f'<tr style="background:none"><td {cell}>{escape(label)}</td>'
-            f"<td {cell}><code>{escape(text)}</code></td></tr>"
+            f'<tr style="background:none"><td style="{cell}">{escape(label)}</td>'
+            f'<td style="{cell}; {CODE}">{escape(text)}</td></tr>'
             for label, text in self.rows()
         )
-        heading = f'<div style="margin-bottom:2px">program <b><code>{escape(self.name)}</code></b></div>'
-        return f'{heading}<table style="margin:0; border:none">{body}</table>'
+        heading = f'<div>program <b style="{CODE}">{escape(self.name)}</b></div>'
+        return f'{heading}<table style="margin:2px 0 0 0; border:none">{body}</table>'
 
 
 def ops_in(program: Program) -> int:
