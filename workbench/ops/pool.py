@@ -10,8 +10,6 @@ from workbench.framework.op import Cost, op
 from workbench.framework.spec import Shape, Spec, require_float, size_of
 from workbench.ops.arguments import int_list, pair
 from workbench.ops.pooling import (
-    HEIGHT,
-    WIDTH,
     Windows,
     averages,
     bins,
@@ -115,8 +113,7 @@ def _pool_into(xp: Any, outs: Any, x: Any, **attrs: Any) -> None:
     if attrs["pooling_type"] != "max" or attrs["data_format"] != NCHW:
         outs[0][...] = POOL.forward(xp, x, **attrs)
         return
-    height, width = _windows(x.shape[2:], attrs)
-    maxima(xp, maxima(xp, x, height, HEIGHT), width, WIDTH, out=outs[0])
+    maxima(xp, x, _windows(x.shape[2:], attrs), out=outs[0])
 
 
 def _pool_rule(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
@@ -138,7 +135,7 @@ def POOL(xp: Any, x: Any, **attrs: Any) -> Any:
     if attrs["pooling_type"] == "avg":
         out = averages(xp, image, windows)
     else:
-        out = maxima(xp, maxima(xp, image, windows[0], HEIGHT), windows[1], WIDTH)
+        out = maxima(xp, image, windows)
     return rounded(from_nchw(xp, out, attrs["data_format"]), x)
 
 

@@ -40,6 +40,17 @@ class Windows:
         return len(self.starts) == 1 and self.starts[0] <= 0 and self.ends[0] == self.size
 
     @cached_property
+    def is_even(self) -> bool:
+        """Every tap is in every window, at even distances."""
+        everywhere = slice(0, len(self.starts)) if len(self.starts) == 1 else slice(0, len(self.starts), 1)
+        return all(isinstance(e, slice) and isinstance(h, slice) and h == everywhere for h, e in self.taps)
+
+    @cached_property
+    def is_disjoint(self) -> bool:
+        """No two windows share an entry."""
+        return bool((self.starts[1:] >= self.ends[:-1]).all())
+
+    @cached_property
     def taps(self) -> list[tuple[Index, Index]]:
         """(windows, entries) for the first, second … position in the windows."""
         found = []
@@ -93,6 +104,11 @@ def _at(xp: Any, axis: int, index: Index) -> tuple[Any, ...]:
     return (..., index) if axis == WIDTH else (..., index, slice(None))
 
 
+def _is_copied_by(xp: Any, place: tuple[Any, ...]) -> bool:
+    """Whether indexing with `place` gives a copy, as integer arrays do."""
+    return any(isinstance(index, xp.ndarray) for index in place)
+
+
 def _shape(x: Any, axis: int, size: int) -> tuple[int, ...]:
     return (*x.shape[:-1], size) if axis == WIDTH else (*x.shape[:-2], size, x.shape[-1])
 
@@ -103,9 +119,18 @@ def _shape(x: Any, axis: int, size: int) -> tuple[int, ...]:
 def _reduce(xp: Any, x: Any, windows: Windows, axis: int, ufunc: Any, start: Callable[[Any], Any], out: Any) -> Any:
     if out is None:
         out = xp.empty(_shape(x, axis, len(windows.starts)), x.dtype)
+    if windows.is_even and len(windows.taps) > 1:
+        first, second, *others = (x[entries] for _, entries in _taps(xp, windows, axis))
+        ufunc(first, second, out=out)
+        for values in others:
+            ufunc(out, values, out=out)
+        return out
     out[...] = start(x.dtype)
     for place, entries in _taps(xp, windows, axis):
-        out[place] = ufunc(out[place], x[entries])
+        part = out[place]
+        ufunc(part, x[entries], out=part)
+        if _is_copied_by(xp, place):
+            out[place] = part
     return out
 
 
@@ -113,8 +138,14 @@ def _lowest(dtype: Any) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def maxima(xp: Any, x: Any, windows: Windows, axis: int, out: Any = None) -> Any:
-    """The maximum of every window along one dimension."""
+def maxima(xp: Any, x: Any, windows: Sequence[Windows], out: Any = None) -> Any:
+    """The maxima over windows of the last two dimensions (`windows` of height, of width)."""
+    if windows[0].is_whole and windows[1].is_whole:
+        return xp.max(x, axis=(HEIGHT, WIDTH), keepdims=True, out=out)
+    return _maxima(xp, _maxima(xp, x, windows[0], HEIGHT), windows[1], WIDTH, out)
+
+
+def _maxima(xp: Any, x: Any, windows: Windows, axis: int, out: Any = None) -> Any:
     if windows.is_whole:
         return xp.max(x, axis=axis, keepdims=True, out=out)
     return _reduce(xp, x, windows, axis, xp.maximum, _lowest, out)
@@ -127,8 +158,11 @@ def _sums(xp: Any, x: Any, windows: Windows, axis: int) -> Any:
 
 
 def averages(xp: Any, x: Any, windows: Sequence[Windows]) -> Any:
-    """The averages over windows of the last two dimensions (`windows` of height, of width)."""
-    total = _sums(xp, _sums(xp, x, windows[0], HEIGHT), windows[1], WIDTH)
+    """The averages over windows of the last two dimensions."""
+    if windows[0].is_whole and windows[1].is_whole:
+        total = xp.sum(x, axis=(HEIGHT, WIDTH), keepdims=True)
+    else:
+        total = _sums(xp, _sums(xp, x, windows[0], HEIGHT), windows[1], WIDTH)
     return total / _divisors(xp, x, windows)
 
 
@@ -153,7 +187,7 @@ def _spread_sums(xp: Any, g: Any, windows: Windows, axis: int) -> Any:
 
 
 def _add(xp: Any, out: Any, entries: tuple[Any, ...], values: Any) -> None:
-    if any(isinstance(index, xp.ndarray) for index in entries):
+    if _is_copied_by(xp, entries):
         xp.add.at(out, entries, values)  # bins may share an entry
     else:
         out[entries] += values
@@ -168,18 +202,32 @@ def _first_hits(xp: Any, x: Any, windows: Windows, axis: int) -> Iterator[tuple[
         entries = xp.arange(windows.size).reshape((-1,) if axis == WIDTH else (-1, 1))
         yield (...,), (...,), entries == xp.expand_dims(xp.argmax(x, axis=axis), axis)
         return
-    tops = maxima(xp, x, windows, axis)
+    tops = _maxima(xp, x, windows, axis)
+    if windows.is_even:
+        yield from _even_hits(x, tops, list(_taps(xp, windows, axis)))
+        return
     missing = xp.ones(tops.shape, bool)
     for place, entries in _taps(xp, windows, axis):
         hit = (x[entries] == tops[place]) & missing[place]
         yield place, entries, hit
-        missing[place] &= ~hit
+        missing[place] ^= hit
+
+
+def _even_hits(x: Any, tops: Any, taps: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
+    """The same where all windows have all taps: what no tap before the last one hit, that one did."""
+    missing: Any = True
+    for place, entries in taps[:-1]:
+        hit = (x[entries] == tops) & missing
+        yield place, entries, hit
+        missing = missing ^ hit
+    place, entries = taps[-1]
+    yield place, entries, missing
 
 
 def spread_maxima(xp: Any, x: Any, g: Any, windows: Sequence[Windows]) -> Any:
     """The gradient of max pooling: that of a window goes to the first of its largest entries."""
     height, width = windows
-    rows = maxima(xp, x, width, WIDTH)
+    rows = _maxima(xp, x, width, WIDTH)
     of_rows = _spread(xp, rows, g, height, HEIGHT)
     return _spread(xp, x, of_rows, width, WIDTH)
 
@@ -187,14 +235,17 @@ def spread_maxima(xp: Any, x: Any, g: Any, windows: Sequence[Windows]) -> Any:
 def _spread(xp: Any, x: Any, g: Any, windows: Windows, axis: int) -> Any:
     out = xp.zeros(x.shape, g.dtype)
     for place, entries, hit in _first_hits(xp, x, windows, axis):
-        _add(xp, out, entries, g[place] * hit)
+        if windows.is_even and windows.is_disjoint:
+            xp.multiply(g, hit, out=out[entries])
+        else:
+            _add(xp, out, entries, g[place] * hit)
     return out
 
 
 def pick_maxima(xp: Any, x: Any, values: Any, windows: Sequence[Windows]) -> Any:
     """`values` at the place of each window's first maximum of `x`: the adjoint of `spread_maxima`."""
     height, width = windows
-    rows = maxima(xp, x, width, WIDTH)
+    rows = _maxima(xp, x, width, WIDTH)
     return _pick(xp, rows, _pick(xp, x, values, width, WIDTH), height, HEIGHT)
 
 
