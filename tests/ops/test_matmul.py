@@ -155,6 +155,14 @@ def test_cost_counts_two_flops_per_product() -> None:
     assert cost == (2 * 8 * 5 * 4 * 3, 4 * (8 * 5 * 4 + 4 * 3 + 8 * 5 * 3))
 
 
+def test_gradients_cost_two_products() -> None:
+    spec, f32 = wb.framework.spec.Spec, wb.framework.dtype.float32
+    specs = [spec((8, 4), f32), spec((4, 3), f32), spec((8, 3), f32)]
+    attrs = {"x_num_col_dims": 1, "y_num_col_dims": 1}
+    work = find_op("mul_grad").estimate(specs, specs[:2], attrs)
+    assert work == tuple(2 * part for part in MUL.estimate(specs[:2], specs[2:], attrs))
+
+
 @pytest.mark.parametrize(
     ("build", "shapes"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.framework.apply import recording
-from workbench.framework.op import Op, Slot, grad_slot
+from workbench.framework.op import Cost, Op, Slot, grad_slot
 from workbench.framework.spec import Spec
 
 
@@ -34,6 +34,7 @@ def backward_op(record: Op) -> Op:
         saved=tuple(s.name for s in inputs),
         shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
+        cost=_cost(record),
         is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,
@@ -48,6 +49,19 @@ def _infer(record: Op, receivers: tuple[Slot, ...]) -> Callable[..., Any]:
         return found[0] if len(found) == 1 else found
 
     return record.grad_infer or infer
+
+
+def _cost(record: Op) -> Callable[..., Cost] | None:
+    """Twice the forward work where a rule knows it: a product has two gradients, each a product as large."""
+    forward_cost = record.cost
+    if forward_cost is None:
+        return None
+
+    def cost(*specs: Any, **attrs: Any) -> Cost:
+        work = forward_cost(*specs[: len(record.inputs)], **attrs)
+        return Cost(2 * work.flops, 2 * work.bytes)
+
+    return cost
 
 
 def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:

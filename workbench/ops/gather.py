@@ -164,6 +164,7 @@ def INDEX_ADD(xp: Any, x: Any, index: Any, value: Any, axis: int) -> Any:
     return rounded(total, x)
 
 
+@tensor_method("index_add")
 def index_add(x: Any, index: Any, axis: int, value: Any, name: str | None = None) -> Any:
     """`x` with `value` added to the slices along `axis` that `index` names; repeated indices add up.
 
@@ -262,6 +263,7 @@ def SCATTER_ND_ADD(xp: Any, x: Any, index: Any, updates: Any) -> Any:
     return rounded(total, x)
 
 
+@tensor_method("scatter_nd_add")
 def scatter_nd_add(x: Any, index: Any, updates: Any, name: str | None = None) -> Any:
     """`x` with `updates` added at the coordinates `index[..., :]`; repeated ones add up. See `gather_nd`.
 
@@ -363,6 +365,7 @@ def TAKE_ALONG_AXIS(xp: Any, x: Any, index: Any, axis: int) -> Any:
     return xp.take_along_axis(x, index.astype("int64"), axis=axis)
 
 
+@tensor_method("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: int) -> Any:
     """`out[i, j, …] = arr[i, indices[i, j, …], …]`, the index standing in for coordinate `axis`.
 
@@ -424,6 +427,7 @@ def PUT_ALONG_AXIS(xp: Any, x: Any, index: Any, value: Any, axis: int, reduce: s
     return out
 
 
+@tensor_method("put_along_axis")
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int, reduce: str = "assign") -> Any:
     """`arr` with `values` put (or added) where `take_along_axis(arr, indices, axis)` reads.
 

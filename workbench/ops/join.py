@@ -274,6 +274,7 @@ def UNSTACK(xp: Any, x: Any, axis: int, num: int) -> list[Any]:
     return [xp.array(entry, order="C") for entry in _entries(x, axis, num)]
 
 
+@tensor_method("unstack")
 def unstack(x: Any, axis: int = 0, num: int | None = None) -> list[Any]:
     """The entries of `x` along `axis`, a list of tensors without that dimension.
 

@@ -306,6 +306,7 @@ def t(input: Any, name: str | None = None) -> Any:
     return TRANSPOSE(input, axis=list(range(rank))[::-1], name=name)
 
 
+@tensor_method("moveaxis")
 def moveaxis(x: Any, source: Any, destination: Any, name: str | None = None) -> Any:
     """`x` with the dimensions `source` moved to the places `destination`, the others in their order.
 

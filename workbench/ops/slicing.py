@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
+from workbench.framework.infix import tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec
 from workbench.ops.arguments import distinct_axes, int_list
@@ -125,6 +126,7 @@ def SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
     return xp.array(_part(x, **_ones(attrs)), order="C")
 
 
+@tensor_method("slice")
 def slice(input: Any, axes: Any, starts: Any, ends: Any) -> Any:
     """`input[..., starts[i]:ends[i], ...]` along `axes`.
 
@@ -138,6 +140,7 @@ def slice(input: Any, axes: Any, starts: Any, ends: Any) -> Any:
     return SLICE(input, **given)
 
 
+@tensor_method("strided_slice")
 def strided_slice(x: Any, axes: Any, starts: Any, ends: Any, strides: Any, name: str | None = None) -> Any:
     """`x[..., starts[i]:ends[i]:strides[i], ...]` along `axes`; strides may be negative.
 

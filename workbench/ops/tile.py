@@ -9,6 +9,7 @@ from workbench.framework.infix import tensor_method
 from workbench.framework.op import find_op, op
 from workbench.framework.spec import Shape, Spec, broadcast_shapes, same_dim, shape_text
 from workbench.ops.arguments import distinct_axes, int_list
+from workbench.ops.precision import rounded, wide
 from workbench.ops.shape import RESHAPE, RESHAPE_LIKE, TRANSPOSE, flatten
 
 # tile
@@ -45,7 +46,7 @@ def _tile_rule(g: Any, out: Any, x: Any, repeat_times: list[int]) -> Any:
 def _tile_grad(xp: Any, x: Any, g: Any, wanted: Any, repeat_times: list[int]) -> Any:
     dims, times = _widened(x.shape, repeat_times)
     both = [n for pair in zip(times, dims, strict=True) for n in pair]
-    return g.reshape(both).sum(axis=tuple(range(0, len(both), 2))).astype(x.dtype).reshape(x.shape)
+    return rounded(wide(g).reshape(both).sum(axis=tuple(range(0, len(both), 2))), x).reshape(x.shape)
 
 
 @op(
