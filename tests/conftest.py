@@ -5,6 +5,10 @@ from functools import cache
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("workbench", deadline=None)  # a busy machine is not a failure
+settings.load_profile("workbench")
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

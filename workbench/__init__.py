@@ -2,17 +2,16 @@
 
 from pathlib import Path as _Path
 
-_root = _Path(__file__).resolve().parent.parent
-if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").is_file():
-    __path__.append(str(_root))  # source checkout: magics/ and assets/ sit beside this package
-del _Path, _root
-
-from workbench.version import __version__ as __version__
-
 from workbench.dygraph.mode import default_mode as _default_mode
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
+from workbench.version import __version__ as __version__
+
+_root = _Path(__file__).resolve().parent.parent
+if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").is_file():
+    __path__.append(str(_root))  # source checkout: magics/ and assets/ sit beside this package
+del _Path, _root
 
 _default_mode()
 

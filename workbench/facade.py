@@ -58,7 +58,7 @@ TENSOR = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = "static nn optimizer regularizer io experiments utils".split()
+MODULES = ["static", "nn", "optimizer", "regularizer", "io", "experiments", "utils"]
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.activation": (
@@ -134,7 +134,8 @@ def lazy(
         elif name in children:
             value = importlib.import_module(f"{module}.{name}")
         else:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}.{did_you_mean(name, {*where, *children})}")
+            hint = did_you_mean(name, {*where, *children})
+            raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
         setattr(sys.modules[module], name, value)
         return value
 

@@ -168,7 +168,7 @@ def append_grad_op(walk: Walk, use: Use) -> None:
         specs = dict(
             zip(
                 (s.name for s in grad_record.outputs),
-                infer_specs(grad_record, walk.block, inputs, attrs, op.site),  # type: ignore[arg-type]
+                infer_specs(grad_record, walk.block, inputs, attrs, op.site),
                 strict=True,
             )
         )

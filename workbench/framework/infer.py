@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from workbench.framework.site import Site
 
 
-def infer(op: Op, ins: Sequence[Any], attrs: dict[str, Any], names: Sequence[Any], site: Site | None) -> tuple[Any, ...]:
+def infer(
+    op: Op, ins: Sequence[Any], attrs: dict[str, Any], names: Sequence[Any], site: Site | None
+) -> tuple[Any, ...]:
     """Output specs of `op`, one entry per output slot (a list for list slots).
 
     Args:
@@ -32,7 +34,9 @@ def infer(op: Op, ins: Sequence[Any], attrs: dict[str, Any], names: Sequence[Any
     return (result,) if len(op.outputs) == 1 else tuple(result)
 
 
-def infer_specs(op: Op, block: Block, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None) -> tuple[Any, ...]:
+def infer_specs(
+    op: Op, block: Block, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None
+) -> tuple[Any, ...]:
     """`infer` for names in a block.
 
     Raises:
@@ -49,7 +53,9 @@ def infer_specs(op: Op, block: Block, inputs: dict[str, list[str]], attrs: dict[
     return infer(op, ins, attrs, names, site)
 
 
-def build_error(op: Op, ins: Sequence[Any], names: Sequence[Any], site: Site | None, error: ShapeError) -> InvalidArgument:
+def build_error(
+    op: Op, ins: Sequence[Any], names: Sequence[Any], site: Site | None, error: ShapeError
+) -> InvalidArgument:
     """The exception for inputs an op does not take."""
     lines = [f"op {op.type!r}: {error}"]
     for slot, spec, name in zip(op.inputs, ins, names, strict=True):
