@@ -35,7 +35,7 @@ def arrays(draw: st.DrawFn) -> np.ndarray:
     shape = tuple(draw(st.lists(st.integers(0, 5), max_size=3)))
     size = int(np.prod(shape)) * dtype.itemsize
     raw = draw(st.binary(min_size=size, max_size=size))
-    if dtype == bool:
+    if dtype.kind == "b":
         raw = bytes(b & 1 for b in raw)
     return np.frombuffer(raw, dtype).reshape(shape)
 

@@ -14,7 +14,7 @@ from workbench.framework import dtype as D
 from workbench.framework.dtype import as_dtype, promote
 from workbench.framework.place import CPUPlace, CUDAPlace
 
-NAMES = "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool".split()
+NAMES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,7 +34,14 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
 
 @pytest.mark.parametrize(
     ("value", "found"),
-    [(float, "float64"), ("float", "float32"), ("double", "float64"), (int, "int64"), (bool, "bool"), (np.int8, "int8")],
+    [
+        (float, "float64"),
+        ("float", "float32"),
+        ("double", "float64"),
+        (int, "int64"),
+        (bool, "bool"),
+        (np.int8, "int8"),
+    ],
 )
 def test_aliases(value: object, found: str) -> None:
     assert as_dtype(value).name == found

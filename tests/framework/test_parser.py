@@ -68,7 +68,11 @@ def wrong(body: str) -> str:
     ("text", "error", "message"),
     [
         ("", InvalidArgument, "line 1, column 1: expected 'program', found the end of the text"),
-        ("program", InvalidArgument, "line 1, column 8: expected 'block', 'lr_scheduler' or 'attribute', found the end"),
+        (
+            "program",
+            InvalidArgument,
+            "line 1, column 8: expected 'block', 'lr_scheduler' or 'attribute', found the end",
+        ),
         ("program\nblock 0 {", InvalidArgument, "line 2, column 10: expected .*, found the end of the text"),
         ("program\nblock 1 {\n}", InvalidArgument, "line 2, column 1: expected block 0"),
         ("program\nblock 0 {\n}\nblock 1 {\n}", InvalidArgument, "line 4, column 1: expected the end of the text"),
@@ -92,7 +96,11 @@ def wrong(body: str) -> str:
         (wrong("  %x = toy_relu(X=%x) {a=1}"), NotFound, "line 4, column 3: op 'toy_relu' has no attribute 'a'"),
         (wrong("  %x = toy_relu(X=%x) role=Froward"), InvalidArgument, "line 4, column 28: expected a role"),
         (wrong("  %x = toy_relu(X=%x) role_var=[%x]"), InvalidArgument, "line 4, column 3: .*pairs"),
-        (wrong("  %x = toy_relu(X=%x) 3"), InvalidArgument, "line 4, column 23: expected the end of the line, found '3'"),
+        (
+            wrong("  %x = toy_relu(X=%x) 3"),
+            InvalidArgument,
+            "line 4, column 23: expected the end of the line, found '3'",
+        ),
         (wrong("  toy_print(X=%x) {text=<print>}"), InvalidArgument, "line 4, column 25: expected .*, found '<'"),
         (wrong('  toy_print(X=%x) {text="\\q"}'), InvalidArgument, "line 4, column 26: expected one of the escapes"),
         (wrong('  toy_print(X=%x) {text="'), InvalidArgument, "line 4, column 25: expected .*, found '\"'"),
@@ -103,7 +111,11 @@ def wrong(body: str) -> str:
         (wrong("  toy_any() {value=block 99999}"), InvalidArgument, "line 4, column 26: expected a number from 0"),
         (wrong("  toy_any() {value=array(int8[2], [1])}"), InvalidArgument, "line 4, column 26: expected a list of as"),
         (wrong("  toy_any() {value=array(int8[2], [1, 999])}"), InvalidArgument, "line 4, column 26: expected numbers"),
-        (wrong("  toy_any() {value=array(int8[1], [1.5])}"), InvalidArgument, "line 4, column 26: expected a list of num"),
+        (
+            wrong("  toy_any() {value=array(int8[1], [1.5])}"),
+            InvalidArgument,
+            "line 4, column 26: expected a list of num",
+        ),
         (wrong('  toy_any() {value=array(int8[2], "AA==")}'), InvalidArgument, "line 4, column 26: .*2 bytes, got 1"),
         (wrong('  toy_any() {value=array(int8[2], "?")}'), InvalidArgument, "line 4, column 26: .*base64"),
         (wrong("  toy_any() {value=" + "[" * 100 + "]" * 100 + "}"), InvalidArgument, "nested at most 64 deep"),
@@ -144,10 +156,9 @@ def test_damaged_text_is_read_or_refused(choice: st.DataObject) -> None:
         text = text[:at] + choice.draw(st.sampled_from(pieces)) + text[upto:]
     try:
         program = parse_program(text)
-    except EnforceNotMet as error:
-        assert str(error)
-    else:
-        assert_reads_back(program)
+    except EnforceNotMet:
+        return
+    assert_reads_back(program)
 
 
 with toys_declared():

@@ -23,8 +23,10 @@ def test_a_small_program() -> None:
     kept, _mask = toys.dropout(hidden, p=0.1)
     joined = toys.concat(toys.split(kept), axis=-1)
     toys.show(joined, text="done")
-    assert str(default_main_program()) == inspect.cleandoc(
-        """
+    assert (
+        str(default_main_program())
+        == inspect.cleandoc(
+            """
         program "small" seed=7 streams=1
         block 0 {
           var %x: float32[?, 4] stop_gradient data check_feed
@@ -36,7 +38,9 @@ def test_a_small_program() -> None:
           toy_print(X=%toy_concat_0.tmp_0) {text="done"}
         }
         """  # noqa: E501
-    ) + "\n"
+        )
+        + "\n"
+    )
 
 
 def test_details_add_defaults_roles_and_places() -> None:
@@ -121,7 +125,7 @@ def test_what_is_wrong_prints_all_the_same() -> None:
     attrs = {"f": print, "n": [object()]}
     made = Operator(block, "no such op", {"A": ["gone", "@EMPTY@"]}, {"B": [], "C": ["gone"]}, attrs, None)
     block.ops.append(made)
-    text = '''B=[], C=%gone = "no such op"(A=[%gone, %@EMPTY@]) {f=<builtin_function_or_method>, n=[<object>]}'''
+    text = """B=[], C=%gone = "no such op"(A=[%gone, %@EMPTY@]) {f=<builtin_function_or_method>, n=[<object>]}"""
     assert operator_text(made) == text and text in str(default_main_program())
 
 

@@ -76,7 +76,7 @@ def test_p15_unknown_dimensions_become_minus_one(shape: object) -> None:
 
 @pytest.mark.parametrize("shape", ["ab", 3, [1.5], [[1]]])
 def test_what_is_no_shape_is_refused(shape: object) -> None:
-    with pytest.raises(InvalidType, match="'x': a (shape|dimension)"):
+    with pytest.raises(InvalidType, match=r"'x': a (shape|dimension)"):
         default_main_program().global_block().create_var("x", shape)  # type: ignore[arg-type]
     assert not default_main_program().global_block().has_var("x")
 
@@ -87,7 +87,13 @@ def test_a_parameter_has_no_unknown_dimension() -> None:
 
 
 def test_p16_roles_combine() -> None:
-    assert [int(r) for r in (OpRole.Forward, OpRole.Backward, OpRole.Optimize, OpRole.RPC, OpRole.Dist)] == [0, 1, 2, 4, 8]
+    assert [int(r) for r in (OpRole.Forward, OpRole.Backward, OpRole.Optimize, OpRole.RPC, OpRole.Dist)] == [
+        0,
+        1,
+        2,
+        4,
+        8,
+    ]
     assert [int(r) for r in (OpRole.LRSched, OpRole.Loss, OpRole.NotSpecified)] == [0x10, 0x100, 0x1000]
     assert role_text(BACKWARD | LOSS) == "Backward|Loss" and role_text(0) == "Forward"
 
@@ -133,7 +139,7 @@ def test_names_are_looked_up_outwards() -> None:
     assert inner.find_var("x") is inner.var_recursive("x")
     assert inner.find_var("given") is inner.var("given")
     assert outer.find_var("given") is None
-    with pytest.raises(NotFound, match="'gven'.*Did you mean 'given'"):
+    with pytest.raises(NotFound, match=r"'gven'.*Did you mean 'given'"):
         inner.var_recursive("gven")
     with pytest.raises(NotFound, match="block 2 has no variable 'x'"):
         inner.var("x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ def test_a_built_program_comes_back(make: object) -> None:
 def test_every_field_comes_back() -> None:
     program = default_main_program()
     program.name, program.random_seed = "net", 5
-    w = parameter("w", (2, 3), trainable=False, need_clip=False, regularizer=ToyDecay(0.1), optimize_attr={"learning_rate": 2})
+    w = parameter(
+        "w", (2, 3), trainable=False, need_clip=False, regularizer=ToyDecay(0.1), optimize_attr={"learning_rate": 2}
+    )
     x = data("x", (-1, 2))
     toys.dropout(toys.mul(x, w))
     program.lr_schedulers["w"] = ToyDecay(0.5, plan=(1, 2))
@@ -77,7 +80,9 @@ def test_places_in_the_users_code_stay_out_unless_asked_for() -> None:
 def test_arrays_keep_every_bit(dtype: str) -> None:
     from workbench.framework.dtype import as_dtype
 
-    raw = np.random.default_rng(0).integers(0, 2, 48, np.uint8) if dtype == "bool" else np.arange(48, dtype=np.uint8) * 5
+    raw = (
+        np.random.default_rng(0).integers(0, 2, 48, np.uint8) if dtype == "bool" else np.arange(48, dtype=np.uint8) * 5
+    )
     array = raw.view(as_dtype(dtype).numpy).reshape(2, -1)[:, ::2]
     toys.anything(value=array)
     read = program_from_json(program_to_json(default_main_program())).global_block().ops[0].attrs["value"]
@@ -115,7 +120,7 @@ def test_a_list_that_holds_itself_is_refused() -> None:
 
 def test_a_scheduler_that_cannot_be_saved_is_named() -> None:
     trained()
-    with pytest.raises(InvalidArgument, match="the learning-rate scheduler of 'learning_rate_0' holds a .*Schedule"):
+    with pytest.raises(InvalidArgument, match=r"the learning-rate scheduler of 'learning_rate_0' holds a .*Schedule"):
         program_to_json(default_main_program())
 
 
@@ -132,7 +137,9 @@ def document() -> dict[str, Any]:
 DOCUMENT = document()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"x"', b"\xff\xfe\x00", "{} {}", '{"format": NaN}', "[" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "null", '"x"', b"\xff\xfe\x00", "{} {}", '{"format": NaN}', "[" * 10**5]
+)
 def test_what_is_no_program_is_refused(text: str | bytes) -> None:
     with pytest.raises(InvalidArgument):
         program_from_json(text)
@@ -156,51 +163,51 @@ DELETE = object()
 @pytest.mark.parametrize(
     ("path", "value", "error", "message"),
     [
-        (["format"], "other", InvalidArgument, 'program: not a program: expected "format": "workbench.program"'),
-        (["version"], 2, InvalidArgument, "version 2 is not known; this release reads version 1"),
-        (["version"], True, InvalidArgument, "version True is not known"),
-        (["name"], DELETE, InvalidArgument, "program: the field 'name' is missing"),
-        (["extra"], 1, InvalidArgument, "program: there is no field 'extra'"),
-        (["random_seed"], "1", InvalidType, "program.random_seed: expected an integer, got '1'"),
-        (["random_seed"], 2**70, InvalidArgument, "at most 64 bits"),
-        (["streams"], -1, InvalidArgument, "streams is >= 0"),
-        (["rng_step"], "gone", NotFound, "program: variable 'gone' is not declared"),
-        (["lr_schedulers"], {"gone": None}, NotFound, "program: variable 'gone' is not declared"),
-        (["blocks"], [], InvalidArgument, "program.blocks: a program has 1 to 10000 blocks"),
-        (["blocks", 0, "parent"], 0, InvalidArgument, r"program.blocks\[0\].parent: the parent of block 0"),
-        (["blocks", 0, "inputs"], ["gone"], NotFound, "program: block 0 has no variable 'gone'"),
-        (["blocks", 0, "inputs"], [1], InvalidType, r"blocks\[0\].inputs: expected a list of strings"),
-        (["blocks", 0, "variables", 0, "name"], "fc_0.w_0", AlreadyExists, r"variables\[1\]: block 0 declares .* twice"),
-        (["blocks", 0, "variables", 0, "shape"], [-2], InvalidArgument, r"variables\[0\]: a dimension is >= 0"),
-        (["blocks", 0, "variables", 0, "shape"], [1.5], InvalidType, r"variables\[0\].shape\[0\]: expected an integer"),
-        (["blocks", 0, "variables", 0, "shape"], [2**40, 2**40], InvalidArgument, r"variables\[0\]: .*too large"),
-        (["blocks", 0, "variables", 0, "shape"], [1] * 99, InvalidArgument, "at most 32 dimensions"),
-        (["blocks", 0, "variables", 0, "dtype"], "float", InvalidType, "write 'float32'"),
-        (["blocks", 0, "variables", 0, "kind"], "sparse", InvalidArgument, "'sparse' is no kind of variable"),
-        (["blocks", 0, "variables", 0, "parameter"], 1, InvalidType, "parameter: expected true or false"),
-        (["blocks", 0, "variables", 0, "flags"], {"fast": True}, NotFound, "has no flag 'fast'"),
-        (["blocks", 0, "variables", 0, "flags", "data"], None, InvalidType, "data is True or False, got None"),
-        (["blocks", 0, "variables", 1, "flags", "optimize_attr"], 3, InvalidType, "optimize_attr is a dict"),
-        (["blocks", 0, "variables", 0, "site"], ["a"], InvalidArgument, "site: expected a file name and a line"),
-        (["blocks", 0, "operators", 1, "type"], "toy_mull", NotFound, r"operators\[1\]: there is no op 'toy_mull'"),
-        (["blocks", 0, "operators", 1, "inputs"], {"Z": []}, NotFound, r"operators\[1\]: op 'toy_mul' has no input 'Z'"),
-        (["blocks", 0, "operators", 1, "inputs", "X"], "x", InvalidType, r"operators\[1\].inputs.X: expected a list"),
-        (["blocks", 0, "operators", 1, "inputs", "X"], ["y"], NotFound, r"operators\[1\]: variable 'y' is not declared"),
-        (["blocks", 0, "operators", 1, "attrs"], {"a": 1}, NotFound, r"operators\[1\]: op 'toy_mul' has no attribute 'a'"),
-        (["blocks", 0, "operators", 1, "attrs", "transpose"], {"$eval": "1"}, InvalidArgument, "'\\$eval' is no kind of value"),
-        (["blocks", 0, "operators", 1, "attrs", "transpose"], {}, InvalidArgument, "transpose: expected a value, or an object"),
-        (["blocks", 0, "operators", 1, "attrs", "transpose"], {"$float": "1e5"}, InvalidArgument, "expected nan, inf or -inf"),
-        (["blocks", 0, "operators", 1, "attrs", "transpose"], {"$block": 0}, InvalidArgument, "there is no inner block 0"),
-        (["blocks", 0, "operators", 1, "attrs", "transpose"], {"$object": {"type": "Popen"}}, NotFound, "no class 'Popen'"),
-        (["blocks", 0, "operators", 1, "attrs", "transpose"], {"$object": {}}, InvalidArgument, "'type' is missing"),
-        (["blocks", 0, "operators", 1, "role"], -1, InvalidArgument, r"operators\[1\]: op_role is an int"),
-        (["blocks", 0, "operators", 1, "role_vars"], ["x"], InvalidArgument, r"operators\[1\]: op_role_var lists pairs"),
-        (["blocks", 0, "operators", 1, "role_vars"], ["x", "y"], NotFound, "variable 'y' is not declared"),
+        ("format", "other", InvalidArgument, 'program: not a program: expected "format": "workbench.program"'),
+        ("version", 2, InvalidArgument, "version 2 is not known; this release reads version 1"),
+        ("version", True, InvalidArgument, "version True is not known"),
+        ("name", DELETE, InvalidArgument, "program: the field 'name' is missing"),
+        ("extra", 1, InvalidArgument, "program: there is no field 'extra'"),
+        ("random_seed", "1", InvalidType, "program.random_seed: expected an integer, got '1'"),
+        ("random_seed", 2**70, InvalidArgument, "at most 64 bits"),
+        ("streams", -1, InvalidArgument, "streams is >= 0"),
+        ("rng_step", "gone", NotFound, "program: variable 'gone' is not declared"),
+        ("lr_schedulers", {"gone": None}, NotFound, "program: variable 'gone' is not declared"),
+        ("blocks", [], InvalidArgument, "program.blocks: a program has 1 to 10000 blocks"),
+        ("blocks.0.parent", 0, InvalidArgument, r"program.blocks\[0\].parent: the parent of block 0"),
+        ("blocks.0.inputs", ["gone"], NotFound, "program: block 0 has no variable 'gone'"),
+        ("blocks.0.inputs", [1], InvalidType, r"blocks\[0\].inputs: expected a list of strings"),
+        ("blocks.0.variables.0.name", "fc_0.w_0", AlreadyExists, r"variables\[1\]: block 0 declares .* twice"),
+        ("blocks.0.variables.0.shape", [-2], InvalidArgument, r"variables\[0\]: a dimension is >= 0"),
+        ("blocks.0.variables.0.shape", [1.5], InvalidType, r"variables\[0\].shape\[0\]: expected an integer"),
+        ("blocks.0.variables.0.shape", [2**40, 2**40], InvalidArgument, r"variables\[0\]: .*too large"),
+        ("blocks.0.variables.0.shape", [1] * 99, InvalidArgument, "at most 32 dimensions"),
+        ("blocks.0.variables.0.dtype", "float", InvalidType, "write 'float32'"),
+        ("blocks.0.variables.0.kind", "sparse", InvalidArgument, "'sparse' is no kind of variable"),
+        ("blocks.0.variables.0.parameter", 1, InvalidType, "parameter: expected true or false"),
+        ("blocks.0.variables.0.flags", {"fast": True}, NotFound, "has no flag 'fast'"),
+        ("blocks.0.variables.0.flags.data", None, InvalidType, "data is True or False, got None"),
+        ("blocks.0.variables.1.flags.optimize_attr", 3, InvalidType, "optimize_attr is a dict"),
+        ("blocks.0.variables.0.site", ["a"], InvalidArgument, "site: expected a file name and a line"),
+        ("blocks.0.operators.1.type", "toy_mull", NotFound, r"operators\[1\]: there is no op 'toy_mull'"),
+        ("blocks.0.operators.1.inputs", {"Z": []}, NotFound, r"operators\[1\]: op 'toy_mul' has no input 'Z'"),
+        ("blocks.0.operators.1.inputs.X", "x", InvalidType, r"operators\[1\].inputs.X: expected a list"),
+        ("blocks.0.operators.1.inputs.X", ["y"], NotFound, r"operators\[1\]: variable 'y' is not declared"),
+        ("blocks.0.operators.1.attrs", {"a": 1}, NotFound, r"operators\[1\]: op 'toy_mul' has no attribute 'a'"),
+        ("blocks.0.operators.1.attrs.transpose", {"$eval": "1"}, InvalidArgument, "'\\$eval' is no kind of value"),
+        ("blocks.0.operators.1.attrs.transpose", {}, InvalidArgument, "transpose: expected a value, or an object"),
+        ("blocks.0.operators.1.attrs.transpose", {"$float": "1e5"}, InvalidArgument, "expected nan, inf or -inf"),
+        ("blocks.0.operators.1.attrs.transpose", {"$block": 0}, InvalidArgument, "there is no inner block 0"),
+        ("blocks.0.operators.1.attrs.transpose", {"$object": {"type": "Popen"}}, NotFound, "no class 'Popen'"),
+        ("blocks.0.operators.1.attrs.transpose", {"$object": {}}, InvalidArgument, "'type' is missing"),
+        ("blocks.0.operators.1.role", -1, InvalidArgument, r"operators\[1\]: op_role is an int"),
+        ("blocks.0.operators.1.role_vars", ["x"], InvalidArgument, r"operators\[1\]: op_role_var lists pairs"),
+        ("blocks.0.operators.1.role_vars", ["x", "y"], NotFound, "variable 'y' is not declared"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_named_by_its_path(path: list[Any], value: Any, error: type, message: str) -> None:
+)
+def test_what_is_wrong_is_named_by_its_path(path: str, value: Any, error: type, message: str) -> None:
     found = copy.deepcopy(DOCUMENT)
-    _set(found, path, value)
+    _set(found, [int(key) if key.isdigit() else key for key in path.split(".")], value)
     with pytest.raises(error, match=message):
         program_from_dict(found)
 
@@ -241,11 +248,12 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 PLACES = [list(p) for p in _places(DOCUMENT) if p]
+KEYS = st.sampled_from(["$float", "$tuple", "$block", "$array", "$dict", "$object", "type", "X"])
 JUNK: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.just(2**80) | st.floats(allow_nan=False) | st.text(max_size=3)
     | st.sampled_from(["x", "fc_0.w_0", "toy_mul", "int8", "dense", "nan", "AAAA"]),
     lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["$float", "$tuple", "$block", "$array", "$dict", "$object", "type", "X"]), inner, max_size=2),
+    | st.dictionaries(KEYS, inner, max_size=2),
     max_leaves=5,
 )  # fmt: skip
 
@@ -264,8 +272,7 @@ def test_a_damaged_document_is_read_or_refused(choice: st.DataObject) -> None:
             continue  # an earlier change took the place away
     try:
         program = program_from_dict(found)
-    except EnforceNotMet as error:
-        assert str(error)
+    except EnforceNotMet:
         return
     assert isinstance(problems(program), list)
     assert str(program)
@@ -278,7 +285,5 @@ def test_damaged_bytes_are_read_or_refused(choice: st.DataObject) -> None:
     raw = bytearray(json.dumps(DOCUMENT).encode())
     for _ in range(choice.draw(st.integers(1, 5))):
         raw[choice.draw(st.integers(0, len(raw) - 1))] = choice.draw(st.integers(0, 255))
-    try:
+    with suppress(EnforceNotMet):
         program_from_json(bytes(raw))
-    except EnforceNotMet as error:
-        assert str(error)

@@ -41,7 +41,11 @@ def test_the_line_that_called() -> None:
 def test_an_op_and_its_variables_know_their_line() -> None:
     x = data("x", (2,))
     run_cell("\n\nout = toys.relu(toys.relu(x))\n\nlast = toys.relu(x)", toys=toys, x=x)
-    assert [op.site for op in default_main_program().global_block().ops] == [Site(CELL, 3), Site(CELL, 3), Site(CELL, 5)]
+    assert [op.site for op in default_main_program().global_block().ops] == [
+        Site(CELL, 3),
+        Site(CELL, 3),
+        Site(CELL, 5),
+    ]
 
 
 def test_an_error_names_the_users_line(cell_names: None) -> None:

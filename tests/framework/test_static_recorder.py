@@ -64,7 +64,7 @@ def test_a_wrong_shape_names_op_variables_both_sides_and_line() -> None:
 
 
 def test_a_wrong_dtype_is_a_type_error_too() -> None:
-    with pytest.raises(InvalidType, match="(?s)op 'toy_add': .*expected: float32.*got:      int64") as caught:
+    with pytest.raises(InvalidType, match=r"(?s)op 'toy_add': .*expected: float32.*got:      int64") as caught:
         toys.add(data("x", (2,)), data("y", (2,), "int64"))
     assert isinstance(caught.value, TypeError) and isinstance(caught.value, ValueError)
 
@@ -102,7 +102,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 
 def test_wrong_calls() -> None:
     x = data("x", (2,))
-    with pytest.raises(NotFound, match="'toy_mul' has no attribute 'transpos'. Did you mean 'transpose'"):
+    with pytest.raises(NotFound, match=r"'toy_mul' has no attribute 'transpos'. Did you mean 'transpose'"):
         toys.mul(x, x, transpos=True)
     with pytest.raises(TypeError, match="'toy_relu' takes 1 inputs, got 2"):
         toys.relu(x, x)

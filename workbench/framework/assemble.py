@@ -35,9 +35,7 @@ def make_spec(shape: Sequence[int], dtype: str, kind: str = DENSE) -> Spec:
         InvalidArgument, InvalidType: no such dtype or kind, a dimension below −1, an absurd size.
     """
     if kind not in (DENSE, ROWS, STACK):
-        raise InvalidArgument(
-            f"{kind!r} is no kind of variable; the kinds are {one_of((DENSE, ROWS, STACK))}"
-        )
+        raise InvalidArgument(f"{kind!r} is no kind of variable; the kinds are {one_of((DENSE, ROWS, STACK))}")
     spec = Spec(tuple(shape), _exact_dtype(dtype), kind)
     check_size(spec.shape, spec.dtype)
     return spec
@@ -69,14 +67,10 @@ def add_variable(
     for word in flags:
         if word not in known:
             raise NotFound(f"a {_noun(is_parameter)} has no flag {word!r}.{did_you_mean(word, known)}")
-    values = {
-        field: _flag(word, flags.get(word, default), default) for word, (field, default) in known.items()
-    }
+    values = {field: _flag(word, flags.get(word, default), default) for word, (field, default) in known.items()}
     made: Variable
     if is_parameter:
-        persistable, is_data, check_feed = (
-            values.pop(k) for k in ("persistable", "is_data", "need_check_feed")
-        )
+        persistable, is_data, check_feed = (values.pop(k) for k in ("persistable", "is_data", "need_check_feed"))
         made = Parameter(block, name, spec.shape, spec.dtype, site=site, **values)
         made.optimize_attr = values["optimize_attr"]
         made.kind, made.persistable, made.is_data, made.need_check_feed = (
@@ -133,9 +127,7 @@ def add_operator(
     if not 0 <= role <= MAX_ROLE:
         raise InvalidArgument(f"op_role is an int from 0 to {MAX_ROLE:#x}, got {role}")
     if len(role_vars) % 2:
-        raise InvalidArgument(
-            f"op_role_var lists pairs of parameter and gradient, got {len(role_vars)} names"
-        )
+        raise InvalidArgument(f"op_role_var lists pairs of parameter and gradient, got {len(role_vars)} names")
     complete[ROLE] = role
     if role_vars:
         complete[ROLE_VAR] = list(role_vars)

@@ -196,18 +196,20 @@ def _role(op: Operator) -> Iterator[str]:
             yield f"op_role_var names {name!r}, which is not declared"
 
 
-def _outputs(op: Operator, record: Op) -> Iterator[str]:
+def _outputs(op: Operator, record: Op) -> list[str]:
     """Compare what the op's rule says of its outputs with their declarations."""
     if EMPTY in op.input_arg_names:
-        return  # rules are not asked about gradients that do not exist
+        return []  # rules are not asked about gradients that do not exist
     try:
         specs = infer_specs(record, op.block, op.inputs, op.call_attrs(), op.site)
+        return list(_compare(op, record, specs))
     except EnforceNotMet as error:
-        yield "; ".join(line.strip() for line in str(error).splitlines())
-        return
-    except Exception as error:  # a rule that stumbles over a wrong attribute: the op's fault or the program's
-        yield f"its shape rule fails with {type(error).__name__}: {error}"
-        return
+        return ["; ".join(line.strip() for line in str(error).splitlines())]
+    except Exception as error:  # the rule stumbles over an attribute it did not expect
+        return [f"its shape rule fails with {type(error).__name__}: {error}"]
+
+
+def _compare(op: Operator, record: Op, specs: tuple[Any, ...]) -> Iterator[str]:
     for slot, spec in zip(record.outputs, specs):
         names = op.outputs.get(slot.name)
         if names is None or spec is None:

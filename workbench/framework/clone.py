@@ -55,9 +55,7 @@ def _without_training(program: Program) -> Program:
     return keep_operators(program, is_kept)
 
 
-def keep_operators(
-    program: Program, is_kept: Callable[[Operator], bool], also: Iterable[Variable] = ()
-) -> Program:
+def keep_operators(program: Program, is_kept: Callable[[Operator], bool], also: Iterable[Variable] = ()) -> Program:
     """A copy with the operators that `is_kept` accepts, the blocks they run and the variables they name.
 
     Args:

@@ -42,9 +42,7 @@ def check_size(shape: tuple[int, ...], dtype: DType) -> None:
             raise InvalidArgument(f"a dimension is >= 0, or -1 for unknown, got {dim}")
         size *= max(dim, 1)
     if size > MAX_BYTES:
-        raise InvalidArgument(
-            f"a tensor of shape {list(shape)} is too large: {size} bytes, at most 2^48 are taken"
-        )
+        raise InvalidArgument(f"a tensor of shape {list(shape)} is too large: {size} bytes, at most 2^48 are taken")
 
 
 def array_dtype(array: np.ndarray) -> DType | None:

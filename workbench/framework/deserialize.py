@@ -196,9 +196,7 @@ class _Builder:
             block.fields(_BLOCK)
             parent = block["parent"].of(int)
             if not (parent == -1 if index == 0 else 0 <= parent < index):
-                block["parent"].fail(
-                    f"the parent of block {index} is a block before it (-1 for block 0), got {parent}"
-                )
+                block["parent"].fail(f"the parent of block {index} is a block before it (-1 for block 0), got {parent}")
             depth.append(depth[parent] + 1 if index else 0)
             if depth[-1] > assemble.MAX_NESTING:
                 block["parent"].fail(f"blocks are nested more than {assemble.MAX_NESTING} deep")
@@ -246,9 +244,7 @@ class _Builder:
         if isinstance(value, list):
             return [self.value(item, depth + 1) for item in node.nodes()]
         if not isinstance(value, dict) or len(value) != 1:
-            node.fail(
-                "expected a value, or an object with one key that begins with $", f"got {_short(value)}"
-            )
+            node.fail("expected a value, or an object with one key that begins with $", f"got {_short(value)}")
         ((key, inner),) = node.items()
         read = self.READERS.get(key)
         if read is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from workbench.errors import InvalidType
+from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework import names
 from workbench.framework.apply import current_recorder, recording
 from workbench.framework.block import Block
@@ -120,7 +120,8 @@ def _describe(op: Op, inputs: tuple[Any, ...], site: Any) -> tuple[list[Any], li
             specs.append([v.spec for v in values])
             in_names.append([v.name for v in values])
         else:
-            variable = value if isinstance(value, Variable) else _variable(op, slot, value, site)
+            known = isinstance(value, Variable) and value.block.program is _main
+            variable = value if known else _variable(op, slot, value, site)
             specs.append(variable.spec)
             in_names.append([variable.name])
     return specs, in_names
@@ -130,6 +131,12 @@ def _variable(op: Op, slot: Slot, value: Any, site: Any) -> Variable:
     if not isinstance(value, Variable):
         raise InvalidType(
             f"op {op.type!r}: input {slot.name} takes a Variable in static mode, got {_what(value)}\n  at {site}"
+        )
+    if value.block.program is not _main and _main.current_block().find_var(value.name) is None:
+        theirs, ours = value.block.program.name or "another program", _main.name or "the default main program"
+        raise InvalidArgument(
+            f"op {op.type!r}: input {slot.name} is {value.name!r} of {theirs}, but the op is built in {ours}, "
+            f"which has no such variable; a program can use its own variables only\n  at {site}"
         )
     return value
 

@@ -197,7 +197,7 @@ def _array_text(array: np.ndarray) -> str:
 
 def _spelled(array: np.ndarray) -> str | None:
     """The elements as numbers, None if that would lose bits (payloads of NaNs)."""
-    values = array.reshape(-1).tolist()
+    values = [float("nan") if value != value else value for value in array.reshape(-1).tolist()]
     exact = np.array(values, array.dtype).tobytes() == array.tobytes()
     return _list_text(values) if exact else None
 

@@ -221,11 +221,7 @@ class _Reader:
         block = self.block_number()
         if block.idx in self.opened:
             self.fail("a block that is not there yet", start)
-        if (
-            (block.idx == 0) != (parent is None)
-            or (parent and block.idx <= parent.idx)
-            or depth > assemble.MAX_NESTING
-        ):
+        if (block.idx == 0) != (parent is None) or (parent and block.idx <= parent.idx) or depth > assemble.MAX_NESTING:
             self.fail("block 0, and in it blocks of higher numbers", start)
         self.opened.add(block.idx)
         block.parent_idx = parent.idx if parent else -1

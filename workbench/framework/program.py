@@ -162,8 +162,9 @@ class Program:
 
     def __repr__(self) -> str:
         label = f" {self.name!r}" if self.name else ""
-        ops = sum(len(b.ops) for b in self.blocks)
-        return f"Program{label}({ops} ops, {len(self.all_parameters())} parameters, {len(self.blocks)} blocks)"
+        ops = sum(len(block.ops) for block in self.blocks)
+        parameters = sum(isinstance(v, Parameter) for v in self.list_vars())
+        return f"Program{label}({ops} ops, {parameters} parameters, {len(self.blocks)} blocks)"
 
     @staticmethod
     def parse_from_string(data: str | bytes) -> Program:

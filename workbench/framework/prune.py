@@ -54,7 +54,5 @@ def _target(program: Program, target: str | Variable) -> Variable:
     name = target if isinstance(target, str) else target.name
     found = program.global_block().vars.get(name)
     if found is None:
-        raise NotFound(
-            f"there is no variable {name!r} to keep.{did_you_mean(name, program.global_block().vars)}"
-        )
+        raise NotFound(f"there is no variable {name!r} to keep.{did_you_mean(name, program.global_block().vars)}")
     return found

@@ -153,9 +153,7 @@ def _encode_object(value: Any, where: str, depth: int) -> Any:
 def _encode_fields(fields: dict[Any, Any], where: str, depth: int) -> dict[str, Any]:
     for key in fields:
         if not isinstance(key, str):
-            raise InvalidArgument(
-                f"{where} holds a dict with the key {key!r}; only strings can be saved as keys"
-            )
+            raise InvalidArgument(f"{where} holds a dict with the key {key!r}; only strings can be saved as keys")
     return {key: encode(value, where, depth) for key, value in fields.items()}
 
 
