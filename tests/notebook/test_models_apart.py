@@ -91,7 +91,7 @@ def test_restart_and_run_all_twice_gives_the_same_outputs() -> None:
         B,
         "exe.run(a_startup)\nexe.run(b_startup)",
         "[(step(a, a_loss, k), step(b, b_loss, k)) for k in range(4)]",
-        "%%static_program c --from a\ntop = static.nn.fc(h, 2)\ntop.name",
+        "%%static_program c --from b\ntop = static.nn.fc(h, 2)\ntop.name",
         "%program",
         "%program c",
         "batches = [(rows[:, :6], rows[:, 6:])] * 5\n%train b batches --fetch b_loss --quiet",

@@ -207,6 +207,23 @@ def test_a_building_error_names_cell_and_line_without_our_frames(notebook: Noteb
     assert error.__traceback__ is not None and error.__traceback__.tb_next is not None
 
 
+def test_a_variable_of_another_program_is_refused_by_name(notebook: Notebook) -> None:
+    notebook.run("%%static_program one\nx = static.data('x', [None, 4])\nh = static.nn.fc(x, 3)")
+    error = notebook.fail("%%static_program two\ny = static.nn.fc(h, 2)")
+    assert isinstance(error, InvalidArgument)
+    assert "'one.fc_0.tmp_1' of one" in str(error) and "built in two" in str(error)
+    both = "wb.concat([static.data('y', [None, 3]), h], 1)"
+    assert "'one.fc_0.tmp_1' of one" in str(notebook.fail(f"%%static_program two\n{both}"))
+
+
+def test_a_clone_may_be_built_on_by_the_originals_variables(notebook: Notebook) -> None:
+    """Paddle programs do so: names are looked up in the program that is built."""
+    notebook.run("%%static_program one\nx = static.data('x', [None, 4])\nh = static.nn.fc(x, 3)")
+    notebook.run("wb.enable_static()\nclone = one.clone()\nwith static.program_guard(clone):\n    m = wb.mean(h)")
+    notebook.run("wb.disable_static()")
+    assert notebook["m"].block.program is notebook["clone"]
+
+
 def test_a_run_time_error_names_the_cell_that_built_the_op(notebook: Notebook) -> None:
     notebook.run(
         "%%static_program net\nx = static.data('x', [None, None])\ny = static.data('y', [None, None])\nz = x + y\n"
