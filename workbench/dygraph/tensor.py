@@ -9,7 +9,9 @@ import numpy as np
 from workbench.errors import InvalidType, Unimplemented
 from workbench.framework.dtype import DType, as_dtype, float32, int64
 from workbench.framework.infix import Infix
+from workbench.framework.op import Op
 from workbench.framework.place import CPUPlace, Place
+from workbench.framework.spec import require_place_for, spec_of
 
 
 class Tensor(Infix):
@@ -45,6 +47,17 @@ class Tensor(Infix):
     def numpy(self) -> np.ndarray:
         """A copy as a NumPy array."""
         return np.array(self.array)
+
+    def overwrite(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
+        """Compute a one-output op and make the result this tensor's value.
+
+        Raises:
+            InvalidArgument: the result has another shape or dtype.
+        """
+        made = op(*inputs, **attrs)
+        require_place_for(spec_of(made), "the tensor given as output", spec_of(self))
+        self.array = made.array
+        return self
 
     def item(self) -> Any:
         """The only element as a Python number."""
@@ -94,6 +107,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | None = None, stop_gra
     Raises:
         InvalidType: no supported dtype.
     """
+    import workbench.ops  # noqa: F401 (a tensor's methods and operators; loaded with the first tensor)
+
     if place is not None and not isinstance(place, CPUPlace):
         raise Unimplemented(f"dynamic mode runs on the CPU so far, not on {place!r}")
     array = np.array(data.array if isinstance(data, Tensor) else data)
