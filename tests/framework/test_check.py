@@ -119,8 +119,12 @@ def wrong_attribute(p: Program) -> None:
     op_of(p, "toy_dropout").attrs["p"] = "half"
 
 
-def bool_for_float(p: Program) -> None:
-    op_of(p, "toy_dropout").attrs["p"] = True
+def float_for_int(p: Program) -> None:
+    op_of(p, "toy_dropout").attrs["seed"] = 1.5
+
+
+def int_for_bool(p: Program) -> None:
+    op_of(p, "toy_dropout").attrs["is_test"] = 1
 
 
 def unknown_attribute(p: Program) -> None:
@@ -233,7 +237,8 @@ BROKEN: list[tuple[Callable[[Program], None], str]] = [
     (refused_by_the_rule, "op 'toy_mul' .*: .*inner dimensions must be equal; expected: 4; got:      5"),
     (missing_attribute, "op 'toy_mul' .*: the attribute 'transpose' is missing"),
     (wrong_attribute, "op 'toy_dropout' .*: the attribute 'p' is of type float, got str 'half'"),
-    (bool_for_float, "op 'toy_dropout' .*: the attribute 'p' is of type float, got bool True"),
+    (float_for_int, "op 'toy_dropout' .*: the attribute 'seed' is of type int, got float 1.5"),
+    (int_for_bool, "op 'toy_dropout' .*: the attribute 'is_test' is of type bool, got int 1"),
     (unknown_attribute, "op 'toy_mul' .*: there is no attribute 'transposed'. Did you mean 'transpose'"),
     (missing_role, "op 'toy_mul' .*: the attribute 'op_role' is missing"),
     (wrong_role, "op 'toy_mul' .*: op_role is an int >= 0, got 'Forward'"),

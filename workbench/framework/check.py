@@ -174,13 +174,13 @@ def _type(value: Any) -> str:
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Whether a value has the type of the default; None stands for any type, an int will do for a float."""
+    """Whether a value has the type of the default; None stands for any type, an int or bool will do for a float."""
     value = plain(value)
     if default is None or type(value) is type(default):
         return True
     if isinstance(default, list | tuple):
         return isinstance(value, list | tuple | np.ndarray)
-    return isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(default, float) and isinstance(value, int)
 
 
 def _role(op: Operator) -> Iterator[str]:

@@ -219,7 +219,7 @@ def _as_values(x: Any) -> np.ndarray:
 @op(
     "range",
     "-> Out",
-    attrs={"start": 0, "end": 0, "step": 1, "dtype": "int64"},
+    attrs={"start": 0.0, "end": 0.0, "step": 1.0, "dtype": "int64"},
     infer=lambda start, end, step, dtype: Spec((_count(start, end, step),), as_dtype(dtype)),
 )
 def RANGE(xp: Any, start: Any, end: Any, step: Any, dtype: str) -> Any:
