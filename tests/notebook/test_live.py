@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jupyter_client.manager import KernelManager
 
 from tests.notebook.test_program import Text
+from workbench.cli.headless import this_python
 from workbench.experiments import Run
 from workbench.notebook import live
 from workbench.notebook.live import LiveView, curve_html, thinned, watch
@@ -110,3 +112,51 @@ def test_a_curve_stays_in_its_frame(values: list[float]) -> None:
     numbers = page.split('points="')[1].split('"')[0].split()
     for x, y in (map(float, point.split(",")) for point in numbers):
         assert 0 <= x <= live.WIDTH and 0 <= y <= live.HEIGHT
+
+
+@pytest.mark.processes
+def test_the_interrupt_button_of_a_real_kernel_stops_training() -> None:
+    """The cell ends without an error, the run says where it stopped, and the kernel goes on."""
+    manager = KernelManager(kernel_spec_manager=this_python())
+    manager.start_kernel()
+    client = manager.blocking_client()
+    try:
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        outputs: list[dict[str, Any]] = []
+
+        def run(source: str, then: Any = None) -> str:
+            def keep(message: dict[str, Any]) -> None:
+                outputs.append(message)
+                if then and message["msg_type"] == "update_display_data":
+                    then()
+
+            reply = client.execute_interactive(source, timeout=60, output_hook=keep)
+            return str(reply["content"]["status"])
+
+        assert run(ENDLESS) == "ok"
+        assert run("run = %train net forever --fetch loss", manager.interrupt_kernel) == "ok"
+        last = [m["content"]["data"]["text/plain"] for m in outputs if m["msg_type"] == "update_display_data"][-1]
+        assert "(stopped)" in last
+        assert run("assert run.state == 'stopped' and run.step == len(run.history['loss']) > 0") == "ok"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+ENDLESS = """
+%load_ext workbench
+import itertools
+import numpy as np
+import workbench as wb
+from workbench import static
+batch = {"x": np.ones((5, 4), "float32")}
+class Forever:
+    def __iter__(self):
+        return itertools.repeat(batch)
+forever = Forever()
+get_ipython().run_cell_magic("static_program", "net", '''
+loss = wb.mean(static.nn.fc(static.data("x", [None, 4]), 1) ** 2)
+wb.optimizer.SGD(0.001).minimize(loss)
+''')
+"""
