@@ -192,6 +192,10 @@ def hidden_name(p: Program) -> None:
     p.create_block().create_var("x", (1,))
 
 
+def hidden_parameter(p: Program) -> None:
+    p.create_block().create_var("fc_0.w_0", (1,))
+
+
 def wrong_key(p: Program) -> None:
     p.global_block().vars["alias"] = p.global_block().var("x")
 
@@ -253,7 +257,8 @@ BROKEN: list[tuple[Callable[[Program], None], str]] = [
     (foreign_block, "op 'toy_run' .*: the attribute 'block' holds a block of another program"),
     (block_beside, "op 'toy_run' .*: the attribute 'block' holds block 2, which is not inside block 1"),
     (persistable_inside, "variable 'state' of block 1 is persistable"),
-    (hidden_name, "variable 'x' of block 1 hides a variable of the same name"),
+    (hidden_name, "variable 'x' of block 1 hides Variable.x: .* so that the block cannot read it"),
+    (hidden_parameter, "variable 'fc_0.w_0' of block 1 hides Parameter"),
     (wrong_key, "variable 'alias' of block 0 is 'x' of block 0"),
     (wrong_dimension, "variable 'fc_0.b_0' of block 0 has the dimension -2"),
     (given_but_undeclared, "block 1 is given a value for 'gone', which it does not declare"),
@@ -324,6 +329,15 @@ def test_a_block_reads_its_own_variables_only_after_writing_unless_given() -> No
     program, _, inner = nested()
     inner.inputs = []
     assert any("reads 'given' before anything writes it" in p for p in problems(program))
+
+
+def test_a_block_may_use_the_name_of_a_temporary_again() -> None:
+    """Gradient blocks do: what they read and write under it is theirs."""
+    program, _, inner = nested()
+    inner.create_var("toy_relu_0.tmp_0", (-1, 4))
+    assert any("block 2" in p and "reads 'toy_relu_0.tmp_0' before anything writes it" in p for p in problems(program))
+    inner.insert_op(0, "toy_relu", inputs={"X": "given"}, outputs={"Out": "toy_relu_0.tmp_0"})
+    assert problems(program) == []
 
 
 def test_fed_and_persistable_variables_have_values() -> None:

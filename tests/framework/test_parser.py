@@ -60,6 +60,15 @@ def test_typed_by_hand() -> None:
     assert problems(program) == []
 
 
+def test_a_name_used_again_inside_is_declared_there() -> None:
+    program, _, inner = nested()
+    inner.create_var("toy_relu_0.tmp_0", (-1, 4))
+    inner.insert_op(0, "toy_relu", inputs={"X": "given"}, outputs={"Out": "toy_relu_0.tmp_0"})
+    assert_reads_back(program)
+    read = parse_program(str(program))
+    assert "toy_relu_0.tmp_0" in read.blocks[2].vars and "toy_relu_0.tmp_0" in read.global_block().vars
+
+
 def wrong(body: str) -> str:
     return "program\nblock 0 {\n  var %x: float32[?, 4]\n" + body + "\n}\n"
 

@@ -81,8 +81,9 @@ def _variable(block: Block, key: str, variable: Variable) -> Iterator[str]:
         yield f"{label} is {variable.name!r} of block {variable.block.idx}"
     if variable.persistable and block.idx > 0:
         yield f"{label} is persistable; persistable variables belong to block 0"
-    if block.parent is not None and block.parent.find_var(key) is not None:
-        yield f"{label} hides a variable of the same name in a block around it"
+    hidden = block.parent.find_var(key) if block.parent is not None else None
+    if hidden is not None and (hidden.persistable or hidden.is_data):
+        yield f"{label} hides {hidden!r}, so that the block cannot read it"
     bad = [dim for dim in variable.shape if not isinstance(dim, int) or dim < -1]
     if bad:
         yield f"{label} has the dimension {bad[0]!r}; expected an int >= 0, or -1 for unknown"

@@ -22,7 +22,7 @@ from workbench.framework.spec import STACK
 from workbench.framework.variable import Parameter, Variable
 
 IS_TEST = "is_test"
-SAVED_SUFFIX = "_saved"  # attributes of control flow that list what is kept for the gradient end with this
+SAVE, SAVED_SUFFIX = "save", "_saved"  # attributes with which control flow is asked to keep values for its gradient
 _TRAINING = BACKWARD | OPTIMIZE | LR_SCHED
 _ATOMS = (bool, int, float, str, type(None))
 
@@ -108,12 +108,10 @@ def _forget_unread_saves(program: Program) -> None:
     """Take back what `append_backward` asked of control flow, where nothing reads it any more (P-22)."""
     read = {name for op in program.all_ops() for name in op.input_arg_names}
     for op in program.all_ops():
-        for slot, names in list(op.outputs.items()):
-            if names and all(n not in read and _is_stack(op.block, n) for n in names):
-                del op.outputs[slot]
-                op.attrs.update({k: v for k, v in op.record.attrs.items() if k.endswith(SAVED_SUFFIX)})
-                for name in names:
-                    op.block.vars.pop(name, None)
+        saves = [name for name in op.output_arg_names if _is_stack(op.block, name)]
+        if saves and read.isdisjoint(saves):
+            asked = (k for k in op.record.attrs if k == SAVE or k.endswith(SAVED_SUFFIX))
+            op.attrs.update({k: op.record.attrs[k] for k in asked})
 
 
 def _is_stack(block: Block, name: str) -> bool:

@@ -45,8 +45,8 @@ def explicit_variables(block: Block) -> list[Variable]:
 def implied_names(block: Block) -> list[str]:
     """Names of the temporaries that the operator which makes them declares, in the order of these operators.
 
-    A temporary is a variable of the block that is written before it is read and has no flag but the
-    `stop_gradient` that its dtype gives it.
+    A temporary is a variable of the block that is written before it is read, hides none of the blocks around it and
+    has no flag but the `stop_gradient` that its dtype gives it.
     """
     seen: set[str] = set(block.inputs)
     implied = []
@@ -58,7 +58,7 @@ def implied_names(block: Block) -> list[str]:
                 if name not in seen:
                     seen.add(name)
                     variable = block.vars.get(name)
-                    if variable is not None and _is_plain(variable):
+                    if variable is not None and _is_plain(variable) and not _hides(variable):
                         implied.append(name)
     return implied
 
@@ -66,6 +66,11 @@ def implied_names(block: Block) -> list[str]:
 def written_order(block: Block) -> list[Variable]:
     """All variables: the explicit ones, then the temporaries. Text and JSON both keep this order."""
     return explicit_variables(block) + [block.vars[name] for name in implied_names(block)]
+
+
+def _hides(v: Variable) -> bool:
+    parent = v.block.parent
+    return parent is not None and parent.find_var(v.name) is not None
 
 
 def _is_plain(v: Variable) -> bool:
