@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +82,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     finally:
         made.run_cell("%unload_ext workbench", silent=True)
         InteractiveShell.clear_instance()
+        atexit.unregister(made.atexit_operations)
 
 
 @pytest.fixture
