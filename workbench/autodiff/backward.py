@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.walk import Walk, differentiate, gradient_of, names_of
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import grad_name
+from workbench.framework.program import Program
 from workbench.framework.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
+from workbench.framework.undo import unchanged_on_error
 from workbench.framework.variable import Parameter, Variable
 
 
@@ -38,20 +41,29 @@ def append_backward(
     if callbacks or checkpoints:
         raise Unimplemented("append_backward supports neither callbacks nor checkpoints")
     _check_loss(loss)
+    with _whole_or_not_at_all(loss.block.program):
+        return _append_backward(loss, parameter_list, set(names_of(no_grad_set)))
+
+
+def _append_backward(
+    loss: Variable, parameter_list: Sequence[Parameter | str] | None, no_grad: set[str]
+) -> list[tuple[Parameter, Variable]]:
     block = loss.block
-    no_grad = set(names_of(no_grad_set))
     leaves = [p.name for p in block.program.all_parameters() if p.trainable]
     ops, twins = expand_grad_ops(block, [loss.name], leaves)
     seed = _seed_loss(loss)
-    walk = differentiate(block, {twins.get(loss.name, loss.name): seed.name}, None, no_grad, ops=ops)
+    seeding = block.ops[-1]
+    walk = differentiate(block, [(twins.get(loss.name, loss.name), seed.name)], None, no_grad, ops=ops)
     pairs = _parameter_gradients(walk, loss, parameter_list, no_grad)
     if not pairs:
         raise InvalidArgument(
             f"the loss {loss.name!r} depends on no trainable parameter, so there is nothing to differentiate\n"
             f"  at {loss.op.site if loss.op else loss.site}"
         )
+    if loss.op is not None:
+        loss.op.attrs[ROLE] = loss.op.attrs.get(ROLE, 0) | LOSS
     for parameter, grad in pairs:
-        producer = walk.producer[grad.name]
+        producer = walk.producer.get(grad.name, seeding)
         producer.attrs[ROLE_VAR] = [parameter.name, grad.name, *producer.attrs.get(ROLE_VAR, ())]
     return pairs
 
@@ -69,11 +81,8 @@ def _check_loss(loss: Variable) -> None:
 
 
 def _seed_loss(loss: Variable) -> Variable:
-    """Mark the operator that makes the loss and append `loss@GRAD = 1` (P-30)."""
+    """Append `loss@GRAD = 1` (P-30)."""
     block = loss.block
-    maker = loss.op
-    if maker is not None:
-        maker.attrs[ROLE] = maker.attrs.get(ROLE, 0) | LOSS
     name = grad_name(loss.name)
     while block.find_var(name) is not None:
         name = "grad/" + name
@@ -123,15 +132,31 @@ def gradients(
     given = _given_gradients(target_list, target_gradients)
     block = target_list[0].block
     names = [v.name for v in input_list]
-    ops, twins = expand_grad_ops(block, [t.name for t in target_list], names)
-    seeds = {}
-    with block.program.role_guard(BACKWARD), block.program.block_guard(block):
-        for target, grad in zip(target_list, given, strict=True):
-            seeds[twins.get(target.name, target.name)] = grad.name if grad is not None else _ones(target)
+    program = block.program
+    with _whole_or_not_at_all(program), program.role_guard(BACKWARD), program.block_guard(block):
+        ops, twins = expand_grad_ops(block, [t.name for t in target_list], names)
+        seeds = [
+            (twins.get(target.name, target.name), grad.name if grad is not None else _ones(target))
+            for target, grad in zip(target_list, given, strict=True)
+        ]
         sources = [twins.get(n, n) for n in names]
         walk = differentiate(block, seeds, sources, set(names_of(no_grad_set)), ops=ops)
         found = [gradient_of(walk, n) for n in sources]
     return [block.var_recursive(n) if n is not None else None for n in found]
+
+
+@contextmanager
+def _whole_or_not_at_all(program: Program) -> Iterator[None]:
+    """If the `with` body raises, take back what it appended and what it asked control flow to save."""
+    touched = program.all_ops() if program.num_blocks > 1 else ()
+    kept = [(op, dict(op.outputs), dict(op.attrs)) for op in touched if op.blocks()]
+    try:
+        with unchanged_on_error(program):
+            yield
+    except BaseException:
+        for op, outputs, attrs in kept:
+            op.outputs, op.attrs = outputs, attrs
+        raise
 
 
 def _as_list(values: Any, what: str) -> list[Variable]:

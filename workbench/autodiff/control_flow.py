@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.reach import Use
 from workbench.autodiff.walk import Walk, differentiate, grad_maker, gradient_of
 from workbench.framework.block import Block
@@ -29,7 +30,7 @@ def cond_grad(walk: Walk, use: Use) -> None:
     for side in ("true", "false"):
         block, outs = op.attrs[f"{side}_block"], op.attrs[f"{side}_outs"]
         made, seeds, found = _gradient_block(walk, block, [outs[i] for i in index], [inner[i] for i in receivers])
-        op.set_attr(f"{side}_saved", _saved_names(made, block, inner))
+        _also_save(op, f"{side}_saved", _saved_names(made, block, inner))
         attrs.update({f"{side}_block": made, f"{side}_seeds": seeds, f"{side}_grads": found})
     inputs = {
         "Cond": op.inputs["Cond"],
@@ -55,7 +56,7 @@ def while_grad(walk: Walk, use: Use) -> None:
     receivers = _receivers(walk, use, "Input")
     sources = [*(x_names[i] for i in carried), *(inner[i] for i in receivers)]
     made, seeds, found = _gradient_block(walk, body, [outs[i] for i in carried], sources)
-    op.set_attr("body_saved", _saved_names(made, body, [*inner, *x_names]))
+    _also_save(op, "body_saved", _saved_names(made, body, [*inner, *x_names]))
     op.set_attr("save", True)
     attrs = {
         "grad_block": made,
@@ -133,7 +134,9 @@ def _gradient_block(
             made.add_var(Variable(made, seed, variable.shape, variable.dtype))
             seeds.append(seed)
         made.inputs = list(seeds)
-        inner = differentiate(block, dict(zip(outs, seeds, strict=True)), sources, into=made)
+        ops, twins = expand_grad_ops(block, outs, sources)
+        given = [(twins.get(n, n), seed) for n, seed in zip(outs, seeds, strict=True)]
+        inner = differentiate(block, given, sources, into=made, ops=ops)
         found = [gradient_of(inner, n) or "" for n in sources]
     return made, seeds, found
 
@@ -148,6 +151,11 @@ def _saved_names(made: Block, block: Block, given: Sequence[str]) -> list[str]:
     """What a gradient block reads of the forward block's own values."""
     read = dict.fromkeys(n for op in made.ops for n in op.input_arg_names)
     return [n for n in read if n in block.vars and n not in given]
+
+
+def _also_save(op: Operator, attr: str, names: Sequence[str]) -> None:
+    """Add to what an operator keeps; another gradient may have asked for values of its own."""
+    op.set_attr(attr, list(dict.fromkeys([*op.attrs[attr], *names])))
 
 
 def _saved_output(walk: Walk, op: Operator) -> str:

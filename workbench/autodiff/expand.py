@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from workbench.autodiff.reach import Overwrites
 from workbench.errors import Unimplemented
 from workbench.framework.apply import recording
 from workbench.framework.block import Block
@@ -34,19 +35,26 @@ def expand_grad_ops(
         the operators to walk over, updates left out, and `{name an expanded operator stood for: its twin}`.
     """
     ops = _leading_to([op for op in block.ops if not op.role & OPTIMIZE], targets)
-    if not any(op.record.is_grad for op in ops):
+    if not any(op.record.is_grad or _is_control_flow_grad(op) for op in ops):
         return ops, {}
     needed = _depending_on(ops, sources)
+    overwrites = Overwrites(block)
     walked: list[Operator] = []
     twins: dict[str, str] = {}
     for i, op in enumerate(ops):
-        if i in needed and op.record.is_grad:
+        if i in needed and (op.record.is_grad or _is_control_flow_grad(op)):
+            overwrites.refuse(op)
             walked += _expand(block, op, twins)
         elif i in needed and any(n in twins for n in op.input_arg_names):
             walked += _repeat(block, op, twins)
         else:
             walked.append(op)
     return walked, twins
+
+
+def _is_control_flow_grad(op: Operator) -> bool:
+    """Whether this is `cond_grad` or `while_grad`, which no rule stands behind."""
+    return bool(op.role & BACKWARD) and bool(op.blocks())
 
 
 def _leading_to(ops: list[Operator], targets: Collection[str]) -> list[Operator]:
@@ -70,8 +78,7 @@ def _depending_on(ops: list[Operator], sources: Collection[str]) -> set[int]:
 def _expand(block: Block, op: Operator, twins: dict[str, str]) -> list[Operator]:
     """Append the operators of a rule and note what they stand for."""
     forward = op.record.forward_of
-    assert forward is not None
-    if forward.grad is None or op.blocks():
+    if forward is None or forward.grad is None:
         raise Unimplemented(f"op {op.type!r} has no second derivative\n  at {op.site}")
     start = len(block.ops)
     gs, outs, ins = _rule_arguments(block, op, forward, twins)
@@ -103,16 +110,17 @@ def _note_twins(op: Operator, slot: str, grad: Any, like: Any, twins: dict[str, 
     if not names:
         return
     grad = grad() if callable(grad) else grad
-    values = grad if isinstance(grad, list) else [grad]
     likes = like if isinstance(like, list) else [like]
+    values = grad if isinstance(grad, list | tuple) else [grad] * len(likes)  # None stands for a list of None
     for name, value, shaped in zip(names, values, likes, strict=True):
+        value = value() if callable(value) and name != EMPTY else value
         if name != EMPTY and value is not None:
             twins[name] = _fit(value, shaped).name
 
 
 def _fit(value: Any, like: Any) -> Any:
-    """Undo broadcasting, as the default body of a `_grad` op does."""
-    if value.shape != like.shape or (-1 in value.shape and value.shape.count(-1) > 1):
+    """Undo broadcasting, as the default body of a `_grad` op does; unknown dimensions may differ when it runs."""
+    if value.shape != like.shape or -1 in value.shape:
         value = find_op("reduce_to_like")(value, like)
     return value.astype(like.dtype)
 

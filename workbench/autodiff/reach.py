@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import Unimplemented
+from workbench.framework.block import Block
 from workbench.framework.names import EMPTY
 from workbench.framework.operator import Operator
+from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
 
 Key = tuple[str, int]
@@ -106,8 +108,6 @@ def find_reach(
             if key in reach.requires:
                 reach.count[key] += 1
                 has_grad.add(key)
-    for use in reach.steps:
-        _refuse_overwritten(use, reach, variable)
     return reach
 
 
@@ -140,15 +140,29 @@ def _is_leaf(variable: Variable, no_grad: Collection[str]) -> bool:
     return (variable.is_parameter or variable.is_data or variable.persistable) and passes_gradient(variable, no_grad)
 
 
-def _refuse_overwritten(use: Use, reach: Reach, variable: Callable[[str], Variable]) -> None:
-    """A backward operator reads saved values by name, so they must still be there."""
-    record = use.op.record
-    for slot, names in use.op.inputs.items():
-        if slot not in record.saved:
-            continue
-        for name in names:
-            if name != EMPTY and use.reads[name] != reach.key(name) and not variable(name).stop_gradient:
+class Overwrites:
+    """Where the variables of a block are written last: backward operators read saved values by name, at its end.
+
+    Updates of parameters do not count: a second `minimize` in one program reads what the first has updated, as in
+    Paddle.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.position = {id(op): i for i, op in enumerate(block.ops)}
+        self.last = {n: i for i, op in enumerate(block.ops) if not op.role & OPTIMIZE for n in op.output_arg_names}
+
+    def refuse(self, op: Operator) -> None:
+        """Raise if a value that the gradient of `op` may read is gone by then.
+
+        Raises:
+            Unimplemented: an operator after `op` (or `op` itself) writes the value again.
+        """
+        here, saved = self.position[id(op)], op.record.saved
+        reads = ((n, here - 1) for slot, names in op.inputs.items() if slot in saved for n in names)
+        kept = ((n, here) for slot, names in op.outputs.items() if slot in saved for n in names)
+        for name, allowed in (*reads, *kept):
+            if self.last.get(name, -1) > allowed and name != EMPTY:
                 raise Unimplemented(
-                    f"the gradient of op {use.op.type!r} needs the value of {name!r} that a later op overwrites; "
-                    f"write the new value to another variable\n  at {use.op.site}"
+                    f"the gradient of op {op.type!r} needs the value of {name!r} that a later op overwrites; "
+                    f"write the new value to another variable\n  at {op.site}"
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from workbench.autodiff.reach import Key, Reach, Use, find_reach
+from workbench.autodiff.reach import Key, Overwrites, Reach, Use, find_reach
 from workbench.framework.block import Block
 from workbench.framework.grad_op import receiver_slots
 from workbench.framework.infer import infer_specs
@@ -17,6 +17,7 @@ from workbench.framework.spec import Spec
 from workbench.framework.variable import Variable
 
 GradMaker = Callable[["Walk", Use], None]
+Seeds = Sequence[tuple[str, str]]
 GRAD_MAKERS: dict[str, GradMaker] = {}
 
 
@@ -52,11 +53,11 @@ class Walk:
         self.done: dict[Key, str] = {}
         self.producer: dict[str, Operator] = {}
 
-    def run(self, seeds: dict[str, str]) -> None:
-        """Walk back from `seeds`, {variable: its gradient}."""
-        for name, given in seeds.items():
+    def run(self, seeds: Seeds) -> None:
+        """Walk back from `seeds`, (variable, its gradient)."""
+        for name, given in seeds:
             key = self.reach.key(name)
-            self.parts[key] = [given]
+            self.parts.setdefault(key, []).append(given)
             if self.reach.count[key]:
                 self.reach.count[key] += 1
         for use in self.reach.steps:
@@ -118,7 +119,7 @@ class Walk:
 
 def differentiate(
     source: Block,
-    seeds: dict[str, str],
+    seeds: Seeds,
     sources: Collection[str] | None,
     no_grad: Collection[str] = (),
     into: Block | None = None,
@@ -128,7 +129,7 @@ def differentiate(
 
     Args:
         source: the block to differentiate.
-        seeds: {variable: the name of its given gradient}.
+        seeds: (variable, name of its given gradient); gradients of a variable that occurs twice are added.
         sources: names gradients are wanted for; None means every leaf.
         no_grad: names no gradient flows through.
         into: where backward operators go; `source` by default.
@@ -138,7 +139,12 @@ def differentiate(
         the finished walk; ask it with `gradient_of`.
     """
     candidates = source.ops if ops is None else ops
-    reach = find_reach(list(candidates), seeds, sources, no_grad, source.var_recursive, is_differentiable)
+    reach = find_reach(
+        list(candidates), [name for name, _ in seeds], sources, no_grad, source.var_recursive, is_differentiable
+    )
+    overwrites = Overwrites(source)
+    for use in reach.steps:
+        overwrites.refuse(use.op)
     walk = Walk(source, into or source, reach)
     walk.run(seeds)
     return walk

@@ -8,9 +8,10 @@ from typing import Any
 from workbench.builders.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.block import Block
-from workbench.framework.guard import default_main_program, in_static_mode
+from workbench.framework.guard import default_main_program, default_startup_program, in_static_mode
 from workbench.framework.names import generate
 from workbench.framework.op import find_op
+from workbench.framework.undo import unchanged_on_error
 from workbench.framework.variable import Variable
 from workbench.ops.control_flow import cond_op, while_op
 
@@ -47,6 +48,11 @@ def cond(
         return chosen() if chosen is not None else None
     if not isinstance(pred, Variable):
         raise InvalidType(f"cond takes a Variable as pred, got {pred!r}")
+    with unchanged_on_error(default_main_program(), default_startup_program()):
+        return _cond(pred, true_fn, false_fn, name or generate("cond"))
+
+
+def _cond(pred: Variable, true_fn: Function | None, false_fn: Function | None, name: str) -> Any:
     true_block, true_out = _build(true_fn or _nothing, ())
     false_block, false_out = _build(false_fn or _nothing, ())
     same_structure("what true_fn and false_fn return", true_out, false_out)
@@ -57,7 +63,7 @@ def cond(
     outs, _ = cond_op(
         pred,
         captured or None,
-        name=name or generate("cond"),
+        name=name,
         true_block=true_block,
         false_block=false_block,
         true_outs=[v.name for v in true_outs],
@@ -94,7 +100,8 @@ def while_loop(
         raise InvalidArgument("while_loop needs at least one loop variable")
     if not in_static_mode():
         return _loop_at_once(cond, body, list(loop_vars))
-    return _loop(cond, body, list(loop_vars), name or generate("while"))
+    with unchanged_on_error(default_main_program(), default_startup_program()):
+        return _loop(cond, body, list(loop_vars), name or generate("while"))
 
 
 def _loop_at_once(cond: Function, body: Function, values: list[Any]) -> list[Any]:
@@ -183,7 +190,7 @@ def _refuse_outer_writes(block: Block) -> None:
             if name not in block.vars:
                 raise Unimplemented(
                     f"op {op.type!r} writes {name!r}, which lives outside this branch or loop body; "
-                    f"return the new value instead\n  at {op.site}"
+                    f"return the new value instead, or use the op outside\n  at {op.site}"
                 )
 
 

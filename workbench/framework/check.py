@@ -20,7 +20,7 @@ from workbench.framework.op import OPS, Op, Slot
 from workbench.framework.operator import Operator
 from workbench.framework.order import order_problems
 from workbench.framework.program import Program
-from workbench.framework.roles import ROLE, ROLE_VAR
+from workbench.framework.roles import BACKWARD, ROLE, ROLE_VAR
 from workbench.framework.spec import Spec, agree
 from workbench.framework.variable import Variable
 
@@ -163,8 +163,11 @@ def _sub_block(op: Operator, key: str, block: Block) -> Iterator[str]:
     if block.idx >= len(blocks) or blocks[block.idx] is not block:
         yield f"the attribute {key!r} holds a block of another program"
         return
+    homes = [op.block]
+    if op.role & BACKWARD:  # of an operator in a gradient block: its blocks are beside it, inside the forward block
+        homes.append(op.block.parent or op.block)
     around = block.parent
-    while around is not None and around is not op.block:
+    while around is not None and around not in homes:
         around = around.parent
     if around is None:
         yield f"the attribute {key!r} holds block {block.idx}, which is not inside block {op.block.idx}"

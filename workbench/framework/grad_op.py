@@ -85,7 +85,7 @@ def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ..
             results = []
             for place, position in enumerate(positions):
                 keep = wanted is None or wanted[place]
-                results.append(_lower(xp, grads[position] if keep else None, arrays[position]))
+                results.append(_lower(xp, grads[position], arrays[position]) if keep else None)
         return results[0] if len(results) == 1 else tuple(results)
 
     return forward
@@ -115,15 +115,17 @@ def _lift(evaluator: Any, array: Any) -> Any:
 
 
 def _lower(xp: Any, grad: Any, array: Any) -> Any:
-    """The array of a gradient, in the shape and dtype of the input it belongs to."""
+    """The array of a gradient, in the shape and dtype of the input it belongs to; zeros where the rule has none."""
     from workbench.framework.evaluate import reduce_to
 
     if callable(grad):
         grad = grad()
-    if grad is None or array is None:
+    if array is None:
         return None
     if isinstance(array, list):
-        return [_lower(xp, g, a) for g, a in zip(grad, array, strict=True)]
+        return [_lower(xp, g, a) for g, a in zip(grad or [None] * len(array), array, strict=True)]
+    if grad is None:
+        return None if getattr(array, "symbolic", False) else xp.zeros_like(array)
     g = grad.array
     if getattr(g, "symbolic", False):
         return g

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
+from workbench.framework import rows
 from workbench.framework.dtype import uint8
 from workbench.framework.op import op
 from workbench.framework.spec import STACK, Spec
@@ -112,7 +113,7 @@ def cond_grad_op(xp: Any, cond: Any, inputs: Any, saved: Stack, grads: Any, run_
     wanted = [n for n in attrs[f"{side}_grads"] if n]
     found = dict(zip(wanted, run_block(attrs[f"{side}_block"], given, wanted), strict=True))
     names = attrs[f"{side}_grads"]
-    return [found[n] if n else xp.zeros_like(inputs[i]) for n, i in zip(names, attrs["grad_index"], strict=True)]
+    return [_dense(xp, found.get(n), inputs[i]) for n, i in zip(names, attrs["grad_index"], strict=True)]
 
 
 def _infer_while(xs: list[Spec], inputs: list[Spec] | None, **attrs: Any) -> Any:
@@ -150,7 +151,7 @@ def while_op(xp: Any, xs: Any, inputs: Any, run_block: RunBlock, **attrs: Any) -
 
 _WHILE_GRAD_ATTRS: dict[str, Any] = {
     "grad_block": None, "x_names": (), "input_names": (), "seeds": (), "seed_index": (), "x_grads": (),
-    "input_grads": (),    "input_index": (),
+    "input_grads": (), "input_index": (),
 }  # fmt: skip
 
 
@@ -171,7 +172,7 @@ def while_grad_op(
     """Go back through the passes: gradients of loop variables are handed on, those of captured values add up."""
     captured = dict(zip(attrs["input_names"], inputs or (), strict=True))
     carried = list(grads)
-    totals = [xp.zeros_like(inputs[i]) for i in attrs["input_index"]]
+    totals: list[Any] = [None for _ in attrs["input_index"]]
     wanted = [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n]
     for trip in range(len(saved.passes) - 1, -1, -1):
         given = captured | saved.passes[trip] | dict(zip(attrs["seeds"], carried, strict=True))
@@ -181,5 +182,17 @@ def while_grad_op(
             found[n] if n else xp.zeros_like(x_values[i])
             for n, i in zip(attrs["x_grads"], attrs["seed_index"], strict=True)
         ]
-        totals = [t + found[n] if n else t for t, n in zip(totals, attrs["input_grads"], strict=True)]
-    return carried, totals
+        totals = [_plus(xp, t, found.get(n)) for t, n in zip(totals, attrs["input_grads"], strict=True)]
+    return carried, [_dense(xp, t, inputs[i]) for t, i in zip(totals, attrs["input_index"], strict=True)]
+
+
+def _plus(xp: Any, total: Any, gradient: Any) -> Any:
+    """Gradients of one value added up; None, arrays and sparse ones in any mixture."""
+    if total is None or gradient is None:
+        return gradient if total is None else total
+    return rows.add(xp, [total, gradient])
+
+
+def _dense(xp: Any, gradient: Any, like: Any) -> Any:
+    """A gradient as control flow hands it out: an array, zeros if there is none."""
+    return xp.zeros_like(like) if gradient is None else rows.dense(xp, gradient)
