@@ -34,13 +34,15 @@ _TO_ESCAPE = {value: "\\" + key for key, value in _ESCAPES.items()}
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _TOKEN = re.compile(
-    rf"""(?P<space>[ \t\r]+|\#[^\n]*)
-    |(?P<end>\n)
+    rf"""(?:[ \t\r]|\#[^\n]*+)*+  # spaces and comments, then
+    (?:(?P<end>\n)
     |(?P<name>%(?:[\w@./$+-]+|{_STRING}))
     |(?P<string>{_STRING})
     |(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|-inf\b)
     |(?P<word>[^\W\d][\w@.]*)
-    |(?P<mark>[{{}}()\[\]:,=|?])""",
+    |(?P<mark>[{{}}()\[\]:,=|?])
+    |(?P<eof>\Z)
+    |(?P<wrong>.))""",
     re.VERBOSE,
 )
 
@@ -60,16 +62,11 @@ def tokens(text: str) -> Iterator[Token]:
     Raises:
         SyntaxFault: a character that starts no token, a bad escape, a number with too many digits.
     """
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise SyntaxFault(position, "a name, word, number or mark", repr(text[position]))
+    for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
-        if kind != "space":
-            yield Token(kind, match.group(), _VALUES[kind](match), position)
-        position = match.end()
-    yield Token("eof", "", None, position)
+        yield Token(kind, match[kind], _VALUES[kind](match), match.start(kind))
+        if kind == "eof":
+            return
 
 
 class SyntaxFault(InvalidArgument):
@@ -81,20 +78,24 @@ class SyntaxFault(InvalidArgument):
 
 
 def _number(match: re.Match[str]) -> int | float:
-    text = match.group()
+    text = match["number"]
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError as error:  # int() takes at most some thousand digits
-        raise SyntaxFault(match.start(), "a number", f"one that cannot be read: {error}") from error
+        raise SyntaxFault(match.start("number"), "a number", f"one that cannot be read: {error}") from error
 
 
 def _string(match: re.Match[str]) -> str:
-    return unquote(match.group(), match.start())
+    return unquote(match["string"], match.start("string"))
 
 
 def _name(match: re.Match[str]) -> str:
-    text = match.group()
-    return unquote(text[1:], match.start() + 1) if text[1] == '"' else text[1:]
+    text = match["name"]
+    return unquote(text[1:], match.start("name") + 1) if text[1] == '"' else text[1:]
+
+
+def _wrong(match: re.Match[str]) -> str:
+    raise SyntaxFault(match.start("wrong"), "a name, word, number or mark", repr(match["wrong"]))
 
 
 _VALUES: dict[str, Callable[[re.Match[str]], Any]] = {
@@ -102,8 +103,10 @@ _VALUES: dict[str, Callable[[re.Match[str]], Any]] = {
     "name": _name,
     "string": _string,
     "number": _number,
-    "word": lambda match: match.group(),
-    "mark": lambda match: match.group(),
+    "word": lambda match: match["word"],
+    "mark": lambda match: match["mark"],
+    "eof": lambda match: None,
+    "wrong": _wrong,
 }
 
 

@@ -54,23 +54,26 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        try:
-            self.tokens = list(tokens(text))
-        except SyntaxFault as fault:
-            self.refuse(fault)
-        self.at = 0
+        self.stream = tokens(text)
+        self.token = self.read()
+        self.following = self.token if self.token.kind == "eof" else self.read()
         self.result = Program()
         self.opened: set[int] = set()
 
     # Where we are
 
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.at]
+    def read(self) -> Token:
+        try:
+            return next(self.stream)
+        except SyntaxFault as fault:
+            self.refuse(fault)
 
     def next(self) -> Token:
-        token = self.tokens[self.at]
-        self.at = min(self.at + 1, len(self.tokens) - 1)
+        """The current token; the one after it becomes the current one."""
+        token = self.token
+        self.token = self.following
+        if self.token.kind != "eof":
+            self.following = self.read()
         return token
 
     def fail(self, expected: str, token: Token | None = None) -> NoReturn:
@@ -98,11 +101,11 @@ class _Reader:
     # Small pieces
 
     def is_mark(self, mark: str) -> bool:
-        return self.token.kind == "mark" and self.token.text == mark
+        return self.token.text == mark and self.token.kind == "mark"
 
     def is_word(self, word: str, then: str = "") -> bool:
-        following = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        return self.token.kind == "word" and self.token.text == word and (not then or following.kind == then)
+        found = self.token.text == word and self.token.kind == "word"
+        return found and (not then or self.following.kind == then)
 
     def mark(self, mark: str) -> None:
         if not self.is_mark(mark):
@@ -170,13 +173,14 @@ class _Reader:
     def program(self) -> Program:
         while self.token.kind == "end":
             self.next()
+        start = self.token
         self.header()
         while not self.is_word("block"):
             self.entry()
         self.block(None, 0)
         if self.token.kind != "eof":
             self.fail("the end of the text")
-        with self.located(self.tokens[0]):
+        with self.located(start):
             self.finish()
         return self.result
 
@@ -314,7 +318,7 @@ class _Reader:
             found = {"": [self.typed(specs)]}
         else:
             found = {}
-            while self.token.kind in ("word", "string") and self.tokens[self.at + 1].text == "=":
+            while self.token.kind in ("word", "string") and self.following.text == "=":
                 if self.token.value in found:
                     self.fail("every slot once")
                 slot = self.word("an output slot")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntFlag
+from functools import cache
 
 ROLE = "op_role"
 ROLE_VAR = "op_role_var"
@@ -25,6 +26,7 @@ FORWARD, BACKWARD, OPTIMIZE, LR_SCHED, LOSS = 0x0, 0x1, 0x2, 0x10, 0x100
 LOSS_GRAD = BACKWARD | LOSS
 
 
+@cache
 def role_text(role: int) -> str:
     """`Backward|Loss` for 0x101; `Forward` for 0; bits without a name as a number."""
     if role == FORWARD:
