@@ -15,17 +15,17 @@ declared by its operator. Nothing is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, InvalidArgument, NotFound
+from workbench.errors import InvalidArgument, NotFound
 from workbench.framework import assemble
 from workbench.framework.block import Block
 from workbench.framework.constants import MAX_DEPTH, array_from_data
-from workbench.framework.lexicon import SyntaxFault, Token, tokens
+from workbench.framework.cursor import Cursor
+from workbench.framework.lexicon import Token
 from workbench.framework.names import EMPTY
 from workbench.framework.op import Op, find_op
 from workbench.framework.operator import Operator
@@ -34,7 +34,6 @@ from workbench.framework.program import Program
 from workbench.framework.roles import OpRole
 from workbench.framework.spec import DENSE, ROWS, STACK, Spec, size_of
 
-T = TypeVar("T")
 _CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
 _ELEMENTS = {"float": (float, int), "int": (int,), "uint": (int,), "bool": (bool,)}
 
@@ -49,124 +48,13 @@ def parse_program(text: str) -> Program:
     return _Reader(text).program()
 
 
-class _Reader:
-    """A walk over the tokens, one method per rule of the grammar."""
+class _Reader(Cursor):
+    """One method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.stream = tokens(text)
-        self.token = self.read()
-        self.following = self.token if self.token.kind == "eof" else self.read()
+        super().__init__(text)
         self.result = Program()
         self.opened: set[int] = set()
-
-    # Where we are
-
-    def read(self) -> Token:
-        try:
-            return next(self.stream)
-        except SyntaxFault as fault:
-            self.refuse(fault)
-
-    def next(self) -> Token:
-        """The current token; the one after it becomes the current one."""
-        token = self.token
-        self.token = self.following
-        if self.token.kind != "eof":
-            self.following = self.read()
-        return token
-
-    def fail(self, expected: str, token: Token | None = None) -> NoReturn:
-        token = token or self.token
-        found = {"end": "the end of the line", "eof": "the end of the text"}.get(token.kind, repr(token.text))
-        self.refuse(SyntaxFault(token.start, expected, found))
-
-    def refuse(self, fault: SyntaxFault) -> NoReturn:
-        raise InvalidArgument(f"{self.position(fault.start)}: {fault}") from None
-
-    def position(self, start: int) -> str:
-        line = self.text.count("\n", 0, start) + 1
-        return f"line {line}, column {start - self.text.rfind(chr(10), 0, start)}"
-
-    @contextmanager
-    def located(self, token: Token) -> Iterator[None]:
-        """Errors about what was read name the place of `token`."""
-        try:
-            yield
-        except SyntaxFault as fault:
-            self.refuse(fault)
-        except EnforceNotMet as error:
-            raise type(error)(f"{self.position(token.start)}: {error}") from error
-
-    # Small pieces
-
-    def is_mark(self, mark: str) -> bool:
-        return self.token.text == mark and self.token.kind == "mark"
-
-    def is_word(self, word: str, then: str = "") -> bool:
-        found = self.token.text == word and self.token.kind == "word"
-        return found and (not then or self.following.kind == then)
-
-    def mark(self, mark: str) -> None:
-        if not self.is_mark(mark):
-            self.fail(repr(mark))
-        self.next()
-
-    def accept(self, mark: str) -> bool:
-        found = self.is_mark(mark)
-        if found:
-            self.next()
-        return found
-
-    def keyword(self, word: str) -> Token:
-        if not self.is_word(word):
-            self.fail(repr(word))
-        return self.next()
-
-    def end(self) -> None:
-        if self.token.kind == "eof":
-            return
-        if self.token.kind != "end":
-            self.fail("the end of the line")
-        while self.token.kind == "end":
-            self.next()
-
-    def word(self, what: str) -> str:
-        if self.token.kind not in ("word", "string"):
-            self.fail(what)
-        return self.next().value
-
-    def name(self) -> str:
-        if self.token.kind != "name":
-            self.fail("a variable (%name)")
-        return self.next().value
-
-    def integer(self, what: str = "an integer") -> int:
-        if self.token.kind != "number" or not isinstance(self.token.value, int):
-            self.fail(what)
-        return self.next().value
-
-    def listed(self, opening: str, closing: str, item: Callable[[], T]) -> list[T]:
-        """Items between two marks, separated by commas."""
-        self.mark(opening)
-        items: list[T] = []
-        while not self.is_mark(closing):
-            items.append(item())
-            if not self.accept(","):
-                break
-        if not self.is_mark(closing):
-            self.fail(f"',' or {closing!r}")
-        self.next()
-        return items
-
-    def table(self, opening: str, closing: str, item: Callable[[], tuple[str, T]]) -> dict[str, T]:
-        """Pairs of a key and what it stands for; no key occurs twice."""
-        start = self.token
-        pairs = self.listed(opening, closing, item)
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            self.fail("every key once", start)
-        return found
 
     # Program and blocks
 
