@@ -68,12 +68,11 @@ def elementwise(
     """
 
     def default_infer(*specs: Spec, **attrs: Any) -> Spec:
+        if len(specs) == 1:
+            return Spec(specs[0].shape, out_dtype or specs[0].dtype)
         given = [s for s in specs if s is not None]
-        dtype = out_dtype or given[0].dtype
-        if len(given) == 1:
-            return Spec(given[0].shape, dtype)
         require_same_dtype(type, *given)
-        return Spec(broadcast_shapes(*[s.shape for s in given]), dtype)
+        return Spec(broadcast_shapes(*[s.shape for s in given]), out_dtype or given[0].dtype)
 
     declare = op(type, slots, infer=infer or default_infer, grad=grad, is_elementwise=True, **record)
     if record.get("forward_out") is not None:

@@ -85,15 +85,15 @@ class StaticRecorder:
             results.append(made)
             if made is not None:
                 outputs[slot.name] = [v.name for v in made] if slot.is_list else [made.name]
-        all_attrs = {**attrs, ROLE: program.op_role}
+        attrs[ROLE] = program.op_role  # `attrs` was made for this call
         if program.op_role_var:
-            all_attrs[ROLE_VAR] = list(program.op_role_var)
+            attrs[ROLE_VAR] = list(program.op_role_var)
         if op.needs and "rng" in op.needs and not attrs["stream"]:
-            all_attrs["stream"] = program.next_stream()
+            attrs["stream"] = program.next_stream()
             if not attrs.get("startup") and not program.rng_step:
                 _count_steps(program)
         given = {slot.name: read for slot, read in zip(op.inputs, in_names) if read is not None}
-        block.add_operator(op.type, given, outputs, all_attrs, site)
+        block.add_operator(op.type, given, outputs, attrs, site)
         return results[0] if len(results) == 1 else tuple(results)
 
 
