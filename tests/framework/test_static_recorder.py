@@ -8,8 +8,9 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, parameter
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, NotFound, ShapeError
-from workbench.framework.guard import default_main_program, static_recorder
+from workbench.framework.guard import default_main_program, program_guard, static_recorder
 from workbench.framework.op import op
+from workbench.framework.program import Program
 from workbench.framework.spec import Spec
 
 
@@ -116,3 +117,12 @@ def test_the_recorder_is_a_recorder() -> None:
 
 def test_shape_error_text() -> None:
     assert str(ShapeError("what", 1, 2)) == "what\n  expected: 1\n  got:      2"
+
+
+def test_variables_of_another_program_are_refused() -> None:
+    with program_guard(Program(), Program()):
+        default_main_program().name = "other"
+        theirs = data("z", (2,))
+    with pytest.raises(InvalidArgument, match="(?s)input Y is 'z' of other, but the op is built in .*line "):
+        toys.add(data("x", (2,)), theirs)
+    assert default_main_program().global_block().ops == []
