@@ -123,6 +123,6 @@ def test_variables_of_another_program_are_refused() -> None:
     with program_guard(Program(), Program()):
         default_main_program().name = "other"
         theirs = data("z", (2,))
-    with pytest.raises(InvalidArgument, match="(?s)input Y is 'z' of other, but the op is built in .*line "):
+    with pytest.raises(InvalidArgument, match=r"(?s)input Y is 'z' of other, but the op is built in .*line "):
         toys.add(data("x", (2,)), theirs)
     assert default_main_program().global_block().ops == []
