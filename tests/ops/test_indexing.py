@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
@@ -51,6 +51,7 @@ def without_scalars(a: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=80, deadline=None)
 @given(items(X.shape, arrays=True))
+@example((slice(None), 0, Ellipsis, 0, [0, 0]))  # an Ellipsis of no dimension parts its neighbours
 def test_getitem_is_numpy_s(item: Any) -> None:
     np.testing.assert_array_equal(dynamic(lambda x: x[item], X), without_scalars(X[numpy_item(item)]))
 

@@ -37,10 +37,10 @@ def getitem(x: Any, item: Any) -> Any:
         Unimplemented: a boolean mask, whose result has a shape nobody knows before the program runs.
         InvalidArgument: more indices than dimensions; InvalidType: an index of another type.
     """
-    entries = _one_per_dimension(item if isinstance(item, tuple) else (item,), len(x.shape))
+    entries, ellipsis_at = _one_per_dimension(item if isinstance(item, tuple) else (item,), len(x.shape))
     part = _basic_part(x, entries)
     if any(map(_is_array, entries)):
-        return _advanced_part(x, part, entries)
+        return _advanced_part(x, part, entries, ellipsis_at)
     is_new = [e is None for e in entries if not _is_int(e)]
     # With nothing but ints and Nones the slice kept one dimension so as to have any.
     return RESHAPE(part, shape=[1] * len(is_new)) if is_new and all(is_new) else _new_axes(part, is_new)
@@ -54,8 +54,8 @@ def _is_array(entry: Any) -> bool:
     return not (entry is None or isinstance(entry, slice) or _is_int(entry))
 
 
-def _one_per_dimension(item: tuple[Any, ...], rank: int) -> list[Any]:
-    """One entry per dimension of the tensor, besides the Nones."""
+def _one_per_dimension(item: tuple[Any, ...], rank: int) -> tuple[list[Any], int]:
+    """One entry per dimension of the tensor, besides the Nones; and where the Ellipsis stood."""
     entries = [_plain(e) for e in item]
     places = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(places) > 1:
@@ -64,7 +64,7 @@ def _one_per_dimension(item: tuple[Any, ...], rank: int) -> list[Any]:
     if given > rank:
         raise InvalidArgument(f"too many indices\n  expected: at most {rank}\n  got:      {given}")
     at = places[0] if places else len(entries)
-    return entries[:at] + [slice(None)] * (rank - given) + entries[at + 1 :]
+    return entries[:at] + [slice(None)] * (rank - given) + entries[at + 1 :], at
 
 
 def _plain(entry: Any) -> Any:
@@ -140,7 +140,7 @@ def _new_axes(x: Any, layout: list[bool]) -> Any:
 # Index tensors
 
 
-def _advanced_part(x: Any, part: Any, entries: list[Any]) -> Any:
+def _advanced_part(x: Any, part: Any, entries: list[Any], ellipsis_at: int) -> Any:
     """Gather from `part`, which has a dimension for every slice and index tensor among the entries."""
     given = [(e, x.shape[axis]) for axis, e in enumerate(e for e in entries if e is not None)]
     indices = [_as_index(e, dim) for e, dim in given if _is_array(e)]
@@ -150,7 +150,7 @@ def _advanced_part(x: Any, part: Any, entries: list[Any]) -> Any:
     else:
         found, place = _gather_coordinates(part, indices, axes), 0
     count = len(found.shape) - (len(part.shape) - len(indices))  # dimensions that the indices make
-    before = _entries_before_indices(entries)
+    before = _entries_before_indices(entries, ellipsis_at)
     is_new = [e is None for e in entries if e is None or isinstance(e, slice)]
     found = _moved(found, place, count, to=is_new[:before].count(False))
     found = _new_axes(found, is_new[:before] + [False] * count + is_new[before:])
@@ -181,14 +181,15 @@ def _one_shape(indices: list[Any]) -> list[Any]:
     return [i + zero for i in indices]
 
 
-def _entries_before_indices(entries: list[Any]) -> int:
+def _entries_before_indices(entries: list[Any], ellipsis_at: int) -> int:
     """How many slices and Nones stand before the dimensions that the indices make.
 
-    NumPy's rule: they stay in place if the indices (ints count) are neighbours, else they come first.
+    NumPy's rule: they stay in place if the indices (ints count) are neighbours, else they come first. An
+    Ellipsis between them parts them even if it stands for no dimension.
     """
     is_index = [_is_array(e) or _is_int(e) for e in entries]
     first, last = is_index.index(True), len(is_index) - is_index[::-1].index(True)
-    return first if all(is_index[first:last]) else 0
+    return first if all(is_index[first:last]) and not first < ellipsis_at < last else 0
 
 
 def _moved(x: Any, place: int, count: int, to: int) -> Any:
