@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
 
-_POLL = 0.05  # seconds between looks at flags and at the keyboard
+_POLL = 0.02  # seconds between looks at a flag
 
 
 class State(StrEnum):
@@ -29,6 +29,9 @@ FINISHED = (State.STOPPED, State.DONE, State.FAILED)
 class Run:
     """A training run.
 
+    The threads talk through plain flags that are polled, not through locks and events: a Ctrl-C may land in the
+    middle of a lock's own code and leave it held for ever.
+
     Attributes:
         name: what progress displays call it.
         state: `ready`, `running`, `paused`, `stopped`, `done` or `failed`.
@@ -40,19 +43,28 @@ class Run:
 
     def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
         self.name, self.steps = name, steps
-        self.state = State.READY
         self.step = 0
         self.history: dict[str, list[float]] = {}
         self.error: BaseException | None = None
         self.seconds = 0.0
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
-        self._go = threading.Event()
-        self._go.set()
-        self._stop = threading.Event()
-        self._ended = threading.Event()  # Thread.join() may believe in the end too early after a Ctrl-C
+        self._started = False
+        self._held = False
+        self._stopping = False
+        self._outcome: State | None = None
+        self._ended = False
         self._seen = False
         self._thread = threading.Thread(target=self._main, name=f"workbench run {name}", daemon=True)
+
+    @property
+    def state(self) -> State:
+        """Where the run stands. One thread writes each flag behind it, so it is never left between two."""
+        if self._outcome is not None:
+            return self._outcome
+        if not self._started:
+            return State.READY
+        return State.PAUSED if self._held and not self._stopping else State.RUNNING
 
     def start(self) -> Run:
         """Begin; returns the run itself.
@@ -60,28 +72,23 @@ class Run:
         Raises:
             PreconditionNotMet: it was started before.
         """
-        if self.state is not State.READY:
+        if self._started:
             raise PreconditionNotMet(f"run {self.name!r} was started before; it is {self.state}")
-        self.state = State.RUNNING
+        self._started = True
         self._thread.start()
         return self
 
     def pause(self) -> None:
         """Hold at the next step boundary; nothing happens to a finished run."""
-        if self.state is State.RUNNING:
-            self._go.clear()
-            self.state = State.PAUSED
+        self._held = True
 
     def resume(self) -> None:
         """Go on after a pause."""
-        if self.state is State.PAUSED:
-            self.state = State.RUNNING
-            self._go.set()
+        self._held = False
 
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""
-        self._stop.set()
-        self._go.set()
+        self._stopping = True
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait until the run has ended; Ctrl-C stops it at a step boundary and returns.
@@ -98,13 +105,14 @@ class Run:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            while not self._ended.wait(_POLL):
+            while not self._ended:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"run {self.name!r} is {self.state} at step {self.step} after {timeout} s")
+                time.sleep(_POLL)
         except KeyboardInterrupt:
             self.stop()
-            while not self._ended.wait(_POLL):
-                pass  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
+            while not self._ended:  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
+                time.sleep(_POLL)
         if self.error is not None and not self._seen:
             self._seen = True
             raise self.error
@@ -140,12 +148,12 @@ class Run:
                 for name, value in values.items():
                     self.history.setdefault(name, []).append(value)
                 self._notify()
-            self.state = State.STOPPED if self._stop.is_set() and self.step != self.steps else State.DONE
+            self._outcome = State.STOPPED if self._stopping and self.step != self.steps else State.DONE
         except BaseException as error:  # handed to wait(); a thread has nobody else to tell
-            self.error, self.state = error, State.FAILED
+            self.error, self._outcome = error, State.FAILED
         finally:
             self._end()
-            self._ended.set()
+            self._ended = True
 
     def _timed(self, work: Iterator[dict[str, float]]) -> Iterator[dict[str, float]]:
         """The steps of `work`, asked for only while the run may go on."""
@@ -163,8 +171,9 @@ class Run:
                 close()
 
     def _may_go_on(self) -> bool:
-        self._go.wait()  # pause(); stop() and resume() set it
-        return not self._stop.is_set() and (self.steps is None or self.step < self.steps)
+        while self._held and not self._stopping:
+            time.sleep(_POLL)
+        return not self._stopping and (self.steps is None or self.step < self.steps)
 
     def _notify(self) -> None:
         for observer in self._observers:
@@ -175,7 +184,7 @@ class Run:
             self._notify()
         except BaseException as error:
             if self.error is None:
-                self.error, self.state = error, State.FAILED
+                self.error, self._outcome = error, State.FAILED
 
     def __repr__(self) -> str:
         of = f" of {self.steps}" if self.steps is not None else ""
