@@ -22,7 +22,13 @@ from collections.abc import Iterable
 
 
 class EnforceNotMet(RuntimeError):
-    """The engine refused a request or failed while serving it."""
+    """The engine refused a request or failed while serving it.
+
+    Attributes:
+        located: the message names the op that failed and the line that built it.
+    """
+
+    located = False
 
 
 class InvalidArgument(EnforceNotMet, ValueError):

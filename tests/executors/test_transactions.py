@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import random
 import signal
+import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,3 +151,88 @@ def _restore(scope: wb.static.Scope, snapshot: dict[str, np.ndarray]) -> None:
     for name, data in snapshot.items():
         array = scope.find_var(name).tensor.array
         array[...] = data.view(array.dtype).reshape(array.shape)
+
+
+# Ctrl-C at every instruction
+
+
+class Tripwire:
+    """Raises SIGINT before the n-th instruction executed in some of our files."""
+
+    def __init__(self, n: int | None) -> None:
+        self.n, self.count = n, 0
+
+    def __enter__(self) -> Tripwire:
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def _call(self, frame: Any, event: str, arg: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(WATCHED):
+            return None
+        frame.f_trace_opcodes = True
+        return self._opcode
+
+    def _opcode(self, frame: Any, event: str, arg: Any) -> Any:
+        if event == "opcode":
+            if self.count == self.n:
+                signal.raise_signal(signal.SIGINT)
+            self.count += 1
+        return self._opcode
+
+
+WATCHED = ("executors/serial.py", "executors/step.py", "runtime/scope.py", "runtime/interrupt.py", "runtime/tensor.py")
+
+
+@pytest.mark.parametrize("program", ["main", "startup"])
+def test_an_interrupt_at_any_instruction(program: str) -> None:
+    """The whole step or nothing of it, and the scope is free for others afterwards."""
+    model = regression(dropout=True, batch_norm=False, optimizer=wb.optimizer.Momentum(0.1, 0.9))
+    exe, scope = trained(model, 1)
+    snapshot = {name: np.array(scope.find_var(name).get_tensor()) for name in model.state(scope)}
+    before = model.state(scope)
+    run = lambda: exe.run(  # noqa: E731
+        getattr(model, program), feed=model.feed(1) if program == "main" else None, scope=scope
+    )
+    with Tripwire(None) as count:
+        run()
+    after, total = model.state(scope), count.count
+    assert after != before and total > 1000
+
+    def is_applied(n: int) -> bool:
+        _put_back(scope, snapshot)
+        with pytest.raises(KeyboardInterrupt):
+            with Tripwire(n):
+                run()
+            _spin()
+        found = model.state(scope)
+        assert found in (before, after), f"torn by an interrupt at instruction {n} of {total}"
+        assert free_for_others(scope), f"the lock was kept after an interrupt at instruction {n} of {total}"
+        return found == after
+
+    entry = bisect.bisect_left(range(total), True, key=is_applied)  # from here on Ctrl-C is held back
+    assert 0 < entry < total - 300
+    for n in (*range(0, total, 29), *range(entry - 150, entry + 150), *range(total - 300, total)):
+        assert is_applied(n) == (n >= entry)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _put_back(scope: wb.static.Scope, snapshot: dict[str, np.ndarray]) -> None:
+    for name, value in snapshot.items():
+        scope.find_var(name).set(value)
+
+
+def free_for_others(scope: wb.static.Scope) -> bool:
+    found: list[bool] = []
+
+    def probe() -> None:
+        found.append(scope.root.lock.acquire(timeout=0.5))
+        if found[0]:
+            scope.root.lock.release()
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    thread.join(5)
+    return found == [True]

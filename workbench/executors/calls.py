@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from workbench.errors import (
     InvalidArgument,
     InvalidType,
     PreconditionNotMet,
-    ShapeError,
 )
 from workbench.framework.block import Block
 from workbench.framework.elementwise import numpy_xp
@@ -25,6 +25,8 @@ from workbench.framework.operator import Operator
 from workbench.framework.spec import spec_of
 
 Values = dict[str, Any]
+Pairs = list[tuple[str, Any]]
+_BY_EXECUTOR = frozenset({"rng", "run_block", "place"})
 
 
 @dataclass
@@ -32,23 +34,25 @@ class Call:
     """One operator, ready to run.
 
     Attributes:
+        read: gives the arguments in slot order from the values; KeyError names the one that is missing.
         ins: per input slot a name, a list of names, or None.
         outs: per output slot the names, () when nobody wants it.
+        only: the name of the output if there is one slot with one name, else None.
+        written: all names it writes.
+        needs: what the executor has to hand over by keyword.
         frees: names whose value is not read after this call.
     """
 
     op: Operator
     forward: Callable[..., Any]
+    read: Callable[[Values], Sequence[Any]]
     ins: list[Any]
     outs: list[tuple[str, ...]]
+    only: str | None
+    written: list[str]
     attrs: dict[str, Any]
-    needs: tuple[str, ...]
+    needs: frozenset[str]
     frees: list[str] = field(default_factory=list)
-
-    @property
-    def wanted(self) -> tuple[bool, ...]:
-        """Which output slots somebody wants."""
-        return tuple(any(n != EMPTY for n in names) for names in self.outs)
 
 
 def make_call(op: Operator) -> Call:
@@ -59,11 +63,29 @@ def make_call(op: Operator) -> Call:
         names = op.inputs.get(slot.name)
         ins.append(None if not names and not slot.is_list else names if slot.is_list else names and names[0])
     outs = [tuple(op.outputs.get(slot.name, ())) for slot in record.outputs]
+    alone = len(outs) == 1 and len(outs[0]) == 1 and not record.outputs[0].is_list and outs[0][0] != EMPTY
+    only = outs[0][0] if alone else None
     attrs = op.call_attrs()
-    call = Call(op, record.forward, ins, outs, attrs, record.needs)
     if "wanted" in record.needs:
-        attrs["wanted"] = call.wanted
-    return call
+        attrs["wanted"] = tuple(any(n != EMPTY for n in names) for names in outs)
+    needs = _BY_EXECUTOR.intersection(record.needs)
+    return Call(op, record.forward, _reader(ins), ins, outs, only, op.output_arg_names, attrs, needs)
+
+
+def _reader(ins: list[Any]) -> Callable[[Values], Sequence[Any]]:
+    """A function that gets the arguments of a call; the usual kinds of slots without a loop."""
+    if len(ins) == 1 and isinstance(ins[0], str):
+        name = ins[0]
+        return lambda values: (values[name],)
+    if ins and all(isinstance(entry, str) for entry in ins):
+        return itemgetter(*ins)
+    return lambda values: [_look_up(entry, values) for entry in ins]
+
+
+def _look_up(entry: Any, values: Values) -> Any:
+    if entry is None:
+        return None
+    return [values[n] for n in entry] if isinstance(entry, list) else values[entry]
 
 
 def make_calls(block: Block, keep: Collection[str]) -> list[Call]:
@@ -77,10 +99,10 @@ def make_calls(block: Block, keep: Collection[str]) -> list[Call]:
     return calls
 
 
-Extras = Callable[[Call, Values], dict[str, Any]]
+Extras = Callable[[Call], dict[str, Any]]
 
 
-def run_call(call: Call, values: Values, extras: Extras) -> list[tuple[str, Any]]:
+def run_call(call: Call, values: Values, extras: Extras) -> Pairs:
     """Run one call on `values`.
 
     Args:
@@ -93,31 +115,23 @@ def run_call(call: Call, values: Values, extras: Extras) -> list[tuple[str, Any]
         InvalidArgument, InvalidType, ExecutionError: the op failed; names op, inputs and the line that built it.
         PreconditionNotMet: an input has no value.
     """
-    arrays = [_read(call, names, values) for names in call.ins]
     try:
-        more = extras(call, values) if call.needs else {}
-        results = call.forward(numpy_xp, *arrays, **more, **call.attrs)
-    except EnforceNotMet as error:
-        if not isinstance(error, ShapeError) and "\n  at " in str(error):
+        arrays = call.read(values)
+    except KeyError as error:
+        raise uninitialised(call, error.args[0]) from None
+    try:
+        if call.needs:
+            results = call.forward(numpy_xp, *arrays, **extras(call), **call.attrs)
+        else:
+            results = call.forward(numpy_xp, *arrays, **call.attrs)
+    except Exception as error:
+        if isinstance(error, EnforceNotMet) and error.located:
             raise  # from inside a sub-block: it names its op already
         raise failure(call, arrays, error) from error
-    except Exception as error:
-        raise failure(call, arrays, error) from error
-    outputs = list(_outputs(call, results))
+    outputs = [(call.only, results)] if call.only is not None and results is not None else _outputs(call, results)
     if get_flag("FLAGS_check_nan_inf"):
         _check_finite(call, outputs)
     return outputs
-
-
-def _read(call: Call, names: Any, values: Values) -> Any:
-    if names is None:
-        return None
-    if isinstance(names, list):
-        return [_read(call, n, values) for n in names]
-    try:
-        return values[names]
-    except KeyError:
-        raise uninitialised(call, names) from None
 
 
 def uninitialised(call: Call, name: str) -> EnforceNotMet:
@@ -125,24 +139,30 @@ def uninitialised(call: Call, name: str) -> EnforceNotMet:
     variable = call.op.block.find_var(name)
     where = f"\n  needed by op {call.op.type!r} at {call.op.site}"
     if variable is not None and variable.is_data:
-        return InvalidArgument(f"feed {name!r} is missing: {variable.spec}{where}")
+        return _located(InvalidArgument(f"feed {name!r} is missing: {variable.spec}{where}"))
     if variable is not None and variable.persistable:
         what = "parameter" if variable.is_parameter else "persistable variable"
-        return PreconditionNotMet(f"{what} {name!r} is not initialised; run the startup program first{where}")
-    return PreconditionNotMet(f"variable {name!r} is not initialised: nothing computed before{where} writes it")
+        return _located(PreconditionNotMet(f"{what} {name!r} is not initialised; run the startup program first{where}"))
+    return _located(PreconditionNotMet(f"variable {name!r} has no value: no op before writes it{where}"))
 
 
-def _outputs(call: Call, results: Any) -> Iterable[tuple[str, Any]]:
+def _located(error: EnforceNotMet) -> EnforceNotMet:
+    error.located = True
+    return error
+
+
+def _outputs(call: Call, results: Any) -> Pairs:
     if len(call.outs) == 1:
         results = (results,)
+    found: Pairs = []
     for names, result in zip(call.outs, results, strict=True):
-        if not names or result is None:
-            continue
-        parts = result if isinstance(result, list) else [result]
-        yield from ((n, p) for n, p in zip(names, parts, strict=True) if n != EMPTY and p is not None)
+        if names and result is not None:
+            parts = result if isinstance(result, list) else [result]
+            found += [(n, p) for n, p in zip(names, parts, strict=True) if n != EMPTY and p is not None]
+    return found
 
 
-def failure(call: Call, arrays: list[Any], error: Exception) -> EnforceNotMet:
+def failure(call: Call, arrays: Sequence[Any], error: Exception) -> EnforceNotMet:
     """The exception for an op that failed while it ran."""
     kind: type[EnforceNotMet] = ExecutionError
     if isinstance(error, ValueError | IndexError):
@@ -154,21 +174,23 @@ def failure(call: Call, arrays: list[Any], error: Exception) -> EnforceNotMet:
             texts = [f"{n} {_describe(v)}" for n, v in zip(listed, flat([value]), strict=False)]
             lines.append(f"  input {slot.name}: {'; '.join(texts)}")
     lines.append(f"  at {call.op.site}")
-    return kind("\n".join(lines))
+    return _located(kind("\n".join(lines)))
 
 
 def _describe(value: Any) -> str:
     return str(spec_of(value)) if hasattr(value, "shape") and hasattr(value, "dtype") else type(value).__name__
 
 
-def _check_finite(call: Call, outputs: list[tuple[str, Any]]) -> None:
+def _check_finite(call: Call, outputs: Pairs) -> None:
     for name, value in outputs:
         data = getattr(value, "values", value)
         if not isinstance(data, np.ndarray) or data.dtype.kind not in "fV" or np.isfinite(data).all():
             continue
         nans, total = int(np.isnan(data).sum()), data.size
         infs = int(np.isinf(data).sum())
-        raise ExecutionError(
-            f"op {call.op.type!r} made {nans} NaN and {infs} Inf among the {total} elements of {name!r}\n"
-            f"  found because FLAGS_check_nan_inf is set\n  at {call.op.site}"
+        raise _located(
+            ExecutionError(
+                f"op {call.op.type!r} made {nans} NaN and {infs} Inf among the {total} elements of {name!r}\n"
+                f"  found because FLAGS_check_nan_inf is set\n  at {call.op.site}"
+            )
         )

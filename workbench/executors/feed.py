@@ -71,9 +71,9 @@ def as_array(variable: Variable, value: Any) -> np.ndarray:
     if isinstance(value, LoDTensor):
         return value.array if value.array is not None else value.numpy()
     if isinstance(value, bool | int | float):
-        return np.array([value], dtype=variable.dtype.numpy)
+        return _from_numbers(variable, [value])
     if isinstance(value, list | tuple):
-        return _from_lists(variable, value)
+        return _from_numbers(variable, value)
     if hasattr(value, "numpy") and not isinstance(value, Variable):
         return np.asarray(value.numpy())
     if isinstance(value, np.generic):
@@ -81,23 +81,27 @@ def as_array(variable: Variable, value: Any) -> np.ndarray:
     raise InvalidType(f"feed {variable.name!r} takes an array, nested lists or a number, got {type(value).__name__}")
 
 
-def _from_lists(variable: Variable, value: Any) -> np.ndarray:
-    """Nested lists have no dtype of their own, so they take the variable's where no digits are lost."""
+def _from_numbers(variable: Variable, value: Any) -> np.ndarray:
+    """Numbers and nested lists have no dtype of their own, so they take the variable's, if it holds their values."""
     try:
         found = np.asarray(value)
     except ValueError:
         raise InvalidArgument(f"feed {variable.name!r}: the nested lists are ragged") from None
-    wanted = variable.dtype
-    if found.dtype == object or found.dtype.kind in "US":
-        raise InvalidType(f"feed {variable.name!r} takes numbers, got {found.flat[0]!r} in the lists")
-    if found.dtype.kind == "f" and not wanted.is_float:
-        raise InvalidType(f"feed {variable.name!r} has dtype {wanted}, got lists of fractional numbers")
-    return found.astype(wanted.numpy)
+    if found.dtype.kind not in "biuf":
+        raise InvalidType(f"feed {variable.name!r} takes real numbers, got {found.flat[0]!r}")
+    with np.errstate(all="ignore"):
+        cast = found.astype(variable.dtype.numpy)
+        lost = np.isfinite(found) & ~np.isfinite(cast) if variable.dtype.is_float else cast != found
+    if lost.any():
+        raise InvalidArgument(
+            f"feed {variable.name!r} has dtype {variable.dtype}, which does not hold {found[lost][0].item()!r}"
+        )
+    return cast
 
 
 def check_value(variable: Variable, array: np.ndarray) -> np.ndarray:
     """Refuse an array whose dtype or shape differs from the declared one (E-8)."""
-    if not variable.need_check_feed:
+    if not (variable.need_check_feed or variable.persistable):
         return array
     if array.dtype != variable.dtype.numpy:
         raise InvalidType(

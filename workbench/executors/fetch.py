@@ -9,7 +9,9 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.operator import Operator
 from workbench.framework.roles import OPTIMIZE
+from workbench.framework.rows import dense
 from workbench.framework.variable import Variable
+from workbench.ops.control_flow import Stack
 from workbench.runtime.tensor import LoDTensor
 
 
@@ -63,6 +65,12 @@ def _what(item: Any) -> str:
 
 
 def to_user(value: Any, return_numpy: bool) -> Any:
-    """A copy of a value for the caller: an ndarray, or a LoDTensor; sparse gradients become dense arrays."""
-    array = np.array(value.to_dense() if hasattr(value, "to_dense") else value)
+    """A copy of a value for the caller: an ndarray, or a LoDTensor; sparse gradients become dense arrays.
+
+    Raises:
+        InvalidArgument: what a branch or loop keeps for its gradient.
+    """
+    if isinstance(value, Stack):
+        raise InvalidArgument("what a branch or loop keeps for its gradient cannot be fetched")
+    array = np.array(dense(np, value))
     return array if return_numpy else LoDTensor(array)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable
+from workbench.executors.cache import Cache
 from workbench.executors.feed import Feed, as_dict, check_feed
 from workbench.executors.fetch import split_optimize_ops, to_user
 from workbench.executors.ownership import warn_of_overwriting
@@ -20,7 +20,8 @@ from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
 from workbench.runtime.scope import Scope, global_scope
 
-_CACHE_SIZE = 64
+_CACHE_SIZE = 64  # programs; a cached one is kept alive
+_ATTEMPTS = 100
 
 
 class Executor:
@@ -41,8 +42,8 @@ class Executor:
             raise Unavailable(f"Executor on {place!r}: running on GPUs is not available yet; use CPUPlace()")
         self.place = place
         self._closed = False
-        self._prepared: OrderedDict[tuple[Any, ...], Prepared] = OrderedDict()
-        self._pruned: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self._prepared: Cache[Prepared] = Cache(_CACHE_SIZE)
+        self._pruned: Cache[Program] = Cache(_CACHE_SIZE)
 
     def run(
         self,
@@ -76,6 +77,8 @@ class Executor:
         Returns:
             one entry per fetched variable.
 
+        Several threads may run programs in one scope; their steps have the effect of one after the other.
+
         Raises:
             EnforceNotMet: closed executor, or any of its subclasses for what rule E-9 lists.
         """
@@ -94,13 +97,26 @@ class Executor:
             return []
         if use_prune or optimize_ops:
             program, feed = self._prune(program, feed, names, optimize_ops)
-        step = Step(self._prepare(program, names), scope, check_feed(program, feed), self.place.index)
+        arrays, prepared = check_feed(program, feed), self._prepare(program, names)
+        step, results = self._speculate(prepared, scope, arrays, names, return_numpy)
+        if prepared.initialises:
+            warn_of_overwriting(program, prepared.initialises, scope)
+        if step.commit():
+            return results
+        with scope.root.lock:  # another thread changed what the step had read: again, while the others wait
+            for _ in range(_ATTEMPTS):
+                step, results = self._speculate(prepared, scope, arrays, names, return_numpy)
+                if step.commit():
+                    return results
+        raise Unavailable("other threads keep setting variables of the scope while the program runs")
+
+    def _speculate(
+        self, prepared: Prepared, scope: Scope, arrays: dict[str, Any], names: list[str], return_numpy: bool
+    ) -> tuple[Step, list[Any]]:
+        """A step that is ready to commit, and what was fetched."""
+        step = Step(prepared, scope, arrays, self.place.index)
         step.speculate()
-        results = [to_user(step.fetch(name), return_numpy) for name in names]
-        if step.prepared.initialises:
-            warn_of_overwriting(program, step.prepared.initialises, scope)
-        step.commit()
-        return results
+        return step, [to_user(step.fetch(name), return_numpy) for name in names]
 
     def close(self) -> None:
         """Refuse further runs (E-1)."""
@@ -108,15 +124,13 @@ class Executor:
         self._prepared.clear()
         self._pruned.clear()
 
+    @staticmethod
+    def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
+        """(fetch list without optimizer operators, the operators); Paddle's name for it (E-3)."""
+        return split_optimize_ops(fetch_list)
+
     def _prepare(self, program: Program, fetches: list[str]) -> Prepared:
-        key = (program.uid, program.version, *fetches)
-        found = self._prepared.get(key)
-        if found is None:
-            found = self._prepared[key] = prepare(program, fetches)
-            if len(self._prepared) > _CACHE_SIZE:
-                self._prepared.popitem(last=False)
-        self._prepared.move_to_end(key)
-        return found
+        return self._prepared.get((program.uid, program.version, *fetches), lambda: prepare(program, fetches))
 
     def _prune(
         self, program: Program, feed: Feed, fetches: list[str], optimize_ops: list[Operator]
@@ -128,11 +142,7 @@ class Executor:
             raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
         keep = optimize_ops or [op for op in block.ops if op.role & OPTIMIZE]
         key = (program.uid, program.version, tuple(fetches), tuple(sorted(given)), tuple(map(id, keep)))
-        found = self._pruned.get(key)
-        if found is None:
-            found = self._pruned[key] = prune(program, fetches, list(given), keep)
-            if len(self._pruned) > _CACHE_SIZE:
-                self._pruned.popitem(last=False)
+        found = self._pruned.get(key, lambda: prune(program, fetches, list(given), keep))
         left = {}
         for name, value in given.items():
             if block.has_var(name) and not found.global_block().has_var(name):
@@ -140,11 +150,3 @@ class Executor:
             else:
                 left[name] = value
         return found, left
-
-
-def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
-    """(fetch list without optimizer operators, the operators); Paddle's name for it (E-3)."""
-    return split_optimize_ops(fetch_list)
-
-
-Executor._split_optimize_ops_in_fetch_list = staticmethod(split_optimize_ops)  # type: ignore[attr-defined]

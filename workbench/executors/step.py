@@ -1,26 +1,41 @@
 """One step of a program in a scope: speculate, then commit (promise 1: a step applies whole or not at all).
 
 *Speculate* runs every operator on values held aside; what would change a persistable variable is staged.
-*Commit* copies the staged values into the scope. It allocates nothing that can fail, runs no user code, and
-holds Ctrl-C back until it is done.
+*Commit* copies the staged values into the scope. It runs no user code, everything it allocates it allocates before
+the first write, and it holds Ctrl-C back until it is done.
+
+Threads may run programs in one scope: a step whose parameters another thread has changed meanwhile does not commit,
+and is run again (`Step.commit`). So steps of one scope have the effect of one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
-from workbench.executors.calls import Call, Values, make_calls, run_call
+from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean
+from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call
 from workbench.executors.ownership import owner_of, written_first
 from workbench.executors.streams import stream_of
 from workbench.framework.block import Block
+from workbench.framework.operator import Operator
 from workbench.framework.program import Program
-from workbench.runtime.interrupt import deferred_interrupt
+from workbench.framework.rows import dense
+from workbench.framework.spec import agree, spec_of
+from workbench.framework.variable import Variable
 from workbench.runtime.scope import Scope, ScopeVariable
+from workbench.runtime.tensor import LoDTensor
+
+
+class Read(NamedTuple):
+    """A persistable variable a program reads; `shape` is None if the program does not know all dimensions."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: Any
 
 
 @dataclass
@@ -38,11 +53,11 @@ class Prepared:
 
     program: Program
     calls: list[Call]
-    reads: list[str]
+    reads: list[Read]
     persistables: frozenset[str]
     initialises: frozenset[str]
     draws: bool
-    blocks: dict[int, list[Call]]
+    blocks: dict[int, list[Call]] = field(default_factory=dict)
 
 
 def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
@@ -50,10 +65,20 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
     block = program.global_block()
     persistables = frozenset(v.name for v in block.vars.values() if v.persistable)
     calls = make_calls(block, {*persistables, *fetches})
-    reads = {n for call in calls for n in call.op.input_arg_names if n in persistables}
-    reads.update(n for n in fetches if n in persistables)
-    draws = any("rng" in op.record.needs and not op.attrs.get("startup") for op in program.all_ops())
-    return Prepared(program, calls, sorted(reads), persistables, written_first(block) & persistables, draws, {})
+    names = {n for call in calls for n in call.op.input_arg_names if n in persistables}
+    names.update(persistables.intersection(fetches).difference(*(call.written for call in calls)))
+    reads = [_read(block.vars[n]) for n in sorted(names)]
+    draws = any(_draws(op) for op in program.all_ops())
+    return Prepared(program, calls, reads, persistables, written_first(block) & persistables, draws)
+
+
+def _read(variable: Variable) -> Read:
+    return Read(variable.name, None if -1 in variable.shape else tuple(variable.shape), variable.dtype.numpy)
+
+
+def _draws(op: Operator) -> bool:
+    """Whether an operator draws numbers in every step; initialisers and dropout in a test program do not."""
+    return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")
 
 
 class Step:
@@ -63,6 +88,7 @@ class Step:
         self.prepared, self.scope, self.place_index = prepared, scope, place_index
         self.values: Values = {}
         self.staged: dict[str, Any] = {}
+        self.seen: list[tuple[LoDTensor, int]] = []
         self.trips: tuple[int, ...] = ()
         self._load(feed)
         self.rng_step = self._rng_step()
@@ -76,19 +102,28 @@ class Step:
             self._run_calls()
 
     def _run_calls(self) -> None:
+        values, persistables = self.values, self.prepared.persistables
         for call in self.prepared.calls:
-            for name, value in run_call(call, self.values, self.extras):
-                if name in self.prepared.persistables:
-                    value = self.staged[name] = _own(value, call, self.values)
-                self.values[name] = value
+            outputs = run_call(call, values, self.extras)
+            if not persistables.isdisjoint(call.written):
+                outputs = self._stage(call, outputs)
+            values.update(outputs)
             for name in call.frees:
-                self.values.pop(name, None)
+                values.pop(name, None)
+
+    def _stage(self, call: Call, outputs: Pairs) -> Pairs:
+        """Hold back what would change the scope."""
+        persistables = self.prepared.persistables
+        owned = [(n, _own(v, call, self.values) if n in persistables else v) for n, v in outputs]
+        self.staged.update((n, v) for n, v in owned if n in persistables)
+        return owned
 
     def fetch(self, name: str) -> Any:
         """The newest value of a variable.
 
         Raises:
             NotFound: the program has no such variable. PreconditionNotMet: nothing gave it a value.
+            InvalidArgument: the variable is a feed and was not fed.
         """
         if name in self.values:
             return self.values[name]
@@ -105,26 +140,44 @@ class Step:
             raise InvalidArgument(f"fetch {name!r}: the variable is a feed and nothing was fed for it")
         raise PreconditionNotMet(f"fetch {name!r}: nothing gave the variable a value; run the startup program first")
 
-    def commit(self) -> None:
-        """Put the staged values into the scope, all of them or none."""
-        targets = [(self._target(name), value) for name, value in self.staged.items()]
+    def commit(self) -> bool:
+        """Put the staged values into the scope, all of them or none.
+
+        Returns:
+            False if another thread has changed something since this step read it; then nothing was written.
+
+        Raises:
+            Unavailable: another thread has kept the scope for itself for minutes.
+        """
+        with self.scope.exclusive():
+            if any(tensor.version != version for tensor, version in self.seen):
+                return False
+            self._put()
+        return True
+
+    def _put(self) -> None:
+        staged = dict(self.staged)
         if self.prepared.draws and self.prepared.program.rng_step:
-            targets.append((self._target(self.prepared.program.rng_step), np.array([self.rng_step + 1], np.int64)))
+            staged[self.prepared.program.rng_step] = np.array([self.rng_step + 1], np.int64)
+        new: dict[str, ScopeVariable] = {}
+        targets = []
+        for name, value in staged.items():
+            target = self.scope.find_var(name) or new.setdefault(name, ScopeVariable(name))
+            targets.append((target, value if target.tensor.holds(value) else np.array(value)))
         initialises = self.prepared.initialises
         owner = owner_of(self.prepared.program) if initialises else None
-        with deferred_interrupt():
-            for target, value in targets:
-                target.tensor.take(value)
-                if target.name in initialises:
-                    target.owner = owner
+        self.scope.root.vars.update(new)  # from here on nothing fails
+        for target, value in targets:
+            target.tensor.take(value)
+            if target.name in initialises:
+                target.owner = owner
 
-    def extras(self, call: Call, values: Values) -> dict[str, Any]:
+    def extras(self, call: Call) -> dict[str, Any]:
         """What an op `needs` besides its attributes."""
         extra: dict[str, Any] = {}
         if "rng" in call.needs:
-            extra["rng"] = stream_of(
-                call.op, self.prepared.program.random_seed, self.place_index, self.rng_step, self.trips
-            )
+            seed = self.prepared.program.random_seed
+            extra["rng"] = stream_of(call.op, seed, self.place_index, self.rng_step, self.trips)
         if "run_block" in call.needs:
             extra["run_block"] = self.run_block
         if "place" in call.needs:
@@ -141,7 +194,7 @@ class Step:
         """
         calls = self.prepared.blocks.get(block.idx)
         if calls is None:
-            calls = self.prepared.blocks[block.idx] = [_without_frees(c) for c in make_calls(block, ())]
+            calls = self.prepared.blocks[block.idx] = make_calls(block, ())
         values, old = dict(given), self.trips
         self.trips = (*old, trip)
         try:
@@ -153,10 +206,11 @@ class Step:
 
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""
-        for name in self.prepared.reads:
-            found = self.scope.find_var(name)
+        for read in self.prepared.reads:
+            found = self.scope.find_var(read.name)
             if found is not None and found.tensor.initialized:
-                self.values[name] = found.tensor.array
+                self.seen.append((found.tensor, found.tensor.version))  # before the value is looked at
+                self.values[read.name] = self._checked(read, found.tensor.array)
         for name, scheduler in self.prepared.program.lr_schedulers.items():
             dtype = self.prepared.program.global_block().var(name).dtype.numpy
             self.values[name] = self.staged[name] = np.array([scheduler()], dtype)  # P-48
@@ -165,23 +219,32 @@ class Step:
             if name in self.prepared.persistables:
                 self.staged[name] = self.values[name] = np.array(value)
 
+    def _checked(self, read: Read, array: Any) -> Any:
+        """A value of the scope, which somebody may have set to anything."""
+        if array.dtype == read.dtype and (array.shape == read.shape or read.shape is None):
+            return array
+        variable = self.prepared.program.global_block().var(read.name)
+        if array.dtype == read.dtype and agree(variable.spec, spec_of(array)):
+            return array
+        what = "parameter" if variable.is_parameter else "variable"
+        kind = InvalidArgument if array.dtype == read.dtype else InvalidType
+        raise kind(
+            f"{what} {read.name!r} in the scope is not what the program declares; set or load another value, or run "
+            f"the startup program\n  expected: {variable.spec}\n  got:      {spec_of(array)}"
+        )
+
     def _rng_step(self) -> int:
         name = self.prepared.program.rng_step
         found = self.scope.find_var(name) if name else None
-        return int(found.tensor.array[0]) if found is not None and found.tensor.initialized else 0
-
-    def _target(self, name: str) -> ScopeVariable:
-        return self.scope.find_var(name) or self.scope.root.var(name)
+        if found is None or not found.tensor.initialized:
+            return 0
+        if self.prepared.draws:
+            self.seen.append((found.tensor, found.tensor.version))
+        return int(found.tensor.array[0])
 
 
 def _own(value: Any, call: Call, values: Values) -> Any:
     """`value`, copied if its memory may belong to something else that a commit writes to."""
-    if not isinstance(value, np.ndarray):
-        return np.array(value.to_dense() if hasattr(value, "to_dense") else value)
+    value = np.asarray(dense(np, value))
     borrowed = value.base is not None or any(values.get(n) is value for n in call.op.input_arg_names)
     return value.copy() if borrowed else value
-
-
-def _without_frees(call: Call) -> Call:
-    call.frees = []
-    return call

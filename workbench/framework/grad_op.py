@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.framework.apply import recording
+from workbench.framework.evaluate import Evaluator, reduce_to
 from workbench.framework.op import Cost, Op, Slot, grad_slot
 from workbench.framework.spec import Spec
 
@@ -72,8 +73,6 @@ def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ..
 
     def forward(xp: Any, *arrays: Any, wanted: Sequence[bool] | None = None, **attrs: Any) -> Any:
         """Run the gradient rule on arrays, then undo broadcasting."""
-        from workbench.framework.evaluate import Evaluator
-
         evaluator = Evaluator(xp)
         ins = [_lift(evaluator, a) for a in arrays[:n_in]]
         rest = iter(arrays[n_in:])
@@ -116,8 +115,6 @@ def _lift(evaluator: Any, array: Any) -> Any:
 
 def _lower(xp: Any, grad: Any, array: Any) -> Any:
     """The array of a gradient, in the shape and dtype of the input it belongs to; zeros where the rule has none."""
-    from workbench.framework.evaluate import reduce_to
-
     if callable(grad):
         grad = grad()
     if array is None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 
 @contextmanager
-def deferred_interrupt() -> Iterator[None]:
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Hold SIGINT back inside the `with` body; it is delivered right after.
 
-    Python delivers signals to the main thread only, so elsewhere there is nothing to do.
+    Python delivers signals to the main thread only, so elsewhere there is nothing to do; nor is there if SIGINT
+    has a handler that was not installed from Python.
+
+    Yields:
+        a function that tells whether one is being held back.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield lambda: False
         return
-    pending: list[tuple[int, FrameType | None]] = []
-    old = signal.signal(signal.SIGINT, lambda number, frame: pending.append((number, frame)))
+    pending: list[int] = []
+    old = signal.signal(signal.SIGINT, lambda number, frame: pending.append(number))
     try:
-        yield
+        yield lambda: bool(pending)
     finally:
-        signal.signal(signal.SIGINT, old if old is not None else signal.SIG_DFL)
-        if pending and callable(old):
-            old(*pending[0])
+        signal.signal(signal.SIGINT, old)
+        if pending:
+            signal.raise_signal(signal.SIGINT)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from workbench.errors import InvalidType, NotFound, did_you_mean
+from workbench.errors import InvalidType, NotFound, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
+from workbench.runtime.interrupt import deferred_interrupt
 from workbench.runtime.tensor import LoDTensor
+
+_POLL = 0.05  # seconds between looks at the keyboard
+_PATIENCE = 600.0  # seconds; far longer than another thread's step
 
 
 class Owner(NamedTuple):
@@ -49,10 +55,15 @@ class ScopeVariable:
 
 
 class Scope:
-    """A set of variables that also sees those of its ancestors."""
+    """A set of variables that also sees those of its ancestors.
+
+    Attributes:
+        lock: (the root's counts) held by a thread that changes values, or copies several that belong together.
+    """
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
+        self.lock = threading.RLock()
         self.vars: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
 
@@ -110,8 +121,34 @@ class Scope:
             scope = scope.parent
         return scope
 
+    @contextmanager
+    def exclusive(self, patience: float = _PATIENCE) -> Iterator[None]:
+        """Inside the `with` body no other thread's step changes a value; for bodies that take a short time.
+
+        Ctrl-C ends the wait for another thread; in the body it is held back.
+
+        Raises:
+            Unavailable: another thread kept the values for itself for `patience` seconds.
+        """
+        lock = self.root.lock
+        with deferred_interrupt() as interrupted:
+            _acquire(lock, patience, interrupted)
+            try:
+                yield
+            finally:
+                lock.release()
+
     def __repr__(self) -> str:
         return f"Scope({len(self.vars)} variables, {len(self.kids)} kids)"
+
+
+def _acquire(lock: Any, patience: float, interrupted: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + patience
+    while not lock.acquire(timeout=_POLL):
+        if interrupted():
+            raise KeyboardInterrupt
+        if time.monotonic() >= deadline:
+            raise Unavailable(f"the variables of the scope have been in use by another thread for {patience:g} s")
 
 
 _global = Scope()

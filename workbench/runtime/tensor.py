@@ -21,13 +21,14 @@ class LoDTensor:
     Attributes:
         array: the storage, None until a value is set.
         generation: moves on whenever `array` is replaced by another one.
+        version: moves on after every change of the value.
     """
 
-    __slots__ = ("array", "generation")
+    __slots__ = ("array", "generation", "version")
 
     def __init__(self, array: Any = None) -> None:
         self.array = array
-        self.generation = 0
+        self.generation = self.version = 0
 
     def set(self, value: Any, place: Place | None = None) -> None:
         """Copy a value in.
@@ -47,19 +48,20 @@ class LoDTensor:
 
     def assign(self, new: Any) -> None:
         """`set` without checks."""
-        if self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype:
-            np.copyto(self.array, new)
-            return
-        self.array = np.array(new)
-        self.generation += 1
+        self.take(new if self.holds(new) else np.array(new))
+
+    def holds(self, new: Any) -> bool:
+        """Whether there is storage for a value of this shape and dtype."""
+        return self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype
 
     def take(self, new: Any) -> None:
         """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
-        if self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype:
+        if self.holds(new):
             np.copyto(self.array, new)
-            return
-        self.array = new
-        self.generation += 1
+        else:
+            self.array = new
+            self.generation += 1
+        self.version += 1
 
     @property
     def initialized(self) -> bool:
