@@ -13,7 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.executors.models import Model, regression
-from workbench.experiments import train
+from workbench.experiments import Run, train
 
 
 @pytest.fixture
@@ -205,3 +205,164 @@ def _until(condition: Any, seconds: float = 10.0) -> None:
 def test_np_values(model: Model) -> None:
     run = train(model.main, Batches(model, 1), fetch={"out": model.out}, scope=ready(model)).wait(10)
     assert isinstance(run.last["out"], float) and np.isfinite(run.last["out"])
+
+
+def test_pause_can_wait_for_the_boundary(model: Model) -> None:
+    scope = ready(model)
+    run = train(model.main, Batches(model, 1000, 0.01), scope=scope)
+    _until(lambda: run.step > 0)
+    assert run.pause(timeout=10)
+    before, step = model.state(scope), run.step
+    time.sleep(0.1)
+    assert model.state(scope) == before and run.step == step
+    run.stop()
+    run.wait(10)
+    assert run.pause(), "a finished run stays as it is"
+    assert run.state == "stopped"
+
+
+@pytest.mark.parametrize("order", ["stop pause", "pause stop pause", "stop pause resume pause"])
+def test_stopping_wins_over_pausing(model: Model, order: str) -> None:
+    run = train(model.main, Batches(model, 1000, 0.002), scope=ready(model))
+    for what in order.split():
+        getattr(run, what)()
+    assert run.wait(10).state == "stopped"
+
+
+def test_waiting_for_what_cannot_end_is_an_error(model: Model) -> None:
+    run = Run("idle", lambda run: iter(()), None)
+    with pytest.raises(RuntimeError, match="was not started"):
+        run.wait()
+    run = train(model.main, Batches(model, 3), scope=ready(model), on_step=lambda run: run.wait() and None)
+    with pytest.raises(RuntimeError, match="cannot wait for itself"):
+        run.wait(10)
+
+
+def test_a_run_whose_thread_does_not_start_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more() -> None:
+        raise RuntimeError("can't start new thread")
+
+    run = Run("none", lambda run: iter(()), None)
+    monkeypatch.setattr(run._thread, "start", no_more)
+    with pytest.raises(RuntimeError, match="can't start"):
+        run.start()
+    assert run.wait(1).state == "stopped"
+
+
+def test_every_observer_hears_of_the_end(model: Model) -> None:
+    heard = []
+
+    def failing(run: Any) -> None:
+        if run.finished:
+            raise ZeroDivisionError
+
+    run = Run("loop", lambda run: iter([{}, {}]), None)
+    run.subscribe(failing)
+    run.subscribe(lambda run: heard.append(run.state))
+    with pytest.raises(ZeroDivisionError):
+        run.start().wait(10)
+    assert heard == ["running", "running", "failed"]
+
+
+def test_a_second_ctrl_c_leaves_a_step_that_takes_long() -> None:
+    go_on = threading.Event()
+
+    def work(run: Any) -> Any:
+        go_on.wait(20)
+        yield {}
+
+    run = Run("slow", work, None).start()
+    for seconds in (0.2, 0.5):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.wait(10)
+    assert run.state == "running"
+    go_on.set()
+    assert run.wait(10).state == "stopped"
+
+
+def test_leaving_an_epoch_early_ends_the_prefetch_thread(model: Model) -> None:
+    data = wb.io.TensorDataset([np.ones((64, 3), np.float32), np.ones((64, 1), np.float32)])
+    loader = wb.io.DataLoader(data, batch_size=4, prefetch=2)
+    run = train(model.main, loader, steps=2, scope=ready(model)).wait(10)
+    assert run.step == 2
+    _until(lambda: not any(t.name == "workbench-prefetch" for t in threading.enumerate()))
+
+
+def test_prefetched_batches_give_what_plain_ones_give(model: Model) -> None:
+    r = np.random.default_rng(0)
+    data = wb.io.TensorDataset([r.random((40, 3), np.float32), r.random((40, 1), np.float32)])
+    states = []
+    for prefetch in (0, 3):
+        scope = ready(model)
+        next(iter(model.main.lr_schedulers.values())).set_state_dict({"last_epoch": 0, "last_lr": 0.05})
+        loader = wb.io.DataLoader(data, batch_size=8, shuffle=True, seed=3, prefetch=prefetch)
+        train(model.main, loader, epochs=2, scope=scope).wait(30)
+        states.append(model.state(scope))
+    assert states[0] == states[1]
+
+
+def test_two_runs_in_scopes_of_their_own(model: Model) -> None:
+    others = [regression() for _ in range(3)]  # schedulers belong to programs, so each run has its own
+    scopes = [ready(m) for m in others]
+    runs = [train(m.main, Batches(m, 20), scope=s) for m, s in zip(others[1:], scopes[1:], strict=True)]
+    for run in runs:
+        run.wait(30)
+    train(others[0].main, Batches(others[0], 20), scope=scopes[0]).wait(30)
+    assert model.state(scopes[0]) == model.state(scopes[1]) == model.state(scopes[2])
+
+
+class Devices(wb.static.Executor):
+    """Looks like an executor on four devices."""
+
+    device_count = 4
+
+
+def test_batches_too_small_for_the_devices_are_refused_before_anything_runs(model: Model) -> None:
+    data = wb.io.TensorDataset([np.ones((9, 3), np.float32), np.ones((9, 1), np.float32)])
+    scope = ready(model)
+    with pytest.raises(ValueError, match="fewer than the 4 devices"):
+        train(model.main, wb.io.DataLoader(data, batch_size=4), executor=Devices(), scope=scope)
+    assert train(model.main, wb.io.DataLoader(data, batch_size=4), scope=scope).wait(10).step == 3
+
+
+def plateau() -> Model:
+    rate = wb.optimizer.lr.ReduceOnPlateau(0.1, factor=0.5, patience=0, threshold=0.0)
+    return regression(dropout=False, batch_norm=False, optimizer=wb.optimizer.SGD(rate))
+
+
+@pytest.mark.parametrize("lr_step", ["step", "epoch"])
+def test_reduce_on_plateau_follows_the_first_fetch(lr_step: str) -> None:
+    model, same = plateau(), plateau()
+    batches = [model.feed(0), model.feed(1)] * 2
+    run = train(model.main, batches, epochs=3, fetch=[model.loss, model.out], scope=ready(model), lr_step=lr_step)
+    losses = run.wait(10).history[model.loss.name]
+    rate, expected = (next(iter(m.main.lr_schedulers.values())) for m in (model, same))
+    for metric in losses if lr_step == "step" else np.reshape(losses, (3, 4)).mean(1):
+        expected.step(metric)
+    assert rate.state_dict() == expected.state_dict()
+    assert rate() < 0.1 or lr_step == "epoch"
+
+
+def test_reduce_on_plateau_needs_a_fetch() -> None:
+    model = plateau()
+    with pytest.raises(ValueError, match=r"'learning_rate_0' is a ReduceOnPlateau.*fetch=\[loss\].*lr_step='never'"):
+        train(model.main, [model.feed(0)], scope=ready(model))
+    train(model.main, [model.feed(0)], scope=ready(model), lr_step="never").wait(10)
+    with pytest.raises(TypeError, match="list or dict"):
+        train(model.main, [model.feed(0)], fetch=3, scope=ready(model))
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(None, 2), (6, 2), (5, 1), (7, 2)])
+@pytest.mark.parametrize("known", [True, False])
+def test_schedulers_step_once_per_finished_epoch(model: Model, steps: int | None, expected: int, known: bool) -> None:
+    class Unknown(Batches):
+        def __len__(self) -> int:
+            raise TypeError
+
+    rate = next(iter(model.main.lr_schedulers.values()))
+    epochs = 2 if steps is None else None
+    loader = (Batches if known else Unknown)(model, 3)
+    train(model.main, loader, steps, epochs, scope=ready(model), lr_step="epoch").wait(10)
+    short = not known and steps == 6  # nothing tells that the sixth batch was the last of its epoch
+    assert rate.last_epoch == expected - short

@@ -51,6 +51,7 @@ class Run:
         self._observers: list[Callable[[Run], None]] = []
         self._started = False
         self._held = False
+        self._holding = False
         self._stopping = False
         self._outcome: State | None = None
         self._ended = False
@@ -75,12 +76,29 @@ class Run:
         if self._started:
             raise PreconditionNotMet(f"run {self.name!r} was started before; it is {self.state}")
         self._started = True
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # Ctrl-C, or no more threads: a thread that comes up nevertheless makes no step
+            self._stopping = True
+            if self._thread.ident is None:
+                self._outcome, self._ended = State.STOPPED, True
+            raise
         return self
 
-    def pause(self) -> None:
-        """Hold at the next step boundary; nothing happens to a finished run."""
+    def pause(self, timeout: float = 0.0) -> bool:
+        """Hold at the next step boundary; nothing happens to a finished run.
+
+        Args:
+            timeout: seconds to wait for that boundary; without waiting, a step in flight is still completed.
+
+        Returns:
+            whether no step is in flight, so that nothing changes until `resume()`.
+        """
         self._held = True
+        deadline = time.monotonic() + timeout
+        while not (self._holding or self.finished) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        return self._holding or self.finished or not self._started
 
     def resume(self) -> None:
         """Go on after a pause."""
@@ -101,8 +119,13 @@ class Run:
 
         Raises:
             TimeoutError: it is still going on (it continues).
+            PreconditionNotMet: it was not started, or an observer waits for its own run.
             Exception: what made the run fail, raised here once with its own traceback.
         """
+        if not self._started:
+            raise PreconditionNotMet(f"run {self.name!r} was not started")
+        if threading.current_thread() is self._thread:
+            raise PreconditionNotMet(f"run {self.name!r} cannot wait for itself; call wait() outside its observers")
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while not self._ended:
@@ -172,19 +195,23 @@ class Run:
 
     def _may_go_on(self) -> bool:
         while self._held and not self._stopping:
+            self._holding = True
             time.sleep(_POLL)
+        self._holding = False
         return not self._stopping and (self.steps is None or self.step < self.steps)
 
     def _notify(self) -> None:
-        for observer in self._observers:
+        for observer in tuple(self._observers):
             observer(self)
 
     def _end(self) -> None:
-        try:
-            self._notify()
-        except BaseException as error:
-            if self.error is None:
-                self.error, self._outcome = error, State.FAILED
+        """Tell every observer, also if one of them fails."""
+        for observer in tuple(self._observers):
+            try:
+                observer(self)
+            except BaseException as error:
+                if self.error is None:
+                    self.error, self._outcome = error, State.FAILED
 
     def __repr__(self) -> str:
         of = f" of {self.steps}" if self.steps is not None else ""

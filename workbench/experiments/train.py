@@ -14,6 +14,7 @@ from workbench.experiments.progress import show_progress
 from workbench.experiments.run import Run
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
+from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope, global_scope
 
 _numbers = itertools.count(1)
@@ -51,7 +52,8 @@ def train(
         executor: `Executor(CPUPlace())` by default.
         scope: where the parameters are; `global_scope()` of the caller by default.
         on_step: called with the run, on the training thread, after every step.
-        lr_step: when the program's learning-rate schedulers take a step.
+        lr_step: when the program's learning-rate schedulers take a step. `ReduceOnPlateau` is given the first
+            variable in `fetch`: its value in this step, or its mean over the epoch ("epoch", which it is meant for).
         progress: a progress bar always, never, or (None) in a terminal or notebook.
         name: what the bar calls the run.
 
@@ -69,6 +71,8 @@ def train(
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
     loop = _Loop(program, loader, _labels(fetch), executor or Executor(), scope or global_scope(), lr_step)
+    _check_metric(program, loop.labels, lr_step)
+    _check_batches(loader, loop.executor)
     loop.passes = epochs if epochs is not None else (1 if steps is None else None)
     if startup is not None:
         loop.initialise(startup)
@@ -79,11 +83,18 @@ def train(
     return run.start()
 
 
+def _length(loader: Iterable[Any]) -> int | None:
+    """Number of batches of one pass, None if the loader does not tell."""
+    try:
+        return len(loader)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int | None:
     """Number of steps, None if the loader does not tell its length."""
-    try:
-        per_pass = len(loader)  # type: ignore[arg-type]
-    except TypeError:
+    per_pass = _length(loader)
+    if per_pass is None:
         return steps
     by_epochs = per_pass * (epochs if epochs is not None else 1)
     if steps is None:
@@ -95,6 +106,8 @@ def _labels(fetch: Any) -> dict[str, str]:
     """{label: variable name}."""
     if isinstance(fetch, Variable | str):
         fetch = [fetch]
+    if not isinstance(fetch, Mapping | Iterable):
+        raise InvalidType(f"train takes a list or dict of Variables or names as fetch, got {fetch!r}")
     items = fetch.items() if isinstance(fetch, Mapping) else [(None, f) for f in fetch]
     found = {}
     for label, value in items:
@@ -103,6 +116,22 @@ def _labels(fetch: Any) -> dict[str, str]:
         variable = value if isinstance(value, str) else value.name
         found[label or variable] = variable
     return found
+
+
+def _check_metric(program: Program, labels: dict[str, str], lr_step: str) -> None:
+    for name, scheduler in program.lr_schedulers.items():
+        if isinstance(scheduler, ReduceOnPlateau) and not labels and lr_step != "never":
+            raise InvalidArgument(
+                f"the learning rate {name!r} is a ReduceOnPlateau, which follows a metric: name it first in fetch, as "
+                "in fetch=[loss]; or pass lr_step='never' and call its step(metric) yourself"
+            )
+
+
+def _check_batches(loader: Any, executor: Any) -> None:
+    """Refuse, before anything runs, a loader whose batches are too small for the executor's devices."""
+    check = getattr(loader, "check_devices", None)
+    if check is not None:
+        check(getattr(executor, "device_count", 1))
 
 
 class _Loop:
@@ -120,6 +149,7 @@ class _Loop:
         self.program, self.loader, self.labels = program, loader, labels
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
         self.passes: int | None = None
+        self.metrics: list[float] = []  # the first fetch of every step since the schedulers took one
         self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
 
     def initialise(self, startup: Program) -> None:
@@ -130,10 +160,11 @@ class _Loop:
             return
         fresh = Scope()
         self.executor.run(startup, feed=None, fetch_list=None, scope=fresh)
-        for made in (fresh.vars[name] for name in missing if name in fresh.vars):
-            target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
-            target.tensor.take(made.tensor.array)
-            target.owner = made.owner
+        with self.scope.exclusive():
+            for made in (fresh.vars[name] for name in missing if name in fresh.vars):
+                target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
+                target.tensor.take(made.tensor.array)
+                target.owner = made.owner
 
     def _has_value(self, name: str) -> bool:
         found = self.scope.find_var(name)
@@ -142,23 +173,35 @@ class _Loop:
     def work(self) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each."""
         for _ in itertools.repeat(None) if self.passes is None else range(self.passes):
-            empty = True
-            for batch in self.loader:
-                empty = False
-                yield self._step(batch)
-            if empty:
-                raise InvalidArgument(
-                    "the loader gave no batch; a generator is used up after one pass - train takes something that "
-                    "can be iterated over again, such as a DataLoader or a list"
-                )
+            yield from self._epoch()
+
+    def _epoch(self) -> Iterator[dict[str, float]]:
+        length, count = _length(self.loader), 0
+        batches = iter(self.loader)
+        try:
+            for count, batch in enumerate(batches, 1):
+                found = self._step(batch)
+                if count == length:  # a run that ends with this step does not come back here
+                    self._advance("epoch")
+                yield found
+        finally:
+            _close(batches)
+        if count == 0:
+            raise InvalidArgument(
+                "the loader gave no batch; a generator is used up after one pass - train takes something that can be "
+                "iterated over again, such as a DataLoader or a list"
+            )
+        if length is None or count < length:
             self._advance("epoch")
 
     def _step(self, batch: Any) -> dict[str, float]:
         values = self.executor.run(
             self.program, feed=self._feed(batch), fetch_list=list(self.labels.values()), scope=self.scope
         )
+        found = {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
+        self.metrics += list(found.values())[:1]
         self._advance("step")
-        return {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
+        return found
 
     def _feed(self, batch: Any) -> Mapping[str, Any]:
         if isinstance(batch, Mapping):
@@ -173,6 +216,18 @@ class _Loop:
         return dict(zip(self.feeds, batch, strict=True))
 
     def _advance(self, when: str) -> None:
-        if self.lr_step == when:
-            for scheduler in self.program.lr_schedulers.values():
+        if self.lr_step != when:
+            return
+        for scheduler in self.program.lr_schedulers.values():
+            if isinstance(scheduler, ReduceOnPlateau):
+                scheduler.step(float(np.mean(self.metrics)))
+            else:
                 scheduler.step()
+        self.metrics.clear()
+
+
+def _close(batches: Iterator[Any]) -> None:
+    """End the prefetch thread of an epoch that is left early."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
