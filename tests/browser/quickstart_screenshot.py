@@ -24,19 +24,16 @@ def run_quickstart(page: NotebookPage, timeout_s: float = RUN_S) -> None:
     assert page.not_run() == []
 
 
-def first_picture(page: NotebookPage) -> int:
-    """Index of the first cell whose output is a picture, 0 when there is none."""
-    for index, cell in enumerate(page.cells()):
-        shown = [output.get("data", {}) for output in cell.get("outputs", [])]
-        if any("image/png" in data or "image/svg+xml" in data for data in shown):
-            return index
-    return 0
+def training_cell(page: NotebookPage) -> int:
+    """Index of the first cell that trains, 0 when there is none."""
+    sources = ["".join(cell["source"]) for cell in page.cells()]
+    return next((index for index, source in enumerate(sources) if "%train" in source and "%%" not in source), 0)
 
 
 def take(page: NotebookPage, path: Path, cell: int | None) -> None:
-    """A picture of the window, scrolled to `cell` (by default the first one that shows a picture)."""
+    """A picture of the window, scrolled to `cell` (by default the first one that trains)."""
     page.page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
-    page.show_cell(first_picture(page) if cell is None else cell)
+    page.show_cell(training_cell(page) if cell is None else cell)
     page.page.wait_for_timeout(1000)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.page.screenshot(path=str(path))
