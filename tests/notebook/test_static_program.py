@@ -272,3 +272,13 @@ def test_a_wrong_line_is_explained_and_nothing_runs(notebook: Notebook, line: st
     assert "usage: " not in str(error) or "usage: %%static_program [" in str(error)
     assert "Traceback" not in notebook.printed and "UsageError" in notebook.printed
     assert snapshot(notebook) == before
+
+
+def test_a_program_edited_into_nonsense_is_refused(notebook: Notebook) -> None:
+    error = notebook.fail(
+        "%%static_program net\n"
+        "y = static.nn.fc(static.data('x', [None, 4]), 2)\n"
+        "static.default_main_program().global_block().remove_op(0)"
+    )
+    assert isinstance(error, InvalidArgument) and "fc_0.tmp_0" in str(error)
+    assert "net" not in notebook and "y" not in notebook

@@ -11,6 +11,7 @@ from IPython.core.error import UsageError
 
 from workbench.errors import did_you_mean, one_of
 from workbench.framework import names
+from workbench.framework.check import check_program
 from workbench.framework.guard import program_guard, static_mode
 from workbench.framework.names import UniqueNameGenerator
 from workbench.framework.operator import Operator
@@ -161,6 +162,8 @@ class Session:
             before = dict(self.namespace)
             with static_mode(), program_guard(main, startup), names.guard(generator):
                 value = run_cell(self.shell, magic, text)
+            for program in (main, startup):
+                check_program(program)
             self._refuse_rebound(definition, before)
             test = main.clone(for_test=True) if definition.test else None
             if test is not None and definition.test:
