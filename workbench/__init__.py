@@ -1,11 +1,13 @@
 """Static programs, trained on several devices at once, from a notebook."""
 
+from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
 from workbench.dygraph.mode import default_mode as _default_mode
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
+from workbench.framework.op import load_on_demand as _load_on_demand
 from workbench.version import __version__ as __version__
 
 _root = _Path(__file__).resolve().parent.parent
@@ -14,6 +16,7 @@ if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").i
 del _Path, _root
 
 _default_mode()
+_load_on_demand(lambda: _import_module("workbench.ops"))
 
 __getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)
 

@@ -7,7 +7,9 @@
                      rate, step counter of the random ops) and the states of learning-rate schedules
 
 `static.load` needs the second only, so a crash between the two leaves a model that loads in full, old or new.
-Values are read from and put into `global_scope()`. Do not save while a run is training: pause it first.
+Values are read from and put into `global_scope()`; while another thread trains there, the values saved are those
+between two of its steps. A schedule that the thread steps itself may be one step behind them: with
+`run.pause(timeout=…)`, or in `on_step`, it is not.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ def save(program: Program, model_path: str | os.PathLike[str], protocol: int = 4
     """
     _require_program(program, "save")
     prefix = _prefix(model_path)
-    tensors = _values(_persistables(program), global_scope())
+    tensors, metadata = _snapshot(program, _persistables(program), global_scope())
     write_json(prefix + MODEL, _document(program), PROGRAM)
-    write_tensors(prefix + PARAMS, tensors, _metadata(program))
+    write_tensors(prefix + PARAMS, tensors, metadata)
 
 
 def load(
@@ -100,7 +102,7 @@ def save_persistables(
     """
     program = _checked(executor, main_program, "save_persistables")
     path = file_inside(_folder(dirname), filename or DEFAULT_FILE)
-    write_tensors(path, _values(_persistables(program), global_scope()), _metadata(program))
+    write_tensors(path, *_snapshot(program, _persistables(program), global_scope()))
 
 
 def load_persistables(
@@ -126,7 +128,8 @@ def save_vars(
     program = _checked(executor, main_program, "save_vars")
     variables = _selected(program, vars, predicate)
     path = file_inside(_folder(dirname), filename or DEFAULT_FILE)
-    write_tensors(path, _values(variables, global_scope()), {**_metadata(program), "schedulers": {}})
+    tensors, metadata = _snapshot(program, variables, global_scope())
+    write_tensors(path, tensors, {**metadata, "schedulers": {}})
 
 
 def load_vars(
@@ -149,6 +152,15 @@ def load_vars(
 def _persistables(program: Program) -> list[Variable]:
     """Persistable variables by name, each once."""
     return list({variable.name: variable for variable in program.persistables()}.values())
+
+
+def _snapshot(
+    program: Program, variables: Iterable[Variable], scope: Scope
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Copies of values, and the metadata, as they are between two steps of whoever trains in the scope."""
+    with scope.exclusive():
+        tensors = {name: np.array(array) for name, array in _values(variables, scope).items()}
+        return tensors, _metadata(program)
 
 
 def _values(variables: Iterable[Variable], scope: Scope) -> dict[str, np.ndarray]:

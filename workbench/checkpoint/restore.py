@@ -15,7 +15,6 @@ from workbench.framework.roles import OpRole
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import ConstantRate
-from workbench.runtime.interrupt import deferred_interrupt
 from workbench.runtime.scope import Scope
 
 
@@ -76,7 +75,7 @@ class Restore:
         targets = [
             (scope.find_var(name) or scope.root.var(name), array) for name, array in self.arrays.items()
         ]
-        with deferred_interrupt():
+        with scope.exclusive():
             for target, array in targets:
                 target.tensor.take(array)
             for scheduler, state in self.states:

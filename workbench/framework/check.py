@@ -16,7 +16,7 @@ from workbench.framework.block import Block
 from workbench.framework.constants import plain
 from workbench.framework.infer import infer_specs
 from workbench.framework.names import EMPTY
-from workbench.framework.op import OPS, Op, Slot
+from workbench.framework.op import OPS, Op, Slot, look_up
 from workbench.framework.operator import Operator
 from workbench.framework.order import order_problems
 from workbench.framework.program import Program
@@ -99,7 +99,7 @@ def _block_inputs(block: Block) -> Iterator[str]:
 
 
 def _operator(op: Operator) -> Iterator[str]:
-    record = OPS.get(op.type)
+    record = look_up(op.type)
     if record is None:
         yield f"there is no such op.{did_you_mean(op.type, OPS)}"
         return

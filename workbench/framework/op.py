@@ -150,6 +150,19 @@ def flat(values: Sequence[Any]) -> Any:
 
 
 OPS: dict[str, Op] = {}
+_libraries: list[Callable[[], object]] = []
+
+
+def load_on_demand(library: Callable[[], object]) -> None:
+    """Have `library()`, an import, called when a type is looked up that nobody has declared yet."""
+    _libraries.append(library)
+
+
+def look_up(type: str) -> Op | None:
+    """The op of a type, None if there is none."""
+    for library in () if type in OPS else _libraries:
+        library()
+    return OPS.get(type)
 
 
 def find_op(type: str) -> Op:
@@ -158,7 +171,7 @@ def find_op(type: str) -> Op:
     Raises:
         NotFound: no such op; the message names the closest one.
     """
-    found = OPS.get(type)
+    found = OPS.get(type) or look_up(type)
     if found is None:
         raise NotFound(f"there is no op {type!r}.{did_you_mean(type, OPS)}")
     return found
