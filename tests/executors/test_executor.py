@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -308,3 +311,85 @@ def test_check_nan_inf_names_the_first_op_and_its_line(exe: static.Executor) -> 
                 exe.run(main, feed=feed)
         finally:
             wb.set_flags({"FLAGS_check_nan_inf": 0})
+
+
+def test_a_variable_made_persistable_after_a_run_is_kept_by_the_next(exe: static.Executor) -> None:
+    main, scope = static.Program(), static.Scope()
+    with static_mode(), guard(), static.program_guard(main, static.Program()):
+        out = static.data("x", [1]) * 2.0
+    feed = {"x": np.ones(1, np.float32)}
+    exe.run(main, feed=feed, fetch_list=[out], scope=scope)
+    assert scope.find_var(out.name) is None
+    out.persistable = True
+    exe.run(main, feed=feed, fetch_list=[out], scope=scope)
+    assert np.array(scope.find_var(out.name).get_tensor()).tolist() == [2.0]
+
+
+def test_e5_pruning_a_startup_program_runs_all_of_it(model: Model, exe: static.Executor) -> None:
+    scope = static.Scope()
+    assert exe.run(model.startup, scope=scope, use_prune=True) == []
+    assert set(scope.vars) == {v.name for v in model.main.persistables()}
+    one = static.Scope()
+    exe.run(model.startup, scope=one, fetch_list=["fc_0.b_0"], use_prune=True)
+    assert one.local_var_names() == ["fc_0.b_0"]
+
+
+def test_e5_what_is_fed_counts_as_a_leaf(model: Model, exe: static.Executor, scope: static.Scope) -> None:
+    test, hidden = model.main.clone(for_test=True), np.ones((2, 5), np.float32)
+    w, b = (np.array(scope.find_var(n).get_tensor()) for n in ("fc_1.w_0", "fc_1.b_0"))
+    fetch = {"feed": {"fc_0.tmp_2": hidden}, "fetch_list": [model.out.name], "scope": scope}
+    assert np.allclose(exe.run(test, use_prune=True, **fetch)[0], hidden @ w + b)
+    with pytest.raises(ValueError, match="feed 'x' is missing"):
+        exe.run(test, **fetch)
+    with pytest.raises(LookupError, match=r"Did you mean 'fc_1\.tmp_1'"):
+        exe.run(test, feed=model.feed(), fetch_list=["fc_1.tmp1"], scope=scope, use_prune=True)
+
+
+def test_e3_operators_of_another_program(model: Model, exe: static.Executor, scope: static.Scope) -> None:
+    other = regression(dropout=False, batch_norm=False, optimizer=wb.optimizer.SGD(0.1))
+    ops = [op for op in other.main.global_block().ops if op.type == "sgd"]
+    with pytest.raises(RuntimeError, match="operators of another program"):
+        exe.run(model.main, feed=model.feed(), fetch_list=[ops], scope=scope)
+
+
+def test_a_failure_inside_a_loop_or_branch_keeps_its_class(exe: static.Executor) -> None:
+    """The message and the class are those of the op that failed, not of the loop around it."""
+    main = static.Program()
+    with static_mode(), guard(), static.program_guard(main, static.Program()):
+        ids, one = static.data("ids", [None], "int64"), wb.zeros([1], "int64")
+        table = wb.ones([5, 2])
+        side = lambda: wb.sum(wb.nn.functional.embedding(ids, table))  # noqa: E731
+        branch = lambda: static.nn.cond(wb.sum(ids) > 0, side, lambda: wb.zeros([1]))  # noqa: E731
+        _, out = static.nn.while_loop(lambda i, t: i < 2, lambda i, t: [i + 1, t + branch()], [one, wb.zeros([1])])
+    with pytest.raises(ValueError, match="op 'lookup_table_v2' failed: embedding: id 9") as caught:
+        exe.run(main, feed={"ids": np.array([1, 9])}, fetch_list=[out], scope=static.Scope())
+    assert "'while'" not in str(caught.value) and "'cond'" not in str(caught.value)
+
+
+def test_ctrl_c_with_the_default_action_and_with_a_handler_of_ones_own() -> None:
+    from workbench.runtime.interrupt import deferred_interrupt
+
+    seen = []
+    old = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        with deferred_interrupt() as pending:
+            assert not pending()
+            signal.raise_signal(signal.SIGINT)
+            with deferred_interrupt():
+                signal.raise_signal(signal.SIGINT)
+            assert pending() and not seen
+        assert seen == [signal.SIGINT]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with deferred_interrupt():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, old)
+    code = (
+        "import signal; from workbench.runtime.interrupt import deferred_interrupt\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "with deferred_interrupt():\n    signal.raise_signal(signal.SIGINT); print('held back', flush=True)\n"
+        "print('went on')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT and done.stdout == "held back\n"

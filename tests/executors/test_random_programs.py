@@ -149,6 +149,7 @@ def test_pruning_does_not_change_what_is_fetched(data: Any) -> None:
 def test_persistable_variables_carry_over(data: Any) -> None:
     """Every variable that is written becomes persistable at random; three steps in one scope."""
     p, known, feed = build(data.draw, allow_kinks=True)
+    assume(p.main.global_block().ops)
     written = [v for v in known if not v.is_data]
     for v in written:
         v.persistable = data.draw(st.booleans())

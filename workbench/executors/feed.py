@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, did_you_mean, one_of
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, did_you_mean, one_of
 from workbench.framework.program import Program
 from workbench.framework.spec import shape_text
 from workbench.framework.variable import Variable
@@ -20,7 +20,7 @@ def as_dict(feed: Feed) -> Mapping[str, Any]:
     """The feed of a single device as one dict.
 
     Raises:
-        InvalidType: neither dict nor list. InvalidArgument: a list of more or less than one dict.
+        InvalidType: neither dict nor list. InvalidForm: a list of more or less than one dict.
     """
     if feed is None:
         return {}
@@ -29,7 +29,7 @@ def as_dict(feed: Feed) -> Mapping[str, Any]:
     if not isinstance(feed, list | tuple):
         raise InvalidType(f"feed takes a dict of name to array, got {feed!r}")
     if len(feed) != 1:
-        raise InvalidArgument(f"an Executor runs on one device and takes one dict of feeds, got a list of {len(feed)}")
+        raise InvalidForm(f"an Executor runs on one device and takes one dict of feeds, got a list of {len(feed)}")
     if not isinstance(feed[0], Mapping):
         raise InvalidType(f"feed takes a list of dicts, got {feed[0]!r} in it")
     return feed[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType
 from workbench.framework.operator import Operator
 from workbench.framework.roles import OPTIMIZE
 from workbench.framework.rows import dense
@@ -25,7 +25,7 @@ def split_optimize_ops(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
 
     Raises:
         InvalidType: an item is neither a variable nor optimizer operators.
-        InvalidArgument: `fetch_list` is no list.
+        InvalidForm: `fetch_list` is no list.
     """
     rest: list[Any] = []
     ops: list[Operator] = []
@@ -48,8 +48,7 @@ def as_items(fetch_list: Any) -> list[Any]:
     if isinstance(fetch_list, Variable | str):
         return [fetch_list]
     if not isinstance(fetch_list, list | tuple):
-        # AssertionError in Paddle; programs that rely on that class are not known
-        raise InvalidArgument(f"fetch_list takes a list of Variables or names, got {fetch_list!r}")
+        raise InvalidForm(f"fetch_list takes a list of Variables or names, got {fetch_list!r}")
     return list(fetch_list)
 
 

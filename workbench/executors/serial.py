@@ -141,6 +141,8 @@ class Executor:
         if any(op.block is not block for op in optimize_ops):
             raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
         keep = optimize_ops or [op for op in block.ops if op.role & OPTIMIZE]
+        if not (fetches or keep):
+            return program, dict(given)  # a startup program: no target to prune for
         key = (program.uid, program.version, tuple(fetches), tuple(sorted(given)), tuple(map(id, keep)))
         found = self._pruned.get(key, lambda: prune(program, fetches, list(given), keep))
         left = {}

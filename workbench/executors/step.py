@@ -149,11 +149,18 @@ class Step:
         Raises:
             Unavailable: another thread has kept the scope for itself for minutes.
         """
+        if not self.staged and not self.prepared.draws:
+            with self.scope.root.lock:
+                return self._is_fresh()
         with self.scope.exclusive():
-            if any(tensor.version != version for tensor, version in self.seen):
-                return False
-            self._put()
-        return True
+            if self._is_fresh():
+                self._put()
+                return True
+        return False
+
+    def _is_fresh(self) -> bool:
+        """Whether everything the step has read is still as it was."""
+        return all(tensor.version == version for tensor, version in self.seen)
 
     def _put(self) -> None:
         staged = dict(self.staged)

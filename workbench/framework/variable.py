@@ -33,7 +33,8 @@ class Variable(Infix):
     """
 
     __slots__ = (
-        "block", "dtype", "is_data", "kind", "name", "need_check_feed", "persistable", "shape", "site", "stop_gradient",
+        "_persistable", "block", "dtype", "is_data", "kind", "name", "need_check_feed", "shape", "site",
+        "stop_gradient",
     )  # fmt: skip
 
     def __init__(
@@ -50,8 +51,17 @@ class Variable(Infix):
         site: Site | None = None,
     ) -> None:
         self.block, self.name, self.shape, self.dtype, self.kind = block, name, shape, dtype, kind
-        self.persistable, self.stop_gradient = persistable, stop_gradient
+        self._persistable, self.stop_gradient = persistable, stop_gradient
         self.is_data, self.need_check_feed, self.site = is_data, need_check_feed, site
+
+    @property
+    def persistable(self) -> bool:
+        return self._persistable
+
+    @persistable.setter
+    def persistable(self, value: bool) -> None:
+        self._persistable = value
+        self.block.program.touch()  # executors keep what they have prepared
 
     @property
     def spec(self) -> Spec:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+# What `signal` wraps: the same functions without enums made of their results, which take longer than all the rest.
+_raw: Any = importlib.import_module("_signal")
 
 
 @contextmanager
@@ -18,14 +23,14 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     Yields:
         a function that tells whether one is being held back.
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+    if threading.current_thread() is not threading.main_thread() or _raw.getsignal(signal.SIGINT) is None:
         yield lambda: False
         return
     pending: list[int] = []
-    old = signal.signal(signal.SIGINT, lambda number, frame: pending.append(number))
+    old = _raw.signal(signal.SIGINT, lambda number, frame: pending.append(number))
     try:
         yield lambda: bool(pending)
     finally:
-        signal.signal(signal.SIGINT, old)
+        _raw.signal(signal.SIGINT, old)
         if pending:
             signal.raise_signal(signal.SIGINT)
