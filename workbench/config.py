@@ -24,14 +24,20 @@ class Flag:
     help: str
 
     def parse(self, name: str, value: Any) -> Any:
-        """The value in the flag's type; `"0"`, `"false"`, `"off"` and `""` are False."""
-        try:
-            if self.kind is bool and isinstance(value, str):
-                return value.strip().lower() not in ("", "0", "false", "off", "no")
-            return self.kind(value)
-        except (TypeError, ValueError):
-            raise InvalidArgument(f"{name} takes {self.kind.__name__}, got {value!r}") from None
+        """The value in the flag's type.
 
+        Raises:
+            InvalidArgument: it is not one; `"0"`, `"false"`, `"off"`, `"no"` and `""` are False, their opposites True.
+        """
+        try:
+            return _SWITCH[str(value).strip().lower()] if self.kind is bool else self.kind(value)
+        except (KeyError, TypeError, ValueError):
+            raise InvalidArgument(f"{name} takes {_KINDS[self.kind]}, got {value!r}") from None
+
+
+_SWITCH = {"": False, "0": False, "false": False, "off": False, "no": False}
+_SWITCH |= {"1": True, "true": True, "on": True, "yes": True}
+_KINDS = {bool: "True or False (1 or 0)", int: "a whole number", float: "a number", str: "a text"}
 
 FLAGS = {
     "FLAGS_check_nan_inf": Flag(

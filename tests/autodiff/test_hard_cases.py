@@ -244,3 +244,16 @@ def test_where_a_rule_gives_no_gradient_there_are_zeros() -> None:
     zero, zeros = body(numpy_xp, x, [x, x], x, wanted=(True, True))
     assert (zero == 0).all() and zero.shape == x.shape and [z.shape for z in zeros] == [x.shape] * 2
     assert body(numpy_xp, x, [x, x], x, wanted=(False, False)) == (None, None)
+
+
+def test_a_refused_backward_takes_back_what_it_asked_a_branch_to_save() -> None:
+    with Built() as p:
+        x = static.data("x", [1])
+        x.stop_gradient = False  # a leaf with a gradient, but no parameter
+        loss = wb.mean(static.nn.cond(x > 0, lambda: wb.exp(x) * x, lambda: x))
+        before = outline(p.main)
+        with pytest.raises(ValueError, match="depends on no trainable parameter"):
+            static.append_backward(loss)
+        assert outline(p.main) == before
+        (g,) = static.gradients(loss, [x])
+    assert p.run({"x": np.ones(1, np.float32)}, [g])[0].item() == pytest.approx(2 * np.e)

@@ -40,7 +40,7 @@ class DynamicRecorder(Evaluator):
         if isinstance(value, Tensor):
             return value.array
         if isinstance(value, np.ndarray | np.generic):
-            return np.asarray(value)
+            return np.array(value)  # an op may return a view, and the caller goes on using the array
         if isinstance(value, Variable):
             raise InvalidType(
                 f"op {op.type!r} got {value.name!r}, a Variable of a static Program, in dynamic mode; "
