@@ -2,7 +2,8 @@
 
     EnforceNotMet (RuntimeError)            Paddle 1.8's class: the engine refused or failed
     ├── InvalidArgument   (ValueError)      a value, shape, dtype or option is wrong
-    │   └── InvalidType   (TypeError)       the wrong kind of object
+    │   ├── InvalidType   (TypeError)       the wrong kind of object
+    │   └── InvalidForm   (AssertionError)  a list or dict where the other was due, or of the wrong length
     ├── NotFound          (LookupError)     a name is unknown
     ├── AlreadyExists                       a name is taken
     ├── PreconditionNotMet                  something has to be done first
@@ -37,6 +38,10 @@ class InvalidArgument(EnforceNotMet, ValueError):
 
 class InvalidType(InvalidArgument, TypeError):
     """An object of the wrong kind was passed."""
+
+
+class InvalidForm(InvalidArgument, AssertionError):
+    """A list or dict where the other was due, or of the wrong length; Paddle asserts it (rules E-2, E-6)."""
 
 
 class NotFound(EnforceNotMet, LookupError):

@@ -15,7 +15,7 @@ from workbench.errors import did_you_mean
 
 # Functions on tensors, Paddle 2.x's `paddle.*`.
 TENSOR = {
-    "workbench.framework.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8",
+    "workbench.framework.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool=bool_",
     "workbench.framework.place": "CPUPlace CUDAPlace",
     "workbench.framework.random": "seed",
     "workbench.config": "get_flags set_flags",
@@ -55,6 +55,22 @@ TENSOR = {
         "gather gather_nd index_add index_select put_along_axis scatter scatter_nd_add take_along_axis"
     ),
     "workbench.ops.sort": "argsort sort topk",
+}
+
+# Names of Paddle 2.x that are to come, by module, and what to do until then.
+_TRAINING = "dynamic mode computes but cannot train; call enable_static() and build a Program"
+_DEVICES = "programs run on one device; use static.Executor"
+PLANNED = {
+    "workbench": {
+        "DataParallel autograd grad no_grad": _TRAINING,
+        "distributed": _DEVICES,
+        "amp": "cast with .astype('float16') meanwhile",
+        "fluid": "use the names of Paddle 2.x",
+    },
+    "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
+    "workbench.static": {
+        "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor cpu_places cuda_places": _DEVICES,
+    },
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
@@ -111,8 +127,8 @@ IO = {  # `workbench.io`
 
 
 def names(table: dict[str, str]) -> dict[str, str]:
-    """`{public name: module}` from `{module: "name name …"}`."""
-    return {name: module for module, line in table.items() for name in line.split()}
+    """`{public name: module}` from `{module: "name name …"}`; `public=own` where the module calls it otherwise."""
+    return {name.split("=")[0]: module for module, line in table.items() for name in line.split()}
 
 
 def lazy(
@@ -125,14 +141,17 @@ def lazy(
         table: `{module a name comes from: "name name …"}`.
         submodules: sub-modules imported when they are first used.
     """
-    where = names(table)
+    where, own = names(table), dict(n.split("=") for line in table.values() for n in line.split() if "=" in n)
+    planned = {name: hint for line, hint in PLANNED.get(module, {}).items() for name in line.split()}
     children = frozenset(submodules)
 
     def __getattr__(name: str) -> Any:
         if name in where:
-            value = getattr(importlib.import_module(where[name]), name)
+            value = getattr(importlib.import_module(where[name]), own.get(name, name))
         elif name in children:
             value = importlib.import_module(f"{module}.{name}")
+        elif name in planned:
+            raise AttributeError(f"{module}.{name} is not available yet: {planned[name]}")
         else:
             hint = did_you_mean(name, {*where, *children})
             raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
@@ -140,6 +159,7 @@ def lazy(
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *where, *children})
+        special = (name for name in vars(sys.modules[module]) if name.startswith("__"))
+        return sorted({*special, *where, *children})
 
     return __getattr__, __dir__, sorted({*where, *children})

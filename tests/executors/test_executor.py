@@ -69,8 +69,9 @@ def test_e2_fetch_list_forms(model: Model, exe: static.Executor, scope: static.S
     assert len(run(model.loss)) == len(run(model.loss.name)) == 1
     a, b = run([model.loss, model.loss.name])
     assert a == b
-    with pytest.raises(ValueError, match="takes a list"):
-        run({"loss": model.loss})
+    for kind in (ValueError, AssertionError):
+        with pytest.raises(kind, match="takes a list"):
+            run({"loss": model.loss})
     with pytest.raises(TypeError, match="takes Variables"):
         run([3])
 
@@ -112,8 +113,9 @@ def test_e6_feed_forms(model: Model, exe: static.Executor, scope: static.Scope) 
     (a,) = exe.run(model.main.clone(True), feed=model.feed(), fetch_list=[model.out.name], scope=scope)
     (b,) = exe.run(model.main.clone(True), feed=[model.feed()], fetch_list=[model.out.name], scope=scope)
     assert (a == b).all()
-    with pytest.raises(ValueError, match="one dict of feeds"):
-        exe.run(model.main, feed=[model.feed(), model.feed()], scope=scope)
+    for kind in (ValueError, AssertionError):
+        with pytest.raises(kind, match="one dict of feeds"):
+            exe.run(model.main, feed=[model.feed(), model.feed()], scope=scope)
     with pytest.raises(TypeError, match="dict"):
         exe.run(model.main, feed="x", scope=scope)
     with pytest.raises(ValueError, match=r"feed 'xx': the program has no such variable"):

@@ -36,6 +36,8 @@ def test_outside_training() -> None:
     np.testing.assert_array_equal(F.dropout(x, 0.25, training=False).numpy(), np.ones(5))
     down = F.dropout(x, 0.25, training=False, mode="downgrade_in_infer").numpy()
     np.testing.assert_array_equal(down, np.full(5, 0.75))
+    same = F.dropout(x, 0.25, training=False, mode="downscale_in_infer").numpy()  # what 2.x calls it
+    np.testing.assert_array_equal(same, down)
 
 
 @pytest.mark.parametrize(("axis", "shared"), [(0, 1), (1, 0), ([1], 0), (-1, 0)])
@@ -68,7 +70,7 @@ def test_infinite_inputs_are_dropped_to_zero() -> None:
     [
         ({"p": 1.5}, r"a number in \[0, 1\]\n.*1\.5"),
         ({"p": -0.1}, r"a number in \[0, 1\]"),
-        ({"mode": "upscale"}, "'upscale_in_train' or 'downgrade_in_infer', got 'upscale'"),
+        ({"mode": "upscale"}, "'upscale_in_train' or 'downscale_in_infer', got 'upscale'"),
         ({"axis": 2}, "axis is out of range"),
     ],
 )

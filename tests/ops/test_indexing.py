@@ -147,7 +147,7 @@ def test_a_mask_is_refused_in_a_program() -> None:
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("gather: index", lambda x, i: wb.gather(x, i)),
+        ("gather: index", lambda x, i: wb.gather(x, i, axis=None)),
         ("gather_nd: coordinate 0", lambda x, i: wb.gather_nd(x, wb.unsqueeze(i, -1))),
         ("scatter: index", lambda x, i: wb.scatter(x, i, x[:3])),
         ("index_add: index", lambda x, i: wb.index_add(x, i, 0, x[:3])),

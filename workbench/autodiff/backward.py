@@ -9,6 +9,7 @@ from typing import Any
 from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.walk import Walk, differentiate, gradient_of, names_of
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
+from workbench.framework.infix import not_a_variable
 from workbench.framework.names import grad_name
 from workbench.framework.program import Program
 from workbench.framework.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
@@ -70,7 +71,7 @@ def _append_backward(
 
 def _check_loss(loss: Variable) -> None:
     if not isinstance(loss, Variable):
-        raise InvalidType(f"the loss is a Variable of a static Program, got {loss!r}")
+        raise not_a_variable("the loss is a Variable of a static Program", loss)
     if loss.shape not in ((1,), ()):
         raise InvalidArgument(
             f"the loss {loss.name!r} must have shape [1], got {list(loss.shape)}; reduce it first, "
@@ -163,7 +164,7 @@ def _as_list(values: Any, what: str) -> list[Variable]:
     found = list(values) if isinstance(values, list | tuple) else [values]
     for value in found:
         if not isinstance(value, Variable):
-            raise InvalidType(f"static.gradients takes Variables as {what}, got {value!r}")
+            raise not_a_variable(f"static.gradients takes Variables as {what}", value)
     if not found:
         raise InvalidArgument(f"static.gradients needs at least one variable in {what}")
     return found
@@ -179,7 +180,7 @@ def _given_gradients(targets: list[Variable], given: Any) -> list[Variable | Non
         if grad is None:
             continue
         if not isinstance(grad, Variable):
-            raise InvalidType(f"static.gradients takes Variables as target_gradients, got {grad!r}")
+            raise not_a_variable("static.gradients takes Variables as target_gradients", grad)
         if len(grad.shape) != len(target.shape) or any(
             a != b and -1 not in (a, b) for a, b in zip(grad.shape, target.shape, strict=True)
         ):

@@ -9,6 +9,7 @@ from workbench.builders.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.block import Block
 from workbench.framework.guard import default_main_program, default_startup_program, in_static_mode
+from workbench.framework.infix import not_a_variable
 from workbench.framework.names import generate
 from workbench.framework.op import find_op
 from workbench.framework.undo import unchanged_on_error
@@ -47,7 +48,7 @@ def cond(
         chosen = true_fn if bool(pred) else false_fn
         return chosen() if chosen is not None else None
     if not isinstance(pred, Variable):
-        raise InvalidType(f"cond takes a Variable as pred, got {pred!r}")
+        raise not_a_variable("cond takes a Variable as pred", pred)
     with unchanged_on_error(default_main_program(), default_startup_program()):
         return _cond(pred, true_fn, false_fn, name or generate("cond"))
 
@@ -116,7 +117,7 @@ def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> li
     x_names = [generate(name + ".x") for _ in xs]
     cond_block, go_on = _build(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
     if not isinstance(go_on, Variable):
-        raise InvalidType(f"the condition of while_loop must return a bool tensor, got {go_on!r}")
+        raise not_a_variable("the condition of while_loop must return a bool Variable", go_on)
     body_block, found = _build(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
     same_structure("loop_vars and what the body returns", list(loop_vars), found)
     outs = flatten(found)
@@ -148,7 +149,7 @@ def _as_variable(value: Any, what: str) -> Variable:
         dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
         return find_op("fill_constant")(shape=(1,), value=value, dtype=dtype)
     if not isinstance(value, Variable):
-        raise InvalidType(f"control flow takes tensors in {what}, got {value!r}")
+        raise not_a_variable(f"control flow takes Variables in {what}", value)
     return value
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from workbench.builders.initializer import Normal
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument
+from workbench.framework.infix import not_a_variable
 from workbench.framework.op import find_op
 from workbench.framework.variable import Variable
 from workbench.ops import conv as ops
@@ -119,7 +120,7 @@ def conv2d_transpose(
 def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> tuple[int, int, int]:
     """(filters, groups, channels of the input)."""
     if not isinstance(x, Variable):
-        raise InvalidType(f"{layer} takes a Variable as input, got {x!r}")
+        raise not_a_variable(f"{layer} takes a Variable as input", x)
     if data_format not in ("NCHW", "NHWC"):
         raise InvalidArgument(f"{layer} takes 'NCHW' or 'NHWC' as data_format, got {data_format!r}")
     if x.ndim != 4:

@@ -9,6 +9,7 @@ from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.dtype import as_dtype
+from workbench.framework.infix import not_a_variable
 from workbench.framework.op import find_op
 from workbench.framework.spec import normalize_axis, size_of
 from workbench.framework.variable import Variable
@@ -63,7 +64,7 @@ def _check_inputs(inputs: list[Any], size: Any) -> None:
         raise InvalidArgument("fc takes at least one input, got an empty list")
     for v in inputs:
         if not isinstance(v, Variable):
-            raise InvalidType(f"fc takes Variables as x, got {v!r}")
+            raise not_a_variable("fc takes Variables as x", v)
         if not v.dtype.is_float:
             raise InvalidType(f"fc takes floating-point inputs, got {v!r}; cast it with .astype('float32')")
     if isinstance(size, bool) or not hasattr(size, "__index__"):
@@ -116,7 +117,7 @@ def embedding(
     if not isinstance(size, list | tuple) or len(size) != 2:
         raise InvalidArgument(f"embedding takes [vocabulary, width] as size, got {size!r}")
     if not isinstance(input, Variable):
-        raise InvalidType(f"embedding takes a Variable as input, got {input!r}")
+        raise not_a_variable("embedding takes a Variable as input", input)
     with building("embedding") as layer:
         table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")

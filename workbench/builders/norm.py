@@ -9,6 +9,7 @@ from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import ParamAttr, required_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.dtype import DType, bfloat16, float16, float32
+from workbench.framework.infix import not_a_variable
 from workbench.framework.spec import size_of
 from workbench.framework.variable import Parameter, Variable
 
@@ -22,7 +23,7 @@ def _statistics_dtype(x: Variable) -> DType:
 
 def _check_float(layer: str, x: Any) -> None:
     if not isinstance(x, Variable):
-        raise InvalidType(f"{layer} takes a Variable as input, got {x!r}")
+        raise not_a_variable(f"{layer} takes a Variable as input", x)
     if not x.dtype.is_float:
         raise InvalidType(f"{layer} takes a floating-point input, got {x!r}")
 

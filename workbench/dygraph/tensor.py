@@ -13,6 +13,11 @@ from workbench.framework.op import Op
 from workbench.framework.place import CPUPlace, Place
 from workbench.framework.spec import require_place_for, spec_of
 
+_NO_TAPE = (
+    "dynamic mode computes but does not record yet, so there is nothing to go backward through; "
+    "call enable_static() and build a Program (static.append_backward, optimizer.minimize)"
+)
+
 
 class Tensor(Infix):
     """An array with workbench's ops. There is no tape yet: gradients need static mode.
@@ -29,10 +34,12 @@ class Tensor(Infix):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Dimensions."""
         return tuple(self.array.shape)
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
+        """Element type."""
         return as_dtype(self.array.dtype)
 
     @property
@@ -42,6 +49,7 @@ class Tensor(Infix):
 
     @property
     def place(self) -> Place:
+        """Where the value is."""
         return CPUPlace()
 
     def numpy(self) -> np.ndarray:
@@ -64,6 +72,7 @@ class Tensor(Infix):
         return self.array.item()
 
     def tolist(self) -> Any:
+        """The value as nested lists of Python numbers."""
         return self.array.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -86,10 +95,12 @@ class Tensor(Infix):
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
         """Not available: raises and says what to do instead."""
-        raise Unimplemented(
-            "dynamic mode computes but does not record yet, so there is nothing to go backward through; "
-            "call enable_static() and build a Program (static.append_backward, optimizer.minimize)"
-        )
+        raise Unimplemented(_NO_TAPE)
+
+    @property
+    def grad(self) -> None:
+        """Not available: raises and says what to do instead."""
+        raise AttributeError(_NO_TAPE)
 
     def __repr__(self) -> str:
         body = np.array2string(np.asarray(self.array), separator=", ", prefix=" " * 7)

@@ -143,6 +143,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
+        """Whether no further step will come."""
         return self.state in FINISHED
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from workbench.errors import InvalidType
 from workbench.framework.dtype import DType, as_dtype, float32, promote
 from workbench.framework.op import find_op
 
@@ -58,6 +59,16 @@ def _binary(type: str, x: Any, other: Any, swapped: bool = False) -> Any:
 
 def _scale(x: Any, scale: float, bias: float) -> Any:
     return find_op("scale")(x, scale=_plain(scale), bias=_plain(bias), name=LAYER)
+
+
+def not_a_variable(what: str, value: Any) -> InvalidType:
+    """The error for something that is no Variable, beginning `what` ("fc takes Variables as x")."""
+    if not isinstance(value, Infix):
+        return InvalidType(f"{what}, got {value!r}")
+    return InvalidType(
+        f"{what}, got a Tensor computed in dynamic mode: {value.dtype}{list(value.shape)}; call enable_static() first, "
+        "declare what the program is fed with static.data, or put a constant into it with assign()"
+    )
 
 
 class Infix:

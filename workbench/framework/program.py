@@ -50,9 +50,11 @@ class Program:
     # Blocks
 
     def global_block(self) -> Block:
+        """The outermost block; parameters and fed variables live there."""
         return self.blocks[0]
 
     def block(self, index: int) -> Block:
+        """The block of this index; 0 is the outermost one."""
         return self.blocks[index]
 
     def current_block(self) -> Block:
@@ -61,6 +63,7 @@ class Program:
 
     @property
     def num_blocks(self) -> int:
+        """How many blocks there are, the outermost one included."""
         return len(self.blocks)
 
     def create_block(self, parent_idx: int | None = None) -> Block:
@@ -108,6 +111,7 @@ class Program:
 
     @property
     def random_seed(self) -> int:
+        """What the program's random numbers follow from; 0 draws other ones every time (P-14)."""
         return self._seed
 
     @random_seed.setter

@@ -25,14 +25,14 @@ _unseeded_runs = itertools.count(1)
 _dynamic_calls = itertools.count(1)
 
 
-def seed(value: int) -> int:
+def seed(seed: int) -> int:
     """Set the process-wide seed used where a program or op gives none; 0 asks for a fresh one.
 
     Returns:
         the seed, as Paddle's `paddle.seed` gives back a generator for chaining.
     """
     global _global_seed, _dynamic_calls
-    _global_seed = int(value)
+    _global_seed = int(seed)
     _dynamic_calls = itertools.count(1)
     return _global_seed
 

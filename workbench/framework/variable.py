@@ -83,6 +83,7 @@ class Variable(Infix):
 
     @property
     def is_parameter(self) -> bool:
+        """Whether it is a Parameter."""
         return isinstance(self, Parameter)
 
     def overwrite(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Variable:
@@ -104,6 +105,7 @@ class Variable(Infix):
 
     @property
     def lod_level(self) -> int:
+        """Always 0: there are no variable-length sequences."""
         return 0
 
     def numpy(self) -> Any:

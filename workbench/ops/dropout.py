@@ -15,11 +15,15 @@ from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec, normalize_axis, require_float
 
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
+_MODES = {UPSCALE: UPSCALE, "downscale_in_infer": DOWNGRADE, DOWNGRADE: DOWNGRADE}  # 2.x's names, and 1.x's
 
 
-def _require_mode(mode: str) -> None:
-    if mode not in (UPSCALE, DOWNGRADE):
-        raise InvalidArgument(f"the mode of dropout is {UPSCALE!r} or {DOWNGRADE!r}, got {mode!r}")
+def _implementation(mode: Any) -> str:
+    """The op's name for a mode of `dropout`."""
+    found = _MODES.get(mode) if isinstance(mode, str) else None
+    if found is None:
+        raise InvalidArgument(f"the mode of dropout is {UPSCALE!r} or 'downscale_in_infer', got {mode!r}")
+    return found
 
 
 def _mask_shape(shape: Shape, axis: Sequence[int]) -> Shape:
@@ -112,7 +116,7 @@ def dropout(
         axis: the mask is drawn along these axes only and shared along the others.
         training: False passes everything; a program cloned with `for_test=True` does so too.
         mode: `"upscale_in_train"` multiplies what is kept by 1 / (1 - p) in training;
-            `"downgrade_in_infer"` multiplies by 1 - p outside training.
+            `"downscale_in_infer"` (1.x: `"downgrade_in_infer"`) multiplies by 1 - p outside training.
 
     Returns:
         a tensor of the shape and dtype of `x`.
@@ -120,9 +124,9 @@ def dropout(
     Raises:
         InvalidArgument: `p`, `axis` or `mode` is out of range.
     """
-    _require_mode(mode)
+    implementation = _implementation(mode)
     axes = () if axis is None else tuple([axis] if isinstance(axis, int) else axis)
     out, _ = DROPOUT(
-        x, dropout_prob=p, is_test=not training, dropout_implementation=mode, axis=axes, name=name
+        x, dropout_prob=p, is_test=not training, dropout_implementation=implementation, axis=axes, name=name
     )
     return out

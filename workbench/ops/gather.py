@@ -116,8 +116,8 @@ def _column(index: Any) -> Any:
 
 
 @tensor_method("gather")
-def gather(x: Any, index: Any, axis: int = 0, name: str | None = None) -> Any:
-    """The slices of `x` along `axis` that `index` names.
+def gather(x: Any, index: Any, axis: int | None = None, name: str | None = None) -> Any:
+    """The slices of `x` along `axis` (the first one, if None) that `index` names.
 
     Args:
         index: int32 or int64, shape [N] or [N, 1], values in [0, x.shape[axis]).
@@ -128,7 +128,7 @@ def gather(x: Any, index: Any, axis: int = 0, name: str | None = None) -> Any:
     Raises:
         InvalidArgument: the axis is out of range; when run, an index out of range.
     """
-    return GATHER(x, _column(index), axis=one_int("gather's axis", axis), name=name)
+    return GATHER(x, _column(index), axis=0 if axis is None else one_int("gather's axis", axis), name=name)
 
 
 @tensor_method("index_select")

@@ -111,6 +111,7 @@ class Scope:
             self.vars.pop(name, None)
 
     def local_var_names(self) -> list[str]:
+        """The names of this scope's own variables."""
         return list(self.vars)
 
     @property

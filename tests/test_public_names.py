@@ -1,0 +1,175 @@
+"""The public surface: every name a user of Paddle 2.x writes leads somewhere, is documented and typed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import workbench as paddle
+from workbench.facade import PLANNED
+from workbench.framework.dtype import DType
+
+# What the language of static programs consists of, by the module Paddle 2.x has it in.
+NAMES = {
+    "": """
+        enable_static disable_static in_dynamic_mode seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
+        create_parameter Tensor to_tensor train Run save load
+        float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool
+        add subtract multiply divide floor_divide mod remainder pow maximum minimum scale clip cast increment add_n
+        abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 reciprocal round rsqrt sign sin sqrt
+        square tanh equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or
+        logical_xor logical_not where
+        sum mean max min prod all any logsumexp argmax argmin topk sort argsort
+        matmul mm bmm dot reshape transpose concat split stack unstack squeeze unsqueeze flatten slice
+        strided_slice expand expand_as broadcast_to tile gather gather_nd index_select scatter flip roll shape numel
+        full full_like zeros zeros_like ones ones_like arange linspace eye tril triu assign
+        uniform normal rand randn randint randperm standard_normal bernoulli
+    """,
+    "nn": "ClipGradByValue ClipGradByNorm ClipGradByGlobalNorm functional initializer",
+    "nn.functional": """
+        relu relu6 sigmoid tanh gelu elu selu leaky_relu softplus softsign swish silu mish hardswish hardsigmoid
+        softmax log_softmax log_sigmoid softmax_with_cross_entropy cross_entropy nll_loss mse_loss l1_loss
+        smooth_l1_loss square_error_cost binary_cross_entropy binary_cross_entropy_with_logits kl_div
+        conv2d conv2d_transpose max_pool2d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d
+        batch_norm layer_norm embedding one_hot dropout pad
+    """,
+    "nn.initializer": """
+        Constant Uniform Normal TruncatedNormal XavierUniform XavierNormal KaimingUniform KaimingNormal Assign
+        set_global_initializer calculate_gain
+    """,
+    "static": """
+        Program Variable Executor Scope program_guard default_main_program default_startup_program
+        global_scope scope_guard data create_parameter create_global_var append_backward gradients accuracy
+        save load save_persistables load_persistables save_vars load_vars nn
+    """,
+    "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
+    "optimizer": "SGD Momentum Adam AdamW Adagrad RMSProp Adamax Optimizer lr",
+    "optimizer.lr": """
+        LRScheduler StepDecay MultiStepDecay ExponentialDecay CosineAnnealingDecay PiecewiseDecay LinearWarmup
+        NoamDecay PolynomialDecay NaturalExpDecay InverseTimeDecay LambdaDecay ReduceOnPlateau
+    """,
+    "regularizer": "L1Decay L2Decay",
+    "io": """
+        Dataset IterableDataset TensorDataset Subset random_split DataLoader BatchSampler Sampler SequenceSampler
+        RandomSampler
+    """,
+    "utils": "unique_name",
+    "utils.unique_name": "generate guard",
+}
+MODULES = [name for name in NAMES if name != "utils.unique_name"]
+
+
+def find(path: str) -> Any:
+    """`find("nn.functional")` as a user gets it: by attributes of the package alone."""
+    return functools.reduce(getattr, path.split(".") if path else [], paddle)
+
+
+def public(path: str) -> Iterator[tuple[str, Any]]:
+    """(dotted name, value) of everything a module offers."""
+    for name in find(path).__all__:
+        yield f"{path}.{name}".lstrip("."), getattr(find(path), name)
+
+
+PUBLIC = dict(pair for path in MODULES for pair in public(path))
+FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
+CLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_every_name_leads_somewhere(path: str) -> None:
+    missing = [name for name in NAMES[path].split() if not hasattr(find(path), name)]
+    assert not missing
+    if path in MODULES:
+        assert not set(NAMES[path].split()) - set(find(path).__all__)
+
+
+def test_the_table_knows_every_name() -> None:
+    """A name that is added to the package has to be added above, where a reader sees it."""
+    told = {f"{path}.{name}".lstrip(".") for path, line in NAMES.items() for name in line.split()}
+    others = {name.split(".")[-1] for name in set(PUBLIC) - told}
+    assert others == {
+        "static", "optimizer", "regularizer", "io", "utils", "experiments", "nn", "moveaxis", "t", "chunk", "unbind",
+        "broadcast_shape", "floor_mod", "neg", "index_add", "put_along_axis", "take_along_axis", "scatter_nd_add",
+        "celu", "hardtanh", "tanhshrink", "Initializer",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_nothing_private_leaks(path: str) -> None:
+    module = find(path)
+    assert [n for n in module.__all__ if n.startswith("_")] == []
+    if path not in ("optimizer", "optimizer.lr", "utils"):  # the others are tables of names
+        assert {n for n in dir(module) if not n.startswith("__")} == set(module.__all__)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_is_documented(name: str) -> None:
+    value = PUBLIC[name]
+    assert inspect.getdoc(type(value) if isinstance(value, DType) else value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_is_typed(name: str) -> None:
+    assert untyped(FUNCTIONS[name]) == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_method_is_typed_and_documented(name: str) -> None:
+    kind = CLASSES[name]
+    told = inspect.getdoc(kind) or ""
+    for method, value in members(kind):
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        assert untyped(function) == [], f"{name}.{method}"
+        documented = inspect.getdoc(getattr(kind, method))  # that of the method it overrides counts
+        assert documented or (isinstance(value, property) and method in told), f"{name}.{method}"
+
+
+def members(kind: type) -> list[tuple[str, Any]]:
+    """The public methods and properties a class itself defines, and its constructor."""
+    usual = inspect.isfunction, inspect.ismethoddescriptor, lambda v: isinstance(v, property | classmethod)
+    return [
+        (name, value)
+        for name, value in vars(kind).items()
+        if (not name.startswith("_") or name == "__init__")
+        and any(test(value) for test in usual)
+        and hasattr(value.fget if isinstance(value, property) else getattr(value, "__func__", value), "__code__")
+    ]
+
+
+def untyped(function: Any) -> list[str]:
+    """The arguments without a type, and `return`."""
+    signature = inspect.signature(function)
+    found = [
+        p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")
+    ]
+    return found + ["return"] * (signature.return_annotation is signature.empty)
+
+
+def test_the_checks_notice() -> None:
+    class Kind:
+        def __init__(self, size):  # type: ignore[no-untyped-def]
+            self.size = size
+
+        def method(self) -> None:
+            pass
+
+    assert [name for name, _ in members(Kind)] == ["__init__", "method"]
+    assert untyped(Kind.__init__) == ["size", "return"] and untyped(Kind.method) == []
+
+
+@pytest.mark.parametrize("module", PLANNED)
+def test_what_is_planned_says_so(module: str) -> None:
+    found = find(module.removeprefix("workbench").lstrip("."))
+    for name in " ".join(PLANNED[module]).split():
+        assert not hasattr(found, name), f"{module}.{name} works: it is no plan any more"
+        with pytest.raises(AttributeError, match=f"{name} is not available yet: .+"):
+            getattr(found, name)
+
+
+def test_an_unknown_name_comes_with_the_closest_one() -> None:
+    with pytest.raises(AttributeError, match="Did you mean 'softmax'"):
+        _ = paddle.nn.functional.sofmax
