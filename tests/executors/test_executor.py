@@ -162,10 +162,19 @@ def test_e8_e9_wrong_feeds(
     assert "feed 'x'" in str(caught.value) and "models.py, line" in str(caught.value)
 
 
+def static_copy_without_checks(model: Model) -> static.Program:
+    """The program with feeds of any shape."""
+    program = model.main.clone()
+    program.global_block().var("x").need_check_feed = False
+    return program
+
+
 def test_e9_missing_feed(model: Model, exe: static.Executor, scope: static.Scope) -> None:
     with pytest.raises(errors.EnforceNotMet, match="feed 'x' is missing") as caught:
         exe.run(model.main, feed={"y": model.feed()["y"]}, scope=scope)
     assert isinstance(caught.value, ValueError)
+    with pytest.raises(ValueError, match="feed 'y' is missing"):  # before an op looks at the wrong shape of x
+        exe.run(static_copy_without_checks(model), feed={"x": np.ones((2, 7), np.float32)}, scope=scope)
     exe.run(model.main, feed=model.feed(), scope=scope)
     with pytest.raises(ValueError, match="feed 'x' is missing"):
         exe.run(model.main, feed=None, scope=scope)  # never last step's data

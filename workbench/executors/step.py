@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean
-from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call
+from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
 from workbench.executors.ownership import owner_of, written_first
 from workbench.executors.streams import stream_of
 from workbench.framework.block import Block
@@ -47,6 +47,7 @@ class Prepared:
         reads: persistable variables whose value is taken from the scope.
         persistables: names of all persistable variables.
         initialises: those that are written without being read before, as a startup program does.
+        feeds: every feed the program reads, with its first reader.
         draws: whether some op draws random numbers anew in every step.
         blocks: calls of sub-blocks, made when they first run.
     """
@@ -56,6 +57,7 @@ class Prepared:
     reads: list[Read]
     persistables: frozenset[str]
     initialises: frozenset[str]
+    feeds: dict[str, Call]
     draws: bool
     blocks: dict[int, list[Call]] = field(default_factory=dict)
 
@@ -69,7 +71,21 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
     names.update(persistables.intersection(fetches).difference(*(call.written for call in calls)))
     reads = [_read(block.vars[n]) for n in sorted(names)]
     draws = any(_draws(op) for op in program.all_ops())
-    return Prepared(program, calls, reads, persistables, written_first(block) & persistables, draws)
+    return Prepared(
+        program, calls, reads, persistables, written_first(block) & persistables, _feeds(block, calls), draws
+    )
+
+
+def _feeds(block: Block, calls: Sequence[Call]) -> dict[str, Call]:
+    """The data variables that are read before an operator writes them."""
+    found: dict[str, Call] = {}
+    written: set[str] = set()
+    for call in calls:
+        for name in call.op.input_arg_names:
+            if name in block.vars and block.vars[name].is_data and name not in written:
+                found.setdefault(name, call)
+        written.update(call.written)
+    return found
 
 
 def _read(variable: Variable) -> Read:
@@ -96,8 +112,12 @@ class Step:
     def speculate(self) -> None:
         """Run every operator; the scope is not touched.
 
-        NumPy's warnings about infinities and NaN are off: they name our lines; FLAGS_check_nan_inf names the user's.
+        A missing feed is told before anything runs. NumPy's warnings about infinities and NaN are off: they name
+        our lines; FLAGS_check_nan_inf names the user's.
         """
+        for name, reader in self.prepared.feeds.items():
+            if name not in self.values:
+                raise uninitialised(reader, name)
         with np.errstate(all="ignore"):
             self._run_calls()
 
