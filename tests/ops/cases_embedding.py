@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case
+from workbench.framework.rows import Rows
 
 rng = np.random.default_rng(21)
 TABLE = rng.standard_normal((7, 3))
@@ -69,6 +70,14 @@ CASES = [
         {"padding_idx": 1},
         scatter,
         id="padding",
+        size0=False,
+    ),
+    Case("get_tensor_from_selected_rows", [TABLE], ref=lambda x: x, id="dense"),
+    Case(
+        "get_tensor_from_selected_rows",
+        [Rows(np.array([2, 0, 2]), TABLE[:3], 4)],
+        ref=lambda x: np.stack([x.values[1], 0 * x.values[1], x.values[0] + x.values[2], 0 * x.values[1]]),
+        grad=False,
         size0=False,
     ),
     Case("one_hot_v2", [IDS], {"depth": 7}, one_hot),

@@ -98,6 +98,49 @@ def test_padding_outside_the_table(padding: int) -> None:
         F.embedding(tensor([0]), tensor(TABLE), padding_idx=padding)
 
 
+BETWEEN = {
+    "scale": lambda w: w * 2.0,
+    "tanh": wb.tanh,
+    "reshape": lambda w: wb.reshape(wb.reshape(w, [3, 4]), [4, 3]),
+    "cast": lambda w: w.astype("float64"),
+    "sum": lambda w: wb.add_n([w, w]),
+    "cond": lambda w: wb.static.nn.cond(wb.mean(w) < 1e9, lambda: w * 3.0, lambda: w),
+    "two readers": lambda w: w * 2.0 + wb.matmul(w, F.embedding(wb.assign(np.array([0, 1, 1])), w, sparse=True)),
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_a_table_that_is_computed_has_the_dense_gradient(between: str) -> None:
+    """What stands between the parameter and the table takes dense gradients; the sparse one becomes dense there."""
+    found = []
+    for sparse in (True, False):
+        program, startup = wb.static.Program(), wb.static.Program()
+        with static_mode(), wb.utils.unique_name.guard(), wb.static.program_guard(program, startup):
+            attr = wb.ParamAttr(initializer=wb.nn.initializer.Assign(TABLE / 9))
+            table = wb.static.create_parameter([4, 3], "float32", attr=attr)
+            ids = wb.static.data("ids", [None], "int64")
+            out = F.embedding(ids, BETWEEN[between](table), sparse=sparse)
+            ((_, grad),) = wb.static.append_backward(mean((out * out).astype("float32")))
+        scope, exe = wb.static.Scope(), wb.static.Executor()
+        exe.run(startup, scope=scope)
+        assert grad.kind == "dense"
+        found += exe.run(program, feed={"ids": np.array([1, 3, 1])}, fetch_list=[grad], scope=scope)
+    assert np.abs(found[1]).max() > 0
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("use", [lambda g: g * g, lambda g: g + 1.0, mean, lambda g: g[0], lambda g: wb.matmul(g, g)])
+def test_a_sparse_gradient_is_refused_where_a_tensor_is_due(use: Any) -> None:
+    """When the program is built, and with the line that builds it."""
+    with static_mode(), wb.utils.unique_name.guard(), wb.static.program_guard(wb.static.Program()):
+        table = wb.static.create_parameter([3, 3], "float32")
+        out = F.embedding(wb.static.data("ids", [None], "int64"), table, sparse=True)
+        ((_, grad),) = wb.static.append_backward(mean(out))
+        with pytest.raises(InvalidArgument, match=r"sparse gradient(.|\n)*rows float32(.|\n)*test_embedding\.py"):
+            use(grad)
+        assert wb.add_n([grad, table]).kind == "dense" and wb.add_n([grad, grad]).kind == "rows"
+
+
 @pytest.mark.parametrize(
     ("ids", "table", "message"),
     [

@@ -84,13 +84,13 @@ def while_grad(walk: Walk, use: Use) -> None:
 
 def _incoming(walk: Walk, use: Use) -> tuple[list[int], list[str]]:
     """Positions and names of the output gradients there are."""
-    found = [(i, walk.gradient(use.writes[n])) for i, n in enumerate(use.op.outputs.get("Out", ()))]
+    found = [(i, walk.arriving(use.writes[n], use.op)) for i, n in enumerate(use.op.outputs.get("Out", ()))]
     kept = [(i, g) for i, g in found if g is not None]
     return [i for i, _ in kept], [g for _, g in kept]
 
 
 def _gradient_or_zeros(walk: Walk, use: Use, name: str) -> str:
-    found = walk.gradient(use.writes[name])
+    found = walk.arriving(use.writes[name], use.op)
     if found is not None:
         return found
     like = walk.block.var_recursive(name)

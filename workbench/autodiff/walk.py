@@ -13,7 +13,7 @@ from workbench.framework.names import EMPTY, grad_name
 from workbench.framework.op import grad_slot
 from workbench.framework.operator import Operator
 from workbench.framework.roles import BACKWARD, ROLE
-from workbench.framework.spec import Spec
+from workbench.framework.spec import ROWS, Spec
 from workbench.framework.variable import Variable
 
 GradMaker = Callable[["Walk", Use], None]
@@ -73,6 +73,19 @@ class Walk:
             return None
         self.done[key] = parts[0] if len(parts) == 1 else self._sum(key[0], parts)
         return self.done[key]
+
+    def arriving(self, key: Key, near: Operator) -> str | None:
+        """`gradient` for the backward operator of `near`: dense, as only sums and updates take sparse ones."""
+        found = self.gradient(key)
+        if found is None:
+            return None
+        given = self.block.var_recursive(found)
+        if given.kind != ROWS:
+            return found
+        target = self.fresh(found + "@DENSE")
+        self.block.add_var(Variable(self.block, target, given.shape, given.dtype))
+        self.append("get_tensor_from_selected_rows", {"X": [found]}, {"Out": [target]}, {}, near)
+        return target
 
     def receive(self, name: str, key: Key, spec: Spec | None = None) -> str:
         """Name (and declare) the variable that takes the next gradient of a value."""
@@ -203,7 +216,7 @@ def _output_gradients(walk: Walk, use: Use) -> dict[str, list[str]]:
     """`{Out@GRAD: [names]}` of the outputs that have a gradient; list slots are filled up with zeros."""
     found: dict[str, list[str]] = {}
     for slot, names in use.op.outputs.items():
-        grads = [walk.gradient(use.writes[n]) if n != EMPTY else None for n in names]
+        grads = [walk.arriving(use.writes[n], use.op) if n != EMPTY else None for n in names]
         if any(g is not None for g in grads):
             found[grad_slot(slot)] = [g or _zeros(walk, n, use.op) for g, n in zip(grads, names, strict=True)]
     return found

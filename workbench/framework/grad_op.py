@@ -34,6 +34,7 @@ def backward_op(record: Op) -> Op:
         attrs=dict(record.attrs),
         saved=tuple(s.name for s in inputs),
         shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
+        sparse=record.sparse,
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
         cost=_cost(record),
         is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, PreconditionNotMet, ShapeError
 from workbench.framework.op import Op
+from workbench.framework.spec import ROWS, Spec
 
 if TYPE_CHECKING:
     from workbench.framework.block import Block
@@ -28,6 +29,10 @@ def infer(
         InvalidArgument, InvalidType: naming op, variables, expected, got and the line.
     """
     try:
+        for slot, spec in zip(op.inputs, ins, strict=True):
+            if type(spec) is Spec and spec.kind == ROWS and slot.name not in op.sparse:
+                what = "a sparse gradient cannot be used like a tensor; embedding(sparse=False) makes a dense one"
+                raise DtypeError(what, "a dense tensor", f"{slot.name} {spec}")
         result = op.infer(*ins, **attrs)
     except ShapeError as error:
         raise build_error(op, ins, names, site, error) from None

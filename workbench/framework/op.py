@@ -66,6 +66,7 @@ class Op:
         aliases: `{output slot: input slot}` where the output may take over the input's buffer
             (an update `ParamOut` of `Param`, a reshape).
         no_grad: names of the input slots that never receive a gradient (labels, indices).
+        sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
             `"run_block"` (runs a sub-block), `"wanted"` (which outputs are asked for), `"place"`.
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
@@ -91,6 +92,7 @@ class Op:
     shape_only: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
     no_grad: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     is_elementwise: bool = False
     layer: str = ""
@@ -198,6 +200,7 @@ def op(
     saved: str | None = None,
     shape_only: str = "",
     no_grad: str = "",
+    sparse: str = "",
     needs: str = "",
     **record: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
@@ -207,7 +210,7 @@ def op(
         type: the op's name in a Program.
         slots: `"X, Y? -> Out"`, see the module's text.
         saved: slots whose values `grad` reads; by default every input.
-        shape_only, no_grad, needs: see `Op`, written as `"X, Y"`.
+        shape_only, no_grad, sparse, needs: see `Op`, written as `"X, Y"`.
         record: any further field of `Op`.
     """
     before, _, after = slots.partition("->")
@@ -223,7 +226,7 @@ def op(
             Op(
                 type, inputs, outputs, forward, infer,
                 grad=grad, saved=kept, shape_only=_names(shape_only), no_grad=_names(no_grad),
-                needs=_names(needs), doc=doc, **record,
+                sparse=_names(sparse), needs=_names(needs), doc=doc, **record,
             )
         )  # fmt: skip
 

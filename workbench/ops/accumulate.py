@@ -61,6 +61,7 @@ def _sum_cost(xs: list[Spec]) -> Cost:
     grad=lambda g, out, xs: [g] * len(xs),
     saved="",
     shape_only="X",
+    sparse="X",
     forward_out=_sum_into,
     cost=_sum_cost,
 )

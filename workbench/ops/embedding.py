@@ -7,7 +7,7 @@ from typing import Any
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
 from workbench.framework.dtype import float32
 from workbench.framework.op import Cost, op
-from workbench.framework.rows import Rows
+from workbench.framework.rows import Rows, dense
 from workbench.framework.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.index_range import require_in_range
 
@@ -111,6 +111,20 @@ def scatter_rows(xp: Any, ids: Any, x: Any, like: Any, padding_idx: int) -> Any:
     """A table of zeros shaped as `like` to which every vector of `x` is added in the row of its id."""
     require_in_range(xp, "scatter_rows: id", ids, like.shape[0])
     return _gathered(xp, like, ids, x, padding_idx).to_dense(xp)
+
+
+@op(
+    "get_tensor_from_selected_rows",
+    "X -> Out",
+    infer=lambda x: Spec(x.shape, x.dtype),
+    grad=lambda g, out, x: g,
+    saved="",
+    shape_only="X",
+    sparse="X",
+)
+def DENSIFY(xp: Any, x: Any) -> Any:
+    """A sparse gradient as a dense tensor: what an operator between the table and its parameter goes on with."""
+    return xp.array(dense(xp, x))
 
 
 def embedding(

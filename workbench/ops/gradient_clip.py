@@ -33,7 +33,7 @@ def _infer_squared(x: Spec) -> Spec:
     return Spec((1,), wide_dtype(x.dtype))
 
 
-@op("squared_l2_norm", "X -> Out", infer=_infer_squared, grad=lambda g, out, x: x * g * 2.0)
+@op("squared_l2_norm", "X -> Out", sparse="X", infer=_infer_squared, grad=lambda g, out, x: x * g * 2.0)
 def squared_l2_norm(xp: Any, x: Any) -> Any:
     """The sum of squares in shape [1]; of half-precision tensors in float32, where it does not overflow."""
     return _square_sum(_merged(xp, x)[1]).reshape(1)
@@ -46,7 +46,7 @@ def _infer_clip(x: Spec, max_norm: float) -> Spec:
     return x
 
 
-@op("clip_by_norm", "X -> Out", attrs={"max_norm": 1.0}, infer=_infer_clip)
+@op("clip_by_norm", "X -> Out", sparse="X", attrs={"max_norm": 1.0}, infer=_infer_clip)
 def clip_by_norm(xp: Any, x: Any, max_norm: float) -> Any:
     """x max_norm / max(norm, max_norm): at most `max_norm` long (P-45)."""
     merged, values = _merged(xp, x)
@@ -68,7 +68,7 @@ def _infer_multiply(x: Spec, factor: Spec) -> Spec:
     return x
 
 
-@op("multiply_rows", "X, Factor -> Out", infer=_infer_multiply)
+@op("multiply_rows", "X, Factor -> Out", sparse="X", infer=_infer_multiply)
 def multiply_rows(xp: Any, x: Rows, factor: Any) -> Rows:
     """Every value times the one number in `factor`."""
     return x.scale(factor.reshape(()))
@@ -79,7 +79,7 @@ def _infer_clip_rows(x: Spec, min: float, max: float) -> Spec:
     return Spec(x.shape, x.dtype, ROWS if min <= 0 <= max else DENSE)
 
 
-@op("clip_rows", "X -> Out", attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip_rows)
+@op("clip_rows", "X -> Out", sparse="X", attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip_rows)
 def clip_rows(xp: Any, x: Rows, min: float, max: float) -> Any:
     """Every element, its row merged first, into [min, max]; dense if that moves the other rows' zeros."""
     if not min <= 0 <= max:

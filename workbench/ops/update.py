@@ -164,6 +164,7 @@ def _declare(
     return op(
         type,
         f"{inputs} -> {outputs}",
+        sparse="Grad",
         attrs=attrs or {},
         infer=infer,
         forward_out=body.into,
