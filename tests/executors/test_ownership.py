@@ -34,11 +34,11 @@ def model(name: str = "", width: int = 3, train: bool = False) -> tuple[Program,
     return main, startup
 
 
-def run(program: Program, **kwargs: object) -> list[str]:
+def run(program: Program, exe: static.Executor | None = None, **kwargs: object) -> list[str]:
     """Runs a program; returns the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        static.Executor().run(program, **kwargs)  # type: ignore[arg-type]
+        (exe or static.Executor()).run(program, **kwargs)  # type: ignore[arg-type]
     assert all(w.filename == __file__ for w in caught), "the warning points into workbench"
     return [str(w.message) for w in caught]
 
@@ -78,8 +78,16 @@ def test_the_owner_changes_with_the_overwriting() -> None:
 
 @pytest.mark.parametrize("name", ["", "net"])
 def test_the_same_lines_run_again_replace_their_model(name: str) -> None:
-    for _ in range(2):
-        assert run(model(name)[1]) == []
+    exe = static.Executor()  # one that stays, as in a notebook
+    for _ in range(3):
+        assert run(model(name)[1], exe) == []
+
+
+def test_two_models_of_one_function_meet() -> None:
+    first, second = model(), model()
+    assert run(first[1]) == []
+    (text,) = run(second[1])
+    assert "parameter 'fc_0.b_0' (and 1 more)" in text and "which the startup program built at" in text
 
 
 def test_a_copy_of_the_startup_belongs_to_the_family() -> None:

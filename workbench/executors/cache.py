@@ -18,13 +18,19 @@ class Cache(Generic[V]):
         self._entries: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The entry of a key, made if there is none (by each of two threads that ask at the same time)."""
+    def get(self, key: Hashable, make: Callable[[], V], keep: Callable[[V], bool] = lambda made: True) -> V:
+        """The entry of a key, made if there is none (by each of two threads that ask at the same time).
+
+        Args:
+            keep: whether to keep what was made for the next time.
+        """
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
                 return self._entries[key]
         made = make()
+        if not keep(made):
+            return made
         with self._lock:
             made = self._entries.setdefault(key, made)
             while len(self._entries) > self.size:

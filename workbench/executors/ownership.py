@@ -2,12 +2,15 @@
 
 Two programs built apart from each other may use the same parameter names, mostly by accident: the startup
 program of the second then wipes out what the first has learned. Running a startup program again is a reset
-that was asked for; so is running a copy of it, or one built anew by the same lines or under the same name.
+that was asked for; so is running a copy of it, one built anew under the same name, or one built anew by the same
+lines if nobody keeps the program they built before.
 """
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Iterable
 
 from workbench.framework.block import Block
@@ -30,7 +33,7 @@ def written_first(block: Block) -> frozenset[str]:
 def owner_of(program: Program) -> Owner:
     """What is noted at the variables a program initialises."""
     ops = program.global_block().ops
-    return Owner(program.origin, program.name, ops[0].site if ops else None)
+    return Owner(program.origin, program.name, ops[0].site if ops else None, weakref.ref(program))
 
 
 def warn_of_overwriting(program: Program, initialises: Iterable[str], scope: Scope) -> None:
@@ -58,8 +61,19 @@ def warn_of_overwriting(program: Program, initialises: Iterable[str], scope: Sco
 
 
 def _same(a: Owner, b: Owner) -> bool:
-    """Whether it is one program, a copy of it, or the same lines run again."""
-    return a.origin == b.origin or (a.name == b.name and (a.name != "" or a.site == b.site))
+    """Whether it is one program, a copy of it, or the same program built again."""
+    if a.origin == b.origin:
+        return True
+    if a.name != b.name or a.name:
+        return a.name == b.name
+    return a.site == b.site and _is_gone(b)
+
+
+def _is_gone(owner: Owner) -> bool:
+    """Whether nobody keeps the program; blocks and programs refer to each other, so the collector has to look."""
+    if owner.program() is not None:
+        gc.collect()
+    return owner.program() is None
 
 
 def _label(owner: Owner) -> str:

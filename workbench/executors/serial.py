@@ -130,7 +130,9 @@ class Executor:
         return split_optimize_ops(fetch_list)
 
     def _prepare(self, program: Program, fetches: list[str]) -> Prepared:
-        return self._prepared.get((program.uid, program.version, *fetches), lambda: prepare(program, fetches))
+        key = (program.uid, program.version, *fetches)
+        # A startup program runs once; keeping it would make it look as if somebody still used its model.
+        return self._prepared.get(key, lambda: prepare(program, fetches), keep=lambda made: not made.initialises)
 
     def _prune(
         self, program: Program, feed: Feed, fetches: list[str], optimize_ops: list[Operator]

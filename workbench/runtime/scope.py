@@ -20,11 +20,15 @@ _PATIENCE = 600.0  # seconds; far longer than another thread's step
 
 
 class Owner(NamedTuple):
-    """The program that initialised a variable: its `origin`, its name and where its first operator was built."""
+    """The program that initialised a variable: its `origin`, its name and where its first operator was built.
+
+    `program` gives the program itself as long as somebody keeps it.
+    """
 
     origin: int
     name: str
     site: Site | None
+    program: Callable[[], Any]
 
 
 class ScopeVariable:
