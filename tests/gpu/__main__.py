@@ -42,7 +42,8 @@ class Table:
 
 def main(arguments: list[str]) -> int:
     table = Table()
-    status = pytest.main(["-m", "gpu", "-q", "-p", "no:nbval", "-o", "addopts=--import-mode=importlib", "tests", *arguments], plugins=[table])
+    settings = ["-p", "no:nbval", "-o", "addopts=--import-mode=importlib"]  # notebooks are not for this command
+    status = pytest.main(["-m", "gpu", "-q", *settings, "tests", *arguments], plugins=[table])
     table.show()
     return int(status)
 
