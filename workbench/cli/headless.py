@@ -51,14 +51,18 @@ class HeadlessRun:
         clear(self.notebook)
         with tempfile.TemporaryDirectory(prefix="wb-") as sockets:
             client = make_client(self.notebook, self.timeout, Path(sockets))
+            log = Path(sockets, "stderr")  # what the kernel process itself says; cells' output is not in it
             try:
-                async with client.async_setup_kernel(cleanup_kc=True, cwd=str(self.folder)):
-                    self._listen_for_signals(client)
-                    await self._run_cells(client)
+                with log.open("wb") as stderr:
+                    kernel = client.async_setup_kernel(cleanup_kc=True, cwd=str(self.folder), stderr=stderr)
+                    async with kernel:
+                        self._listen_for_signals(client)
+                        await self._run_cells(client)
             except (RuntimeError, OSError, TimeoutError) as error:
                 if self._interrupts:
                     raise Interrupted(f"stopped {self._where}") from None
-                raise CommandError(f"the kernel did not start: {first_line_of(str(error))}") from None
+                reason = last_line_of(log) or first_line_of(str(error))
+                raise CommandError(f"the kernel did not start: {reason}") from None
             finally:
                 atexit.unregister(client._cleanup_kernel)  # nbclient leaves it behind when a start fails
 
@@ -108,6 +112,12 @@ class HeadlessRun:
     def _end(self, client: Any) -> None:
         self._interrupts += 1
         self._pending = asyncio.ensure_future(client.km.shutdown_kernel(now=True))
+
+
+def last_line_of(log: Path) -> str:
+    """The last line of a log, where Python puts the error; "" if there is none."""
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def make_client(notebook: Any, timeout: float | None, sockets: Path) -> Any:
