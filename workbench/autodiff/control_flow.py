@@ -26,7 +26,7 @@ def cond_grad(walk: Walk, use: Use) -> None:
         return
     receivers = _receivers(walk, use, "Input")
     inner = op.attrs["input_names"]
-    attrs: dict[str, Any] = {"input_names": list(inner), "out_index": index, "grad_index": receivers}
+    attrs: dict[str, Any] = {"input_names": list(inner), "grad_index": receivers}
     for side in ("true", "false"):
         block, outs = op.attrs[f"{side}_block"], op.attrs[f"{side}_outs"]
         made, seeds, found = _gradient_block(walk, block, [outs[i] for i in index], [inner[i] for i in receivers])

@@ -90,7 +90,7 @@ def cond_op(xp: Any, cond: Any, inputs: Any, run_block: RunBlock, **attrs: Any) 
 
 _COND_GRAD_ATTRS: dict[str, Any] = {
     "true_block": None, "false_block": None, "true_seeds": (), "false_seeds": (), "true_grads": (), "false_grads": (),
-    "input_names": (), "out_index": (), "grad_index": (),
+    "input_names": (), "grad_index": (),
 }  # fmt: skip
 
 
