@@ -7,6 +7,7 @@ defaults, and rules:
     forward(xp, *arrays, **attrs)      -> array or tuple; `xp` is NumPy or CuPy
     grad(g, out, *inputs, **attrs)     -> gradient or tuple, one per input slot, written with public ops
     forward_out(xp, outs, *arrays, **attrs)   the same, into buffers, one per output slot
+    bind(outs, arrays, scratch, **attrs)      the same, prepared once for given NumPy buffers
     cost(*specs, **attrs)              -> Cost(flops, bytes)
 
 Slots are written in one line, `"X, Y, Bias? -> Out"`: `?` marks an optional slot (its value may be None),
@@ -72,6 +73,10 @@ class Op:
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
             **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
             gradients are not dense twins.
+        bind: `(outs, arrays, scratch, **attrs)` -> callables without arguments that compute into `outs` what `forward`
+            gives for `arrays`, bit for bit, or None where there is no prepared form for these operands.
+            `scratch(shape, dtype)` gives memory that is theirs while they run. An out may be the memory of an
+            input where `aliases` says so, and in element-wise ops.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -87,6 +92,7 @@ class Op:
     grad_forward: Callable[..., Any] | None = None
     grad_infer: Callable[..., Any] | None = None
     forward_out: Callable[..., Any] | None = None
+    bind: Callable[..., list[Callable[[], Any]] | None] | None = None
     cost: Callable[..., Cost] | None = None
     saved: tuple[str, ...] = ()
     shape_only: tuple[str, ...] = ()
