@@ -1,0 +1,221 @@
+"""From a program to the SSA graph over several devices (rules G-10 … G-15)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import PreconditionNotMet, Unimplemented, did_you_mean
+from workbench.framework.names import EMPTY, grad_name
+from workbench.framework.operator import Operator
+from workbench.framework.place import Place
+from workbench.framework.program import Program
+from workbench.framework.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
+from workbench.framework.spec import ROWS, size_of
+from workbench.graph.ssa import (
+    ALL_REDUCE,
+    BROADCAST,
+    FETCH,
+    REDUCE,
+    SCALE_LOSS_GRAD,
+    Graph,
+    Node,
+    Slot,
+    Value,
+)
+from workbench.graph.strategy import BuildStrategy, Settings
+
+_CUSTOMIZED = BuildStrategy.GradientScaleStrategy.Customized
+_REDUCE_MODE = BuildStrategy.ReduceStrategy.Reduce
+
+
+def build_graph(
+    program: Program,
+    places: Sequence[Place],
+    settings: Settings,
+    fetches: Sequence[str] = (),
+    data_parallel: bool = True,
+) -> Graph:
+    """The graph of one step of `program` on `places`, before any pass.
+
+    Args:
+        data_parallel: replace the loss gradient by a scaled one and add collectives; without it (a program that
+            only infers, or one device by choice) every device runs the program as it is.
+
+    Raises:
+        PreconditionNotMet: a fetched variable is in no operator (X-44).
+        Unimplemented: an update inside control flow (C-6).
+    """
+    builder = _Builder(Graph(program, places, settings, fetches=list(fetches)), data_parallel)
+    for op in program.global_block().ops:
+        builder.add(op)
+    builder.finish(fetches)
+    return builder.graph
+
+
+class _Builder:
+    """Adds one operator of the program after the other, on every device."""
+
+    def __init__(self, graph: Graph, data_parallel: bool) -> None:
+        self.graph, self.block = graph, graph.program.global_block()
+        self.data_parallel = data_parallel
+        self.everywhere = range(graph.devices)
+        self.ranks = graph.devices * graph.settings.num_trainers
+        self.reduces = graph.settings.reduce_strategy == _REDUCE_MODE and self.ranks > 1
+        self.load = [0] * graph.devices
+        self.home: dict[str, int] = {}  # variables whose newest value is on one device only, and on which
+
+    def add(self, op: Operator) -> None:
+        """The nodes of one operator, and the collectives behind it."""
+        if self.data_parallel and op.role == LOSS_GRAD:
+            self._scale_loss_gradient(op)
+            return
+        _refuse_inner_updates(op)
+        for place in self._devices_of(op):
+            self._copy(op, place)
+        if self.data_parallel and self.ranks > 1 and op.role & BACKWARD:
+            for parameter, gradient in op.role_vars:
+                self._exchange(op, parameter, gradient)
+
+    def finish(self, fetches: Sequence[str]) -> None:
+        """The fetches, at the end."""
+        for name in fetches:
+            found = [self.graph.newest[name, place] for place in self.everywhere if (name, place) in self.graph.newest]
+            if not found:
+                raise self._not_fetchable(name)
+            self.graph.nodes.append(Node(FETCH, [v.place for v in found], [found], [], {"name": name}, 0))
+
+    def _not_fetchable(self, name: str) -> Exception:
+        known = {value_name for value_name, _ in self.graph.newest}
+        what = "no op reads or writes it" if self.block.has_var(name) else "the program has no such variable"
+        return PreconditionNotMet(
+            f"fetch {name!r}: {what}.{did_you_mean(name, known)} Only variables that are inputs or outputs of some op "
+            "can be fetched; an op appended after the executor was made is not part of what it runs"
+        )
+
+    # one operator
+
+    def _copy(self, op: Operator, place: int) -> None:
+        record = op.record
+        inputs = [self._slot(op.inputs.get(s.name), s.is_list, place, self._read) for s in record.inputs]
+        outputs = [self._slot(op.outputs.get(s.name), s.is_list, place, self._write) for s in record.outputs]
+        self.graph.nodes.append(Node(op.type, (place,), inputs, outputs, op.call_attrs(), op.role, (op,)))
+
+    def _slot(self, names: list[str] | None, is_list: bool, place: int, get: Any) -> Slot:
+        if not names:
+            return None
+        values = [None if name == EMPTY else get(name, place) for name in names]
+        return values if is_list else values[0]
+
+    def _read(self, name: str, place: int) -> Value:
+        found = self.graph.newest.get((name, place))
+        return found if found is not None else self._new(name, place, 0)
+
+    def _write(self, name: str, place: int) -> Value:
+        before = self.graph.newest.get((name, place))
+        if before is None and self.block.var_recursive(name).persistable:
+            before = self._new(name, place, 0)  # what the scope holds before the step
+        return self._new(name, place, before.version + 1 if before else 0)
+
+    def _new(self, name: str, place: int, version: int) -> Value:
+        variable = self.block.var_recursive(name)
+        made = Value(name, place, version, variable.spec, variable.persistable, variable.is_data)
+        self.graph.newest[name, place] = made
+        return made
+
+    # the loss and the gradients
+
+    def _scale_loss_gradient(self, op: Operator) -> None:
+        """One constant per device where the program fills the loss gradient with 1 (G-10, B-10, B-11)."""
+        (name,) = op.output_arg_names
+        strategy = self.graph.settings.gradient_scale_strategy
+        for place in self.everywhere if strategy != _CUSTOMIZED else ():
+            attrs = {"strategy": strategy.name, "ranks": self.ranks}
+            node = Node(SCALE_LOSS_GRAD, (place,), [], [self._write(name, place)], attrs, op.role, (op,))
+            self.graph.nodes.append(node)
+
+    def _exchange(self, op: Operator, parameter: str, gradient: str) -> None:
+        """The collective that makes the devices' gradients one (G-11 … G-13)."""
+        if gradient not in op.output_arg_names:
+            return
+        sparse = self.block.var_recursive(gradient).spec.kind == ROWS
+        if self.reduces:
+            owner = self.graph.owners[parameter] = self.home[gradient] = self._next_owner(gradient)
+            self._reduce(op, gradient, owner)
+        elif sparse:
+            self._reduce(op, gradient, 0)
+            self._broadcast(op, gradient, 0)
+        else:
+            parts = [self._read(gradient, place) for place in self.everywhere]
+            sums = [self._write(gradient, place) for place in self.everywhere]
+            self._collective(ALL_REDUCE, op, parts, sums, {})
+
+    def _next_owner(self, gradient: str) -> int:
+        """The device with the least to do so far (G-20)."""
+        owner = min(self.everywhere, key=lambda place: (self.load[place], place))
+        self.load[owner] += max(size_of(self.block.var_recursive(gradient).shape), 0)
+        return owner
+
+    def _reduce(self, op: Operator, name: str, root: int) -> None:
+        parts = [self._read(name, place) for place in self.everywhere]
+        self._collective(REDUCE, op, parts, [self._write(name, root)], {"root": root})
+
+    def _broadcast(self, op: Operator, name: str, root: int) -> None:
+        source = self._read(name, root)
+        others = [place for place in self.everywhere if place != root]
+        self._collective(BROADCAST, op, [source], [self._write(name, place) for place in others], {"root": root})
+
+    def _collective(
+        self, kind: str, op: Operator, parts: list[Value], results: list[Value], attrs: dict[str, Any]
+    ) -> None:
+        attrs = {"name": parts[0].name, **attrs}
+        self.graph.nodes.append(Node(kind, self.everywhere, [parts], [results], attrs, op.role, (op,)))
+
+    # Reduce mode: what follows from a gradient that is summed on its owner only
+
+    def _devices_of(self, op: Operator) -> Sequence[int]:
+        """Where an operator runs: everywhere, or on the owner of what it reads (G-13).
+
+        An operator that needs values of several owners, as clipping by global norm does, runs everywhere; they
+        are sent to all devices first.
+        """
+        if not self.home or not op.role & OPTIMIZE:
+            return self.everywhere
+        homes = {self.home[name] for name in op.input_arg_names if name in self.home}
+        if not homes:
+            return self.everywhere
+        if len(homes) == 1:
+            (owner,) = homes
+            self.home.update((name, owner) for name in op.output_arg_names)
+            return (owner,)
+        for name in dict.fromkeys(op.input_arg_names):
+            if name in self.home:
+                self._broadcast(op, name, self.home.pop(name))
+        return self.everywhere
+
+
+def _refuse_inner_updates(op: Operator) -> None:
+    for block in op.blocks():
+        for inner in block.ops:
+            if inner.role & OPTIMIZE:
+                raise Unimplemented(
+                    f"op {inner.type!r} updates inside the {op.type!r} at {op.site}: updates inside control flow do not "
+                    "run on several devices"
+                )
+            _refuse_inner_updates(inner)
+
+
+def loss_gradients(program: Program) -> list[str]:
+    """Names of the variables that hold the gradient of a loss."""
+    ops = program.global_block().ops
+    return [name for op in ops if op.role == LOSS_GRAD for name in op.output_arg_names]
+
+
+def has_backward(program: Program) -> bool:
+    """Whether some op of the program belongs to a backward pass (X-4)."""
+    return any(op.type.endswith("_grad") for op in program.all_ops())
+
+
+def loss_gradient_of(loss_name: str) -> str:
+    """The variable users feed under `Customized` (B-11)."""
+    return grad_name(loss_name)
