@@ -25,6 +25,7 @@ def backward_op(record: Op) -> Op:
     )
     receivers = tuple(s for s in record.inputs if s.name not in record.no_grad)
     outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True) for s in receivers)
+    shown = {outputs[0].name: inputs[-1].name} if record.grad_is_view else {}
     return Op(
         record.grad_type,
         inputs,
@@ -36,7 +37,10 @@ def backward_op(record: Op) -> Op:
         shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
         sparse=record.sparse,
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
+        bind=record.grad_bind,
         cost=_cost(record),
+        aliases=shown,
+        is_view=record.grad_is_view,
         is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,

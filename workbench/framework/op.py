@@ -66,6 +66,9 @@ class Op:
         shape_only: names of the input slots of which only shape and dtype are read.
         aliases: `{output slot: input slot}` where the output may take over the input's buffer
             (an update `ParamOut` of `Param`, a reshape).
+        is_view: the one output only shows the memory of the input named in `aliases` in another way: `forward`
+            returns a view whenever NumPy can do so without copying. Such an op is never run over its input.
+        grad_is_view: the same of the backward op, whose output shows the gradient of the output.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
         sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
@@ -76,7 +79,9 @@ class Op:
         bind: `(outs, arrays, scratch, **attrs)` -> callables without arguments that compute into `outs` what `forward`
             gives for `arrays`, bit for bit, or None where there is no prepared form for these operands.
             `scratch(shape, dtype)` gives memory that is theirs while they run. An out may be the memory of an
-            input where `aliases` says so, and in element-wise ops.
+            input where `aliases` says so, and in element-wise ops. An entry of `outs` is None if nobody wants it.
+        grad_bind: `bind` of the backward op: `arrays` and `outs` in the order of its slots, without `wanted`. Of
+            slots that are `shape_only` nothing but shape and dtype is read.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -93,6 +98,7 @@ class Op:
     grad_infer: Callable[..., Any] | None = None
     forward_out: Callable[..., Any] | None = None
     bind: Callable[..., list[Callable[[], Any]] | None] | None = None
+    grad_bind: Callable[..., list[Callable[[], Any]] | None] | None = None
     cost: Callable[..., Cost] | None = None
     saved: tuple[str, ...] = ()
     shape_only: tuple[str, ...] = ()
@@ -101,6 +107,8 @@ class Op:
     sparse: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     is_elementwise: bool = False
+    is_view: bool = False
+    grad_is_view: bool = False
     layer: str = ""
     doc: str = ""
     forward_of: Op | None = None

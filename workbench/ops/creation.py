@@ -167,6 +167,7 @@ def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
+    grad_is_view=True,
     forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
 )
 def ASSIGN(xp: Any, x: Any) -> Any:

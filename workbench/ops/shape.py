@@ -1,4 +1,7 @@
-"""Other shapes for the same elements: reshape, flatten, squeeze, transpose; and the shape as a tensor."""
+"""Other shapes for the same elements: reshape, flatten, squeeze, transpose; and the shape as a tensor.
+
+All but the last return views: their results show the memory of X, and so do their gradients.
+"""
 
 from __future__ import annotations
 
@@ -87,6 +90,8 @@ def _undo_like(g: Any, out: Any, x: Any, like: Any) -> Any:
     shape_only="X, Like",
     no_grad="Like",
     aliases={"Out": "X"},
+    is_view=True,
+    grad_is_view=True,
 )
 def RESHAPE_LIKE(xp: Any, x: Any, like: Any) -> Any:
     """The elements of X in the shape of Like: the gradient of every reshape."""
@@ -106,6 +111,8 @@ def _undo(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
+    is_view=True,
+    grad_is_view=True,
 )
 def RESHAPE(xp: Any, x: Any, shape: list[int]) -> Any:
     return x.reshape(resolve_shape(x.shape, shape))
@@ -151,6 +158,8 @@ def flat_shape(dims: Shape, start: int, stop: int) -> Shape:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
+    is_view=True,
+    grad_is_view=True,
     layer="flatten",
 )
 def FLATTEN(xp: Any, x: Any, start_axis: int, stop_axis: int) -> Any:
@@ -187,6 +196,8 @@ def _squeezed(dims: Shape, axes: list[int]) -> Shape:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
+    is_view=True,
+    grad_is_view=True,
     layer="squeeze",
 )
 def SQUEEZE(xp: Any, x: Any, axes: list[int]) -> Any:
@@ -229,6 +240,8 @@ def _unsqueezed(dims: Shape, axes: list[int]) -> Shape:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
+    is_view=True,
+    grad_is_view=True,
 )
 def UNSQUEEZE(xp: Any, x: Any, axes: list[int]) -> Any:
     return x.reshape(_unsqueezed(x.shape, axes))
@@ -259,10 +272,6 @@ def _inverse(axis: list[int]) -> list[int]:
     return [order.index(i) for i in range(rank)]
 
 
-def _transpose_into(xp: Any, outs: Any, x: Any, axis: list[int]) -> None:
-    xp.copyto(outs[0], x.transpose(axis))
-
-
 def _transpose_back(g: Any, out: Any, x: Any, axis: list[int]) -> Any:
     return TRANSPOSE(g, axis=_inverse(axis))
 
@@ -275,12 +284,13 @@ def _transpose_back(g: Any, out: Any, x: Any, axis: list[int]) -> Any:
     grad=_transpose_back,
     saved="",
     shape_only="X",
-    forward_out=_transpose_into,
+    aliases={"Out": "X"},
+    is_view=True,
+    grad_is_view=True,
     layer="transpose",
 )
 def TRANSPOSE(xp: Any, x: Any, axis: list[int]) -> Any:
-    """A copy in the new order: contiguous, as in a planned buffer, and no view of X."""
-    return xp.array(x.transpose(axis), order="C")
+    return x.transpose(axis)
 
 
 @tensor_method("transpose")

@@ -1,4 +1,7 @@
-"""Parts of a tensor named by ranges: slice and strided_slice (`x[...]` is made of them, see indexing)."""
+"""Parts of a tensor named by ranges: slice and strided_slice (`x[...]` is made of them, see indexing).
+
+Their results are views of the tensor.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +55,9 @@ def _sliced(dims: Shape, ranges: Any, decrease: Sequence[int]) -> Shape:
     return tuple(out) or ((1,) if dims else ())
 
 
-def _index(rank: int, ranges: Any) -> tuple[builtins.slice, ...]:
-    """The Python index of the ranges."""
-    return tuple(builtins.slice(*ranges.get(a, (None,))) for a in range(rank))
+def _index(rank: int, ranges: Any) -> tuple[Any, ...]:
+    """The Python index of the ranges; with the Ellipsis even an array without dimensions gives a view."""
+    return (*(builtins.slice(*ranges.get(a, (None,))) for a in range(rank)), ...)
 
 
 def _infer(x: Spec, axes: Any, starts: Any, ends: Any, strides: Any, decrease_axis: Any) -> Spec:
@@ -102,10 +105,11 @@ def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, dec
     grad=lambda g, out, x, **attrs: SLICE_PUT(g, x, **attrs),
     saved="",
     shape_only="Input",
-    forward_out=lambda xp, outs, x, **attrs: xp.copyto(outs[0], _part(x, **attrs)),
+    aliases={"Out": "Input"},
+    is_view=True,
 )
 def STRIDED_SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
-    return xp.array(_part(x, **attrs), order="C")
+    return _part(x, **attrs)
 
 
 def _ones(attrs: dict[str, Any]) -> dict[str, Any]:
@@ -120,10 +124,11 @@ def _ones(attrs: dict[str, Any]) -> dict[str, Any]:
     grad=lambda g, out, x, **attrs: SLICE_PUT(g, x, **_ones(attrs)),
     saved="",
     shape_only="Input",
-    forward_out=lambda xp, outs, x, **attrs: xp.copyto(outs[0], _part(x, **_ones(attrs))),
+    aliases={"Out": "Input"},
+    is_view=True,
 )
 def SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
-    return xp.array(_part(x, **_ones(attrs)), order="C")
+    return _part(x, **_ones(attrs))
 
 
 @tensor_method("slice")
