@@ -13,7 +13,7 @@ from workbench.errors import InvalidType, NotFound, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
 from workbench.runtime.interrupt import deferred_interrupt
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.tensor import LoDTensor, Moves
 
 _POLL = 0.05  # seconds between looks at the keyboard
 _PATIENCE = 600.0  # seconds; far longer than another thread's step
@@ -108,11 +108,13 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget all children."""
         self.kids.clear()
+        Moves.count += 1
 
     def erase(self, names: list[str]) -> None:
         """Forget variables of this scope."""
         for name in names:
             self.vars.pop(name, None)
+        Moves.count += 1
 
     def local_var_names(self) -> list[str]:
         """The names of this scope's own variables."""

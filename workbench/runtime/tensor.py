@@ -15,19 +15,27 @@ from workbench.framework.dtype import DType, as_dtype
 from workbench.framework.place import CPUPlace, Place
 
 
+class Moves:
+    """Counts how often any storage of the process was replaced or left its scope; who has bound arrays looks here."""
+
+    count = 0
+
+
 class LoDTensor:
     """Paddle's name for a tensor in a scope; here always dense, without levels of detail.
 
     Attributes:
         array: the storage, None until a value is set.
+        bucket: what the storage is a part of (`runtime.bucket`), None if it stands alone.
         generation: moves on whenever `array` is replaced by another one.
         version: moves on after every change of the value.
     """
 
-    __slots__ = ("array", "generation", "version")
+    __slots__ = ("array", "bucket", "generation", "version")
 
     def __init__(self, array: Any = None) -> None:
         self.array = array
+        self.bucket: Any = None
         self.generation = self.version = 0
 
     def set(self, value: Any, place: Place | None = None) -> None:
@@ -59,9 +67,19 @@ class LoDTensor:
         if self.holds(new):
             np.copyto(self.array, new)
         else:
-            self.array = new
-            self.generation += 1
+            self._replace(new)
         self.version += 1
+
+    def move_to(self, storage: Any, bucket: Any) -> None:
+        """Keep the value, from now on in `storage`, an array of the same shape and dtype."""
+        np.copyto(storage, self.array)
+        self._replace(storage)
+        self.bucket = bucket
+
+    def _replace(self, array: Any) -> None:
+        self.array, self.bucket = array, None
+        self.generation += 1
+        Moves.count += 1
 
     @property
     def initialized(self) -> bool:

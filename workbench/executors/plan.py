@@ -1,0 +1,238 @@
+"""The plan of a step: which nodes run in which part, on which thread, and where every value is.
+
+A plan is made once for a graph and the shapes of its feeds, and never changes. Its two parts are those of promise 1:
+*speculative* rows change nothing outside the arena; *commit* rows update the scope in place, after which staged values
+are copied into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.executors.memory import Memory, Ref
+from workbench.executors.schedule import Schedule, make_schedule
+from workbench.executors.shapes import Shapes, is_static
+from workbench.framework.op import Cost, find_op
+from workbench.framework.spec import Spec
+from workbench.graph.ssa import (
+    FETCH,
+    FUSED_UPDATE,
+    Graph,
+    Node,
+    Uses,
+    Value,
+    is_update,
+    values_of,
+)
+
+Given = Mapping[tuple[str, int], Spec]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a plan uses memory.
+
+    Attributes:
+        reuse: values share memory one after the other. in_place: results take over the memory of inputs.
+        flat: gradients and parameters of one update lie one after the other.
+    """
+
+    reuse: bool = True
+    in_place: bool = True
+    flat: bool = True
+
+
+OBSERVED = Layout(reuse=False, in_place=False, flat=False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node of a plan, with the memory of its operands.
+
+    Attributes:
+        ins, outs: in the slots of the node, a `Ref` (array within a root), None for an absent slot or a value that
+            travels as an object, lists for list slots. Refs hold shape, strides in bytes, dtype and root: what a
+            lowering to native code needs besides `node.attrs` and `node.type`.
+        thread: which thread runs it.
+    """
+
+    node: Node
+    ins: list[Any]
+    outs: list[Any]
+    thread: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do in one step.
+
+    Attributes:
+        rows: the speculative part, in schedule order; commit: updates that write the scope in place.
+        staged: values copied into the scope after them.
+        feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
+        refs: the memory of every value that has its own; flats: that of the gradients of each flat update.
+        sizes: bytes of each device's arena.
+        waits: per node the nodes of other threads it has to wait for.
+    """
+
+    graph: Graph
+    shapes: Shapes
+    schedule: Schedule
+    layout: Layout
+    rows: list[Row]
+    commit: list[Row]
+    staged: list[Value]
+    feeds: list[Value]
+    fetches: list[tuple[str, list[Value]]]
+    refs: Mapping[Value, Ref]
+    flats: Mapping[Node, Ref | None]
+    sizes: Mapping[int, int]
+    waits: Mapping[Node, list[Node]]
+    last_reader: Mapping[Value, Node]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory for temporaries on all devices."""
+        return sum(self.sizes.values())
+
+    def text(self) -> str:
+        """One line per row: part, thread, op, memory, estimated cost."""
+        from workbench.executors.plan_text import plan_text
+
+        return plan_text(self)
+
+    __str__ = text
+
+
+def make_plan(graph: Graph, given: Given, num_threads: int, layout: Layout) -> Plan:
+    """The plan of a graph.
+
+    Args:
+        given: specs of the feeds, by (name, device).
+        num_threads: at most so many threads.
+    """
+    shapes, uses = Shapes(graph, given), Uses(graph.nodes)
+    before = _dependencies(graph, uses)
+    schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads)
+    in_scope, staged = _writes_to_scope(graph, uses, shapes)
+    updates = [node for node in graph.nodes if node.type == FUSED_UPDATE]
+    flat = [_gradients(node) for node in updates] if layout.flat else []
+    committed = {uses.writer[value] for value in in_scope}
+    memory = Memory(graph, shapes, schedule, uses, staged, in_scope, committed, flat, layout.reuse, layout.in_place)
+    rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
+    return Plan(
+        graph,
+        shapes,
+        schedule,
+        layout,
+        [row for row in rows if row.node not in committed],
+        [row for row in rows if row.node in committed],
+        [value for value in _last_versions(graph) if value in staged],
+        _given_values(graph, uses),
+        [(node.attrs["name"], node.reads) for node in graph.nodes if node.type == FETCH],
+        memory.refs,
+        dict(zip(updates, memory.flats, strict=False)),
+        memory.sizes,
+        _waits(schedule, before),
+        _last_readers(schedule),
+    )
+
+
+def _dependencies(graph: Graph, uses: Uses) -> dict[Node, list[Node]]:
+    before: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        writers = {uses.writer[v]: None for v in values_of(node.inputs) if v in uses.writer}
+        writers.update(dict.fromkeys(node.after))
+        before[node] = list(writers)
+    return before
+
+
+def _writes_to_scope(
+    graph: Graph, uses: Uses, shapes: Shapes
+) -> tuple[set[Value], set[Value]]:
+    """Which persistable values updates write in place, and which are staged.
+
+    An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op
+    has calls prepared for that; so the commit allocates nothing.
+    """
+    in_scope: set[Value] = set()
+    staged: set[Value] = set()
+    for node in graph.nodes:
+        if node.type == FETCH:
+            continue
+        writes = [v for v in node.writes if v.persistable]
+        if not writes:
+            continue
+        if is_update(node) and _can_commit(node, uses, shapes):
+            in_scope.update(writes)
+        else:
+            staged.update(v for v in writes if graph.newest[v.name, v.place] is v)
+    return in_scope, staged
+
+
+def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
+    record = find_op(node.attrs["update"]) if node.type == FUSED_UPDATE else node.record
+    if record.bind is None:
+        return False
+    operands = [*values_of(node.inputs), *values_of(node.outputs)]
+    if not all(is_static(shapes.specs[v]) for v in operands):
+        return False
+    return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
+
+
+def _gradients(node: Node) -> list[Value]:
+    """The gradients of a fused update, in its order."""
+    record = find_op(node.attrs["update"])
+    return node.inputs[[slot.name for slot in record.inputs].index("Grad")]
+
+
+def _last_versions(graph: Graph) -> list[Value]:
+    return [value for value in graph.newest.values() if value.persistable]
+
+
+def _given_values(graph: Graph, uses: Uses) -> list[Value]:
+    found: dict[Value, None] = {}
+    for node in graph.nodes:
+        found.update((v, None) for v in values_of(node.inputs) if v not in uses.writer)
+    return list(found)
+
+
+def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
+    def of(slot: Any) -> Any:
+        return [memory.refs.get(v) for v in slot] if isinstance(slot, list) else memory.refs.get(slot)
+
+    ins, outs = [of(slot) for slot in node.inputs], [of(slot) for slot in node.outputs]
+    return Row(node, ins, outs, schedule.thread[node], shapes.costs[node])
+
+
+def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
+    """The nodes of other threads each node waits for; of several on one thread the last is enough."""
+    if schedule.threads == 1:
+        return {}
+    position = {node: i for i, node in enumerate(schedule.order)}
+    seen: dict[tuple[int, int], int] = {}  # (waiting thread, other thread) -> position waited for already
+    waits: dict[Node, list[Node]] = {}
+    for node in schedule.order:
+        mine = schedule.thread[node]
+        latest: dict[int, Node] = {}
+        for other in before.get(node, ()):
+            there = schedule.thread[other]
+            if there != mine and (there not in latest or position[other] > position[latest[there]]):
+                latest[there] = other
+        for there, other in latest.items():
+            if seen.get((mine, there), -1) < position[other]:
+                seen[mine, there] = position[other]
+                waits.setdefault(node, []).append(other)
+    return waits
+
+
+def _last_readers(schedule: Schedule) -> dict[Value, Node]:
+    """Of every value the node that reads it last, so that objects can be let go of."""
+    found: dict[Value, Node] = {}
+    for node in schedule.order:
+        for value in values_of(node.inputs):
+            found[value] = node
+    return found

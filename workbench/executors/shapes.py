@@ -1,0 +1,136 @@
+"""What is known of every value of a graph once the shapes of the feeds are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.framework.infer import infer
+from workbench.framework.op import Cost, Op
+from workbench.framework.spec import DENSE, Spec, size_of
+from workbench.graph.ssa import (
+    FETCH,
+    FUSED_ELEMENTWISE,
+    FUSED_UPDATE,
+    SCALE_LOSS_GRAD,
+    Graph,
+    Node,
+    Slot,
+    Value,
+    values_of,
+)
+
+Specs = dict[Value, Spec]
+_NOTHING = Cost(0, 0)
+
+
+def is_static(spec: Spec) -> bool:
+    """Whether memory for the value can be set aside before the step runs."""
+    return spec.kind == DENSE and -1 not in spec.shape
+
+
+class Shapes:
+    """Specs and costs of one graph for given feeds.
+
+    Attributes:
+        specs: of every value; one with an unknown dimension, or that is not dense, is known only when it runs.
+        costs: of every node.
+    """
+
+    def __init__(self, graph: Graph, given: Mapping[tuple[str, int], Spec]) -> None:
+        self.specs: Specs = {}
+        self.costs: dict[Node, Cost] = {}
+        self._known: dict[Any, tuple[tuple[Any, ...], Cost]] = {}
+        for node in graph.nodes:
+            for value in values_of(node.inputs):
+                if value not in self.specs:  # nothing writes it: a feed, or what the scope holds
+                    self.specs[value] = given.get((value.name, value.place), value.spec)
+            self._visit(node)
+
+    def _visit(self, node: Node) -> None:
+        if node.is_op:
+            found, self.costs[node] = self._of_op(node)
+            for slot, spec in zip(node.outputs, found, strict=True):
+                self._note(slot, spec)
+            return
+        found = _RULES.get(node.type, _like_parts)(self.specs, node)
+        self.specs.update(zip(values_of(node.outputs), found, strict=True))
+        moved = sum(_bytes(self.specs[v]) for v in (*values_of(node.inputs), *values_of(node.outputs)))
+        self.costs[node] = _NOTHING if node.type == FETCH else Cost(moved // 4, moved)
+
+    def _of_op(self, node: Node) -> tuple[tuple[Any, ...], Cost]:
+        """Out specs and cost; devices that are fed alike share the work."""
+        ins = [self._spec_slot(slot) for slot in node.inputs]
+        key = (id(node.attrs) if not node.origins else id(node.origins[0]), node.type, _hashable(ins))
+        if key not in self._known:
+            record = node.record
+            names = [_names(slot) for slot in node.inputs]
+            found = infer(record, ins, node.attrs, names, node.site)
+            self._known[key] = found, _cost(record, ins, found, node.attrs)
+        return self._known[key]
+
+    def _spec_slot(self, slot: Slot) -> Any:
+        if isinstance(slot, list):
+            return [None if v is None else self.specs[v] for v in slot]
+        return None if slot is None else self.specs[slot]
+
+    def _note(self, slot: Slot, spec: Any) -> None:
+        if isinstance(slot, list):
+            self.specs.update((v, s) for v, s in zip(slot, spec or (), strict=False) if v is not None)
+        elif slot is not None:
+            self.specs[slot] = slot.spec if spec is None else spec
+
+
+def _cost(record: Op, ins: list[Any], outs: tuple[Any, ...], attrs: dict[str, Any]) -> Cost:
+    if any(-1 in s.shape for s in values_of([*ins, *outs])):
+        return _NOTHING
+    return record.estimate(ins, outs, attrs)
+
+
+def _names(slot: Slot) -> Any:
+    return [v.name for v in slot if v is not None] if isinstance(slot, list) else None if slot is None else [slot.name]
+
+
+def _hashable(ins: list[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(s) if type(s) is list else s for s in ins)
+
+
+def _bytes(spec: Spec) -> int:
+    return max(size_of(spec.shape), 0) * spec.dtype.itemsize
+
+
+def _like_parts(specs: Specs, node: Node) -> list[Spec]:
+    """A collective's results are as its parts."""
+    return [specs[part[0]] for part, results in zip(node.inputs, node.outputs, strict=True) for _ in results]
+
+
+def _as_declared(specs: Specs, node: Node) -> list[Spec]:
+    return [value.spec for value in values_of(node.outputs)]
+
+
+def _like_inputs(specs: Specs, node: Node) -> list[Spec]:
+    """An update's results are as what they replace; its record says which input that is."""
+    from workbench.framework.op import find_op
+
+    record = find_op(node.attrs["update"])
+    position = {slot.name: i for i, slot in enumerate(record.inputs)}
+    found = []
+    for slot, outs in zip(record.outputs, node.outputs, strict=True):
+        if outs is not None:
+            found += [specs[v] for v in node.inputs[position[record.aliases[slot.name]]]]
+    return found
+
+
+def _broadcast(specs: Specs, node: Node) -> list[Spec]:
+    shape = np.broadcast_shapes(*(specs[v].shape for v in values_of(node.inputs)))
+    return [Spec(shape, value.spec.dtype) for value in values_of(node.outputs)]
+
+
+_RULES = {
+    SCALE_LOSS_GRAD: _as_declared,
+    FUSED_UPDATE: _like_inputs,
+    FUSED_ELEMENTWISE: _broadcast,
+    FETCH: lambda specs, node: [],
+}

@@ -1,0 +1,64 @@
+"""Buckets: tensors of a scope that lie one after the other, so that one call can update all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.runtime.tensor import LoDTensor
+
+ALIGN = 64  # bytes
+
+
+class Bucket:
+    """One array that holds several tensors of one dtype, each aligned; the padding between them means nothing.
+
+    Attributes:
+        array: all of it, flat; tensors, views: the members and where each of them lies.
+    """
+
+    def __init__(self, tensors: Sequence[LoDTensor]) -> None:
+        dtype = tensors[0].array.dtype
+        counts = [-(-t.array.nbytes // ALIGN) * ALIGN // dtype.itemsize for t in tensors]
+        self.array = aligned_zeros(sum(counts), dtype)
+        self.tensors = list(tensors)
+        self.views = []
+        start = 0
+        for tensor, count in zip(tensors, counts, strict=True):
+            part = self.array[start : start + tensor.array.size].reshape(tensor.array.shape)
+            self.views.append(part)
+            start += count
+        for tensor, part in zip(tensors, self.views, strict=True):
+            tensor.move_to(part, self)
+
+    def is_intact(self) -> bool:
+        """Whether all members still lie here; a tensor that got another shape has left."""
+        return all(t.array is view for t, view in zip(self.tensors, self.views, strict=True))
+
+
+def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
+    """The bucket of exactly these tensors in this order, made if none of them is in another one.
+
+    Returns:
+        None if they differ in dtype, one appears twice or has no value, or an intact bucket holds some of them in
+        another arrangement: they are left where they are.
+    """
+    if any(not t.initialized for t in tensors) or len({id(t) for t in tensors}) < len(tensors):
+        return None
+    if any(t.array.dtype != tensors[0].array.dtype for t in tensors):
+        return None
+    found = tensors[0].bucket
+    if found is not None and found.is_intact():
+        same = len(found.tensors) == len(tensors) and all(a is b for a, b in zip(found.tensors, tensors, strict=True))
+        return found if same else None
+    if any(t.bucket is not None and t.bucket.is_intact() for t in tensors):
+        return None
+    return Bucket(tensors)
+
+
+def aligned_zeros(count: int, dtype: np.dtype) -> np.ndarray:
+    """A flat array of zeros that begins at a cache line."""
+    raw = np.zeros(count * dtype.itemsize + ALIGN, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGN
+    return raw[start : start + count * dtype.itemsize].view(dtype)
