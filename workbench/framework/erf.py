@@ -45,22 +45,26 @@ def erf(x: Any) -> Any:
 
 def _erf(x: Any) -> Any:
     work = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    a = np.minimum(np.abs(work), work.dtype.type(6.0))  # erf(6) rounds to 1 in float64
-    result = np.where(a <= _SMALL, _near_zero(work), np.copysign(1.0 - _erfc(np.maximum(a, _SMALL)), work))
-    return result.astype(x.dtype, copy=False)
+    return erf_formula(np, work).astype(x.dtype, copy=False)
 
 
-def _near_zero(x: Any) -> Any:
-    z = np.minimum(x * x, x.dtype.type(_SMALL * _SMALL))
+def erf_formula(xp: Any, x: Any) -> Any:
+    """erf of float32 or float64 by scalar functions of `xp`, so that it can be traced as well as computed."""
+    a = xp.minimum(xp.abs(x), 6.0)  # erf(6) rounds to 1 in float64
+    return xp.where(a <= _SMALL, _near_zero(xp, x), xp.copysign(1.0 - _erfc(xp, xp.maximum(a, _SMALL)), x))
+
+
+def _near_zero(xp: Any, x: Any) -> Any:
+    z = xp.minimum(x * x, _SMALL * _SMALL)
     top, bottom = _A[4] * z, z
     for a, b in zip(_A[:3], _B[:3], strict=True):
         top, bottom = (top + a) * z, (bottom + b) * z
     return x * (top + _A[3]) / (bottom + _B[3])
 
 
-def _erfc(a: Any) -> Any:
+def _erfc(xp: Any, a: Any) -> Any:
     """1 - erf(a) for a in [0.46875, 6]; beyond 4 it is so small that this range's formula serves erf as well."""
     top, bottom = _C[8] * a, a
     for c, d in zip(_C[:7], _D[:7], strict=True):
         top, bottom = (top + c) * a, (bottom + d) * a
-    return np.exp(-a * a) * (top + _C[7]) / (bottom + _D[7])
+    return xp.exp(-a * a) * (top + _C[7]) / (bottom + _D[7])

@@ -105,10 +105,12 @@ _install_operators()
 
 
 class _Recording:
-    """An `xp` that builds expressions; anything not in FUNCTIONS is refused."""
+    """An `xp` that builds expressions; anything not in `functions` is refused."""
+
+    functions: tuple[str, ...] = FUNCTIONS
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
-        if name not in FUNCTIONS:
+        if name not in self.functions:
             raise AttributeError(f"an element-wise body may not use xp.{name}; it may use {', '.join(FUNCTIONS)}")
         return lambda *args: _node(name, *args)
 
@@ -124,3 +126,10 @@ class _Recording:
 
 
 Recording: Any = _Recording()
+
+
+class _FormulaRecording(_Recording):
+    functions = (*FUNCTIONS, "copysign")
+
+
+Formula: Any = _FormulaRecording()  # for what a listed function itself consists of, see `erf`
