@@ -19,6 +19,7 @@ from workbench.framework.spec import (
     shape_text,
     size_of,
 )
+from workbench.ops.bound_sums import bind_add_n
 from workbench.ops.pointwise import Tensor, number_for, require_whole
 
 __all__ = ["add_n", "increment"]
@@ -63,6 +64,7 @@ def _sum_cost(xs: list[Spec]) -> Cost:
     shape_only="X",
     sparse="X",
     forward_out=_sum_into,
+    bind=bind_add_n,
     cost=_sum_cost,
 )
 def SUM(xp: Any, xs: Sequence[Any]) -> Any:

@@ -13,6 +13,7 @@ from workbench.framework.dtype import as_dtype
 from workbench.framework.infix import tensor_method
 from workbench.framework.op import Cost, op
 from workbench.framework.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
+from workbench.ops.bound_products import bind_matmul, bind_matmul_grad, bind_mul, bind_mul_grad
 from workbench.ops.precision import rounded, wide
 from workbench.ops.shape import FLATTEN, RESHAPE_LIKE, UNSQUEEZE
 
@@ -123,6 +124,8 @@ def _mul_cost(x: Spec, y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Cos
     grad=_mul_rule,
     grad_forward=_mul_grad,
     forward_out=_mul_into,
+    bind=bind_mul,
+    grad_bind=bind_mul_grad,
     cost=_mul_cost,
 )
 def MUL(xp: Any, x: Any, y: Any, x_num_col_dims: int, y_num_col_dims: int) -> Any:
@@ -262,6 +265,8 @@ def _matmul_cost(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Cost:
     grad=_matmul_rule,
     grad_forward=_matmul_grad,
     forward_out=_matmul_into,
+    bind=bind_matmul,
+    grad_bind=bind_matmul_grad,
     cost=_matmul_cost,
 )
 def MATMUL(xp: Any, x: Any, y: Any, trans_x: bool = False, trans_y: bool = False) -> Any:

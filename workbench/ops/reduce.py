@@ -18,6 +18,7 @@ from workbench.framework.infix import tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list
+from workbench.ops.bound_sums import bind_mean, bind_spread, bind_sum
 from workbench.ops.compare import where
 from workbench.ops.pointwise import Tensor
 from workbench.ops.precision import rounded, wide
@@ -133,6 +134,8 @@ def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     infer=_infer_sum,
     grad=lambda g, out, x, out_dtype, **attrs: EXPAND_REDUCED(g, x, **attrs),
     grad_forward=_spread_back(average=False),
+    bind=bind_sum,
+    grad_bind=bind_spread(average=False),
     saved="",
     shape_only="X",
     layer="sum",
@@ -152,6 +155,8 @@ def REDUCE_SUM(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: 
     infer=_infer_float("reduce_mean"),
     grad=lambda g, out, x, **attrs: EXPAND_REDUCED(g, x, average=True, **attrs),
     grad_forward=_spread_back(average=True),
+    bind=bind_mean,
+    grad_bind=bind_spread(average=True),
     saved="",
     shape_only="X",
     layer="mean",
@@ -174,6 +179,8 @@ def _infer_mean(x: Spec) -> Spec:
     infer=_infer_mean,
     grad=lambda g, out, x: EXPAND_REDUCED(g, x, reduce_all=True, average=True),
     grad_forward=lambda xp, x, g, wanted=None: rounded(_spread(xp, g, x.shape, range(x.ndim), True), x),
+    bind=bind_mean,
+    grad_bind=bind_spread(average=True),
     saved="",
     shape_only="X",
 )

@@ -16,6 +16,12 @@ from workbench.framework.spec import (
     shape_text,
     size_of,
 )
+from workbench.ops.bound_softmax import (
+    bind_cross_entropy,
+    bind_cross_entropy_grad,
+    bind_softmax,
+    bind_softmax_grad,
+)
 from workbench.ops.label import (
     IGNORE_INDEX,
     along,
@@ -86,6 +92,8 @@ def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> An
     grad=_softmax_rule,
     grad_forward=_softmax_back,
     forward_out=_softmax_into,
+    bind=bind_softmax,
+    grad_bind=bind_softmax_grad,
     saved="Out",
     shape_only="X",
     cost=_cost,
@@ -228,6 +236,8 @@ def _cross_entropy_cost(logits: Spec, label: Spec, **attrs: Any) -> Cost:
     infer=_infer_cross_entropy,
     grad=_cross_entropy_rule,
     grad_forward=_cross_entropy_back,
+    bind=bind_cross_entropy,
+    grad_bind=bind_cross_entropy_grad,
     saved="Label, Softmax",
     shape_only="Logits",
     no_grad="Label",

@@ -1,0 +1,110 @@
+"""Prepared calls of sums, means and their gradients, of sums of lists and of norms (see `bound`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.framework.dtype import as_dtype
+from workbench.framework.spec import normalize_axis
+from workbench.ops.bound import Calls, Scratch, copied, is_wide, number, reduced, seen_as
+
+
+def _axes(rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
+    if reduce_all or not dim:
+        return tuple(range(rank))
+    return tuple(normalize_axis(a, rank) for a in dim)
+
+
+def bind_sum(
+    outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
+    dim: Sequence[int], keep_dim: bool, reduce_all: bool, out_dtype: str,
+) -> Calls | None:  # fmt: skip
+    """`bind` of reduce_sum: floats in their own precision, integers in any that is not narrow."""
+    (out,), (x,) = outs, arrays
+    target = as_dtype(out_dtype).numpy if out_dtype else x.dtype
+    exact = x.dtype.kind in "iub" and target.kind in "iu" and target.itemsize > 2
+    if not is_wide(x, out) and not exact:
+        return None
+    call = reduced(np.add, x, _axes(x.ndim, dim, reduce_all), out)
+    return None if call is None else [call]
+
+
+def bind_mean(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **where: Any) -> Calls | None:
+    """`bind` of reduce_mean and, without attributes, of mean."""
+    (out,), (x,) = outs, arrays
+    if not is_wide(x, out):
+        return None
+    axes = _axes(x.ndim, where.get("dim", ()), where.get("reduce_all", True))
+    total = reduced(np.add, x, axes, out)
+    if total is None:
+        return None
+    count = math.prod(x.shape[a] for a in axes)
+    return [total, partial(np.divide, out, number(count or math.nan, out.dtype), out)]
+
+
+def bind_spread(average: bool) -> Callable[..., Calls | None]:
+    """`bind` of the gradients of a sum or mean: g repeated, or g / count computed once per element."""
+
+    def bind(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **where: Any) -> Calls | None:
+        (out,), g = outs, arrays[-1]
+        if not is_wide(out, g):
+            return None
+        axes = _axes(out.ndim, where.get("dim", ()), where.get("reduce_all", True))
+        kept = seen_as(g, tuple(1 if i in axes else d for i, d in enumerate(out.shape)))
+        if kept is None:
+            return None
+        if not average:
+            return [copied(kept, out)]
+        count = max(math.prod(out.shape[a] for a in axes), 1)
+        return [partial(np.divide, kept, number(count, out.dtype), out)]
+
+    return bind
+
+
+# The sum of a list
+
+
+def bind_add_n(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch) -> Calls | None:
+    """`bind` of sum: dense terms only, added in order."""
+    (out,), (xs,) = outs, arrays
+    if not all(isinstance(x, np.ndarray) and x.dtype == out.dtype for x in xs):
+        return None
+    if len(xs) == 1:
+        return [copied(xs[0], out)]
+    if any(np.may_share_memory(out, x) for x in xs[1:]):
+        return None
+    return [partial(np.add, xs[0], xs[1], out), *(partial(np.add, out, x, out) for x in xs[2:])]
+
+
+# Norms
+
+
+def _square_sum(x: np.ndarray, out: np.ndarray, scratch: Scratch) -> Calls:
+    squares = scratch(x.shape, x.dtype)
+    return [partial(np.multiply, x, x, squares), partial(np.add.reduce, squares.reshape(-1), None, None, out)]
+
+
+def bind_squared_norm(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch) -> Calls | None:
+    """`bind` of squared_l2_norm."""
+    (out,), (x,) = outs, arrays
+    return _square_sum(x, out.reshape(()), scratch) if is_wide(x, out) else None
+
+
+def bind_clip_by_norm(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, max_norm: float) -> Calls | None:
+    """`bind` of clip_by_norm: x max_norm / max(norm, max_norm)."""
+    (out,), (x,) = outs, arrays
+    if not is_wide(x, out):
+        return None
+    factor, limit = scratch((1,), x.dtype), number(max_norm, x.dtype)
+    return [
+        *_square_sum(x, factor.reshape(()), scratch),
+        partial(np.sqrt, factor, factor),
+        partial(np.maximum, factor, limit, out=factor),
+        partial(np.divide, limit, factor, factor),
+        partial(np.multiply, x, factor, out),
+    ]
