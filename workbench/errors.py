@@ -9,6 +9,8 @@
     ├── PreconditionNotMet                  something has to be done first
     ├── Unimplemented     (NotImplementedError)
     ├── Unavailable                         a device, library or peer is missing
+    │   └── ExecutionTimeout  (TimeoutError)  a wait ended before what it waited for
+    ├── Aborted                             given up because something else failed
     └── ExecutionError                      an op failed while a program ran
 
 Programs written for Paddle 1.8 catch `EnforceNotMet`, programs written for 2.x catch the built-in
@@ -64,6 +66,14 @@ class Unavailable(EnforceNotMet):
     """A device, library or peer is missing; the message says how to get it."""
 
 
+class ExecutionTimeout(Unavailable, TimeoutError):
+    """A wait reached its deadline; the message names what or whom it waited for."""
+
+
+class Aborted(EnforceNotMet):
+    """Work was given up because something else failed; the message says what."""
+
+
 class ExecutionError(EnforceNotMet):
     """An op failed while a program ran. The original exception is the cause."""
 
@@ -108,3 +118,9 @@ def one_of(names: Iterable[str], limit: int = 12) -> str:
         return "(none)"
     shown = ", ".join(repr(n) for n in names[:limit])
     return shown if len(names) <= limit else f"{shown} … ({len(names)} in all)"
+
+
+def located(error: EnforceNotMet) -> EnforceNotMet:
+    """Mark an error whose message names the op that failed and the line that built it."""
+    error.located = True
+    return error

@@ -16,6 +16,7 @@ from workbench.errors import (
     InvalidArgument,
     InvalidType,
     PreconditionNotMet,
+    located,
 )
 from workbench.framework.block import Block
 from workbench.framework.elementwise import numpy_xp
@@ -139,16 +140,11 @@ def uninitialised(call: Call, name: str) -> EnforceNotMet:
     variable = call.op.block.find_var(name)
     where = f"\n  needed by op {call.op.type!r} at {call.op.site}"
     if variable is not None and variable.is_data:
-        return _located(InvalidArgument(f"feed {name!r} is missing: {variable.spec}{where}"))
+        return located(InvalidArgument(f"feed {name!r} is missing: {variable.spec}{where}"))
     if variable is not None and variable.persistable:
         what = "parameter" if variable.is_parameter else "persistable variable"
-        return _located(PreconditionNotMet(f"{what} {name!r} is not initialised; run the startup program first{where}"))
-    return _located(PreconditionNotMet(f"variable {name!r} has no value: no op before writes it{where}"))
-
-
-def _located(error: EnforceNotMet) -> EnforceNotMet:
-    error.located = True
-    return error
+        return located(PreconditionNotMet(f"{what} {name!r} is not initialised; run the startup program first{where}"))
+    return located(PreconditionNotMet(f"variable {name!r} has no value: no op before writes it{where}"))
 
 
 def _outputs(call: Call, results: Any) -> Pairs:
@@ -174,7 +170,7 @@ def failure(call: Call, arrays: Sequence[Any], error: Exception) -> EnforceNotMe
             texts = [f"{n} {_describe(v)}" for n, v in zip(listed, flat([value]), strict=False)]
             lines.append(f"  input {slot.name}: {'; '.join(texts)}")
     lines.append(f"  at {call.op.site}")
-    return _located(kind("\n".join(lines)))
+    return located(kind("\n".join(lines)))
 
 
 def _describe(value: Any) -> str:
@@ -188,7 +184,7 @@ def _check_finite(call: Call, outputs: Pairs) -> None:
             continue
         nans, total = int(np.isnan(data).sum()), data.size
         infs = int(np.isinf(data).sum())
-        raise _located(
+        raise located(
             ExecutionError(
                 f"op {call.op.type!r} made {nans} NaN and {infs} Inf among the {total} elements of {name!r}\n"
                 f"  found because FLAGS_check_nan_inf is set\n  at {call.op.site}"

@@ -41,6 +41,18 @@ def split_optimize_ops(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
     return rest, ops
 
 
+def fetch_names(fetch_list: Any) -> list[str]:
+    """The names of fetched variables, in order.
+
+    Raises:
+        InvalidForm: not a list. InvalidType: an item that is neither a Variable nor a name.
+    """
+    rest, ops = split_optimize_ops(fetch_list)
+    if ops:
+        raise InvalidType(f"fetch_list takes Variables and names here, got the operator {ops[0].type!r}")
+    return [item.name if isinstance(item, Variable) else item for item in rest]
+
+
 def as_items(fetch_list: Any) -> list[Any]:
     """A fetch list as a list; a bare Variable or name counts as a list of one."""
     if fetch_list is None:
@@ -63,13 +75,22 @@ def _what(item: Any) -> str:
     return f"the operator {item.type!r}" if isinstance(item, Operator) else f"{type(item).__name__} {item!r}"
 
 
-def to_user(value: Any, return_numpy: bool) -> Any:
-    """A copy of a value for the caller: an ndarray, or a LoDTensor; sparse gradients become dense arrays.
+def fetchable(value: Any) -> np.ndarray:
+    """A value as an array, not copied; a sparse gradient becomes dense.
 
     Raises:
         InvalidArgument: what a branch or loop keeps for its gradient.
     """
     if isinstance(value, Stack):
         raise InvalidArgument("what a branch or loop keeps for its gradient cannot be fetched")
-    array = np.array(dense(np, value))
+    return dense(np, value)  # type: ignore[no-any-return]
+
+
+def to_user(value: Any, return_numpy: bool) -> Any:
+    """A copy of a value for the caller: an ndarray, or a LoDTensor; sparse gradients become dense arrays.
+
+    Raises:
+        InvalidArgument: what a branch or loop keeps for its gradient.
+    """
+    array = np.array(fetchable(value))
     return array if return_numpy else LoDTensor(array)

@@ -16,11 +16,10 @@ import numpy as np
 from workbench.errors import ExecutionError
 from workbench.executors.memory import Ref
 from workbench.executors.plan import Row
-from workbench.framework.bound_elementwise import bind_elementwise
 from workbench.framework.elementwise import numpy_xp
 from workbench.framework.op import Op, find_op
 from workbench.framework.rows import Rows
-from workbench.framework.ufuncs import bind_expression
+from workbench.framework.ufuncs import bind_elementwise, bind_expression
 from workbench.graph.ssa import (
     ALL_REDUCE,
     BROADCAST,
@@ -398,7 +397,7 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
             if bucket is None:
                 return None
             if slot.name.endswith("Pow"):
-                powers.append(bucket)
+                powers.append(bucket[:: 64 // bucket.itemsize])  # one number in every aligned member
                 bucket = context.array(values[0])
             ins.append(bucket)
     position = {slot.name: i for i, slot in enumerate(record.inputs)}

@@ -19,7 +19,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
 from workbench.executors.ownership import owner_of, written_first
-from workbench.executors.streams import stream_of
+from workbench.executors.runner import Runner
 from workbench.framework.block import Block
 from workbench.framework.operator import Operator
 from workbench.framework.program import Program
@@ -101,13 +101,13 @@ class Step:
     """A run of a prepared program."""
 
     def __init__(self, prepared: Prepared, scope: Scope, feed: dict[str, Any], place_index: int = 0) -> None:
-        self.prepared, self.scope, self.place_index = prepared, scope, place_index
+        self.prepared, self.scope = prepared, scope
         self.values: Values = {}
         self.staged: dict[str, Any] = {}
         self.seen: list[tuple[LoDTensor, int]] = []
-        self.trips: tuple[int, ...] = ()
         self._load(feed)
         self.rng_step = self._rng_step()
+        self.runner = Runner(prepared.program, place_index, prepared.blocks, self.rng_step)
 
     def speculate(self) -> None:
         """Run every operator; the scope is not touched.
@@ -124,7 +124,7 @@ class Step:
     def _run_calls(self) -> None:
         values, persistables = self.values, self.prepared.persistables
         for call in self.prepared.calls:
-            outputs = run_call(call, values, self.extras)
+            outputs = run_call(call, values, self.runner.of_call)
             if not persistables.isdisjoint(call.written):
                 outputs = self._stage(call, outputs)
             values.update(outputs)
@@ -198,38 +198,6 @@ class Step:
             target.tensor.take(value)
             if target.name in initialises:
                 target.owner = owner
-
-    def extras(self, call: Call) -> dict[str, Any]:
-        """What an op `needs` besides its attributes."""
-        extra: dict[str, Any] = {}
-        if "rng" in call.needs:
-            seed = self.prepared.program.random_seed
-            extra["rng"] = stream_of(call.op, seed, self.place_index, self.rng_step, self.trips)
-        if "run_block" in call.needs:
-            extra["run_block"] = self.run_block
-        if "place" in call.needs:
-            extra["place"] = self.place_index
-        return extra
-
-    def run_block(self, block: Block, given: Values, wanted: Sequence[str], trip: int = 0) -> list[Any]:
-        """Run a sub-block on `given` values.
-
-        Args:
-            given: everything the block reads from outside.
-            wanted: names whose values are returned, in order.
-            trip: number of the pass through a loop body; keeps random streams of passes apart.
-        """
-        calls = self.prepared.blocks.get(block.idx)
-        if calls is None:
-            calls = self.prepared.blocks[block.idx] = make_calls(block, ())
-        values, old = dict(given), self.trips
-        self.trips = (*old, trip)
-        try:
-            for call in calls:
-                values.update(run_call(call, values, self.extras))
-        finally:
-            self.trips = old
-        return [values[name] for name in wanted]
 
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""

@@ -1,0 +1,296 @@
+"""A plan bound to memory: every operand an array, every row a few calls (design: plan, binding, storage)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.executors.calls import Call as OpCall
+from workbench.executors.lower import Call, Cell, Context, Scratch, lower
+from workbench.executors.memory import Ref
+from workbench.executors.plan import Plan, Row
+from workbench.executors.replicas import Replicas
+from workbench.executors.runner import Runner
+from workbench.executors.team import Flag, Strand, Team
+from workbench.framework.rows import Rows, dense
+from workbench.framework.spec import agree, spec_of
+from workbench.framework.variable import Variable
+from workbench.graph.ssa import Node, Value
+from workbench.runtime.arena import Arena
+from workbench.runtime.comm.base import Communicator
+from workbench.runtime.tensor import LoDTensor, Moves
+
+
+class Part(NamedTuple):
+    """A row as it was lowered: flags to wait for, its calls, flags to raise."""
+
+    row: Row
+    waits: list[Call]
+    calls: list[Call]
+    raised: list[Call]
+
+
+class ThreadProgram:
+    """What one thread runs in one part of the step: a strand, and which row each of its calls belongs to."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.ends: list[int] = []
+        self.strand = Strand([])
+
+    def add(self, part: Part) -> None:
+        self.strand.calls += [*part.waits, *part.calls, *part.raised]
+        self.parts.append(part)
+        self.ends.append(len(self.strand.calls))
+
+    def row_of(self, call: int) -> Row:
+        """The row a call belongs to."""
+        return self.parts[bisect_right(self.ends, call)].row
+
+    def failed_row(self) -> Row | None:
+        """The row whose call raised in the last run."""
+        return self.row_of(self.strand.done - 1) if self.strand.done and not self.strand.complete else None
+
+
+class Binding:
+    """A plan on the arenas and the scopes of one executor.
+
+    Args:
+        fed: persistable values that are given with the feed instead of read from the scope, as (name, device).
+        weights: coefficients of the loss gradients under WeightedBySamples.
+
+    Attributes:
+        speculative, commit: one `ThreadProgram` per thread.
+        inputs: the array of every feed, by (name, device).
+        fed_back: fed persistables and where the commit puts them.
+        staged: (source, tensor) pairs the commit copies; given_aside: their values.
+        updated: the tensors the commit changes in place.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        replicas: Replicas,
+        arenas: Mapping[int, Arena],
+        comm: Communicator,
+        team: Team,
+        fed: frozenset[tuple[str, int]],
+        weights: Sequence[float],
+        blocks: dict[int, list[OpCall]],
+    ) -> None:
+        self.plan, self.replicas, self.arenas, self.team = plan, replicas, dict(arenas), team
+        program = plan.graph.program
+        self.runners = [Runner(program, place, blocks) for place in range(plan.graph.devices)]
+        self.cells: dict[Value, Cell] = {}
+        self.scratch: dict[int, Scratch] = {}
+        self.flags: list[Flag] = []
+        self._arrays: dict[Value, np.ndarray] = {}
+        self._fed = fed
+        self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
+        self._bound: list[tuple[str, int, LoDTensor, Any]] = []
+        context = Context(
+            self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get
+        )
+        self._bucket_first()
+        self.moves = Moves.count
+        self._bind_scope()
+        self.inputs = {(v.name, v.place): self.array(v) for v in plan.feeds if self._is_input(v) and v in plan.refs}
+        self.loose_inputs = {
+            (v.name, v.place): self.cell(v) for v in plan.feeds if self._is_input(v) and v not in plan.refs
+        }
+        self.speculative = self._programs(plan.rows, context, with_waits=True)
+        self.commit = self._programs(plan.commit, context, with_waits=False)
+        self.staged = [(self._source(v), replicas.make(v.name, v.place)) for v in plan.staged]
+        self.staged += [(self._source(v), replicas.make(v.name, v.place)) for v in plan.feeds if self._is_fed(v)]
+        self.updated = self._updated()
+        self.given_aside = {*plan.staged, *(v for v in plan.feeds if self._is_fed(v))}
+
+    # Where values are
+
+    def array(self, value: Value) -> np.ndarray:
+        """The array of a value that has memory."""
+        found = self._arrays.get(value)
+        if found is None:
+            found = self._arrays[value] = self.flat(self.plan.refs[value])
+        return found
+
+    def cell(self, value: Value) -> Cell:
+        """The cell of a value that travels as an object."""
+        return self.cells.setdefault(value, Cell())
+
+    def flat(self, ref: Ref) -> np.ndarray:
+        """The array of a Ref in an arena."""
+        return self.arenas[ref.root.place].array(ref.root.offset + ref.offset, ref.shape, ref.dtype, ref.strides)
+
+    def current(self, value: Value) -> Any:
+        """What a value holds now: an array, an object, or None."""
+        return self.array(value) if value in self.plan.refs else self.cell(value).value
+
+    def _is_fed(self, value: Value) -> bool:
+        return value.persistable and (value.name, value.place) in self._fed
+
+    def _is_input(self, value: Value) -> bool:
+        return not value.persistable or self._is_fed(value)
+
+    def _source(self, value: Value) -> Any:
+        return self.array(value) if value in self.plan.refs else self.cell(value)
+
+    def _bucket_first(self) -> None:
+        """Put what one update changes together before anything is bound to it."""
+        for node in self.plan.flats:
+            for slot, values in zip(_update_slots(node), node.inputs, strict=True):
+                if slot not in ("Grad", "LearningRate") and values and values[0] is not None:
+                    self.replicas.bucket(node.place, [v.name for v in values])
+
+    def _bind_scope(self) -> None:
+        """Bind persistable values to their storage, each checked against what the program declares."""
+        plan = self.plan
+        block = plan.graph.program.global_block()
+        for value in plan.feeds:
+            if not value.persistable or self._is_fed(value):
+                continue
+            variable = block.var(value.name)
+            tensor = self.replicas.find(value.name, value.place)
+            if tensor is None:
+                raise self._uninitialised(value, variable)
+            _require_agreement(variable, tensor, value.place)
+            self._bound.append((value.name, value.place, tensor, tensor.array))
+            if value in plan.refs:
+                self._arrays[value] = tensor.array
+            else:
+                self.cell(value).value = tensor.array
+        for row in plan.commit:
+            for value in row.node.writes:
+                tensor = self.replicas.make(value.name, value.place)
+                self._arrays[value] = tensor.array
+
+    def give_rate(self, name: str, place: int, rate: float) -> None:
+        """Set the learning rate of this step."""
+        target = self.inputs.get((name, place))
+        if target is not None:
+            target.fill(rate)
+
+    def _uninitialised(self, value: Value, variable: Variable) -> EnforceNotMet:
+        reader = next(n for n in self.plan.graph.nodes if value in n.reads)
+        what = "parameter" if variable.is_parameter else "persistable variable"
+        return PreconditionNotMet(
+            f"{what} {value.name!r} is not initialised on device {value.place}; run the startup program first\n"
+            f"  needed by op {reader.type!r} at {reader.site}"
+        )
+
+    def is_current(self) -> bool:
+        """Whether the scopes still hold the storage this is bound to; costs one comparison while nothing moved."""
+        if self.moves == Moves.count:
+            return True
+        for name, place, tensor, array in self._bound:
+            if self.replicas.find(name, place) is not tensor or tensor.array is not array:
+                return False
+        if any(self.replicas.find(v.name, v.place) is not t and t.initialized for v, t in self._staged_tensors()):
+            return False
+        self.moves = Moves.count
+        return True
+
+    def _staged_tensors(self) -> list[tuple[Value, LoDTensor]]:
+        values = [*self.plan.staged, *(v for v in self.plan.feeds if self._is_fed(v))]
+        return [(v, tensor) for v, (_, tensor) in zip(values, self.staged, strict=True)]
+
+    def _updated(self) -> list[LoDTensor]:
+        written = [self.replicas.make(v.name, v.place) for row in self.plan.commit for v in row.node.writes]
+        return list({id(t): t for t in written}.values())
+
+    # Calls
+
+    def _programs(self, rows: Sequence[Row], context: Context, with_waits: bool) -> list[ThreadProgram]:
+        apart = with_waits or _independent(rows)
+        count = 1 + max((row.thread for row in rows), default=0) if apart else 1
+        programs = [ThreadProgram() for _ in range(count)]
+        waits, raised = self._signals(rows) if with_waits else ({}, {})
+        for row in rows:
+            thread = row.thread if apart else 0
+            calls = [*lower(row, context, self.scratch.setdefault(thread, Scratch())), *self._letting_go(row)]
+            programs[thread].add(Part(row, waits.get(row.node, []), calls, raised.get(row.node, [])))
+        return programs
+
+    def _signals(self, rows: Sequence[Row]) -> tuple[dict[Node, list[Call]], dict[Node, list[Call]]]:
+        """Flags for every result that goes to another thread: who waits for them, and who raises them."""
+        run = {row.node for row in rows}
+        waits: dict[Node, list[Call]] = {}
+        raised: dict[Node, list[Call]] = {}
+        for node, others in self.plan.waits.items():
+            for other in others:
+                if node in run and other in run:
+                    flag = Flag(self.team, f"op {other.type!r} of device {other.place}")
+                    self.flags.append(flag)
+                    waits.setdefault(node, []).append(flag.wait)
+                    raised.setdefault(other, []).append(flag.up)
+        return waits, raised
+
+    def _letting_go(self, row: Row) -> list[Call]:
+        """Objects nobody reads after this row."""
+        if not self.cells or not self.plan.layout.reuse:
+            return []
+        dying = [
+            self.cells[v]
+            for v in row.node.reads
+            if v in self.cells and self.plan.last_reader.get(v) is row.node and v not in self.kept
+        ]
+        return [partial(_let_go, dying)] if dying else []
+
+    def _extras(self, node: Node) -> dict[str, Any]:
+        return self.runners[node.place].extras(node.origins[0])
+
+    # Life
+
+    def reset(self) -> None:
+        """After a step that failed: no flag is up, no object kept."""
+        for flag in self.flags:
+            flag.lower()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the objects of the last step."""
+        scope_held = {v for v in self.plan.feeds if v.persistable and not self._is_fed(v)}
+        for value, cell in self.cells.items():
+            if value not in scope_held:
+                cell.value = None
+
+
+def _let_go(cells: list[Cell]) -> None:
+    for cell in cells:
+        cell.value = None
+
+
+def _update_slots(node: Node) -> list[str]:
+    from workbench.framework.op import find_op
+
+    return [slot.name for slot in find_op(node.attrs["update"]).inputs]
+
+
+def _independent(rows: Sequence[Row]) -> bool:
+    """Whether rows of different threads neither read nor write what another one writes."""
+    owner: dict[tuple[str, int], int] = {}
+    for row in rows:
+        for value in row.node.writes:
+            if owner.setdefault((value.name, value.place), row.thread) != row.thread:
+                return False
+    return all(owner.get((v.name, v.place), row.thread) == row.thread for row in rows for v in row.node.reads)
+
+
+def _require_agreement(variable: Variable, tensor: LoDTensor, place: int) -> None:
+    if not agree(variable.spec, spec_of(tensor.array)):
+        what = "parameter" if variable.is_parameter else "variable"
+        raise InvalidArgument(
+            f"{what} {variable.name!r} in the scope of device {place} is not what the program declares; set or load "
+            f"another value, or run the startup program\n  expected: {variable.spec}\n  got:      {spec_of(tensor.array)}"
+        )
+
+
+def as_array(value: Any) -> Any:
+    """An object as a dense array."""
+    return dense(np, value) if isinstance(value, Rows) else value
+

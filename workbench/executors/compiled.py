@@ -1,0 +1,124 @@
+"""CompiledProgram: a program with strategies, run by `Executor.run` (rules C-1 … C-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
+from workbench.executors.engine import Engine
+from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.feed import Feed
+from workbench.executors.fetch import fetch_names
+from workbench.framework.place import CPUPlace, Place
+from workbench.framework.program import Program
+from workbench.graph.ssa import Graph
+from workbench.graph.strategy import BuildStrategy
+from workbench.runtime.devices import discover
+from workbench.runtime.scope import Scope
+
+
+class CompiledProgram:
+    """A program and how to run it; `Executor.run` takes it like a Program.
+
+    Nothing is compiled before the first run. Without `with_data_parallel` it runs on the executor's one device, through
+    the same engine (C-4).
+
+    Args:
+        program_or_graph: a Program, or a Graph made from one.
+        build_strategy: how to transform the graph.
+
+    Raises:
+        InvalidType: something else (C-1).
+    """
+
+    def __init__(self, program_or_graph: Program | Graph, build_strategy: BuildStrategy | None = None) -> None:
+        program = program_or_graph.program if isinstance(program_or_graph, Graph) else program_or_graph
+        if not isinstance(program, Program):
+            raise InvalidType(f"CompiledProgram takes a Program or a Graph, got {program_or_graph!r}")
+        if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
+            raise InvalidType(f"build_strategy takes a BuildStrategy, got {build_strategy!r}")
+        self._program = program
+        self._build = build_strategy
+        self._execution: ExecutionStrategy | None = None
+        self._is_data_parallel = False
+        self._loss_name: str | None = None
+        self._places: list[Place] | None = None
+        self._share_vars_from: CompiledProgram | None = None
+        self._engine: Engine | None = None
+        self._bound: tuple[Scope, Place] | None = None
+
+    def with_data_parallel(
+        self,
+        loss_name: str | None = None,
+        build_strategy: BuildStrategy | None = None,
+        exec_strategy: ExecutionStrategy | None = None,
+        share_vars_from: CompiledProgram | None = None,
+        places: Sequence[Place] | Place | None = None,
+    ) -> CompiledProgram:
+        """Run on several devices.
+
+        Args:
+            loss_name: the loss the program trains; needed if it has a backward pass.
+            build_strategy: takes the place of the constructor's.
+            places: the devices; CPU_NUM CPU workers, or the visible GPUs, if None (C-3).
+
+        Returns:
+            self.
+
+        Raises:
+            InvalidForm: called a second time (C-2).
+        """
+        if self._is_data_parallel:
+            raise InvalidForm("with_data_parallel() may be called once for a CompiledProgram")
+        if share_vars_from is not None and not isinstance(share_vars_from, CompiledProgram):
+            raise InvalidType(f"share_vars_from takes a CompiledProgram, got {share_vars_from!r}")
+        self._build = build_strategy if build_strategy is not None else self._build
+        self._execution, self._loss_name, self._share_vars_from = exec_strategy, loss_name, share_vars_from
+        if places is not None:
+            self._places = [places] if isinstance(places, Place) else list(places)
+        self._check_loss(loss_name)
+        self._is_data_parallel = True
+        return self
+
+    def _check_loss(self, loss_name: str | None) -> None:
+        from workbench.executors.engine import check_loss
+
+        check_loss(self._program, loss_name)
+
+    def run_with(
+        self, place: Place, scope: Scope, feed: Feed, fetch_list: Any, return_numpy: bool, return_merged: bool
+    ) -> list[Any]:
+        """One step, on behalf of an Executor.
+
+        Raises:
+            InvalidArgument: another scope or place than at the first run (X-8), or a place of another kind.
+        """
+        if self._engine is None:
+            self._engine = self._make_engine(place, scope)
+            self._bound = scope, place
+        elif self._bound != (scope, place):
+            raise InvalidArgument(
+                "a CompiledProgram stays with the scope and place of its first run; make another one for these"
+            )
+        return self._engine.run(feed, fetch_names(fetch_list), return_numpy, return_merged)
+
+    def _make_engine(self, place: Place, scope: Scope) -> Engine:
+        places = self._places if self._is_data_parallel else [place]
+        if places is None:
+            places = discover(use_cuda=not isinstance(place, CPUPlace))
+        if any(type(p) is not type(place) for p in places):
+            raise InvalidArgument(f"the executor runs on {place!r}, the compiled program on {places!r}")
+        shares = self._share_vars_from
+        if shares is not None and shares._engine is None:
+            raise PreconditionNotMet("share_vars_from has to run once before the program that shares its variables")
+        return Engine(
+            self._program,
+            places,
+            self._loss_name,
+            self._build if self._build is not None else BuildStrategy(),
+            self._execution if self._execution is not None else ExecutionStrategy(),
+            scope,
+            shares._engine if shares is not None else None,
+            self._is_data_parallel,
+        )

@@ -1,0 +1,351 @@
+"""The engine behind ParallelExecutor and CompiledProgram: a program on several devices, step by step.
+
+    program -> check -> SSA graph -> passes -> check -> plan -> binding      made when first needed, and kept
+    feed -> split over the devices -> calls -> commit -> fetch -> merge      every step
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from workbench.errors import InvalidArgument, PreconditionNotMet, did_you_mean
+from workbench.executors.binding import Binding
+from workbench.executors.cache import Cache
+from workbench.executors.calls import Call
+from workbench.executors.collect import Collected, collect
+from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.plan import OBSERVED, Layout, Plan, make_plan
+from workbench.executors.replicas import Replicas
+from workbench.executors.split import Fed, Splitter
+from workbench.executors.team import Team
+from workbench.executors.transaction import Broken, commit, load, speculate
+from workbench.framework.check import check_program
+from workbench.framework.operator import Operator
+from workbench.framework.place import Place
+from workbench.framework.program import Program
+from workbench.framework.spec import spec_of
+from workbench.graph.build import build_graph, has_backward, loss_gradient_of, loss_gradients
+from workbench.graph.check import check_graph
+from workbench.graph.passes import default_passes, run_passes
+from workbench.graph.ssa import Graph, Uses, is_update
+from workbench.graph.strategy import BuildStrategy
+from workbench.runtime.arena import Arena
+from workbench.runtime.comm.local import LocalCommunicator
+from workbench.runtime.scope import Scope
+from workbench.runtime.tensor import LoDTensor
+
+_GRAPHS = 16  # kept per executor
+_BINDINGS = 32
+_BYTES = 1 << 28  # of plans' tables, roughly; the arenas are shared
+_FUSIONS = (
+    "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
+    "fuse_elewise_add_act_ops", "enable_auto_fusion",
+)  # fmt: skip
+_numbers = itertools.count(1)
+
+
+class Engine:
+    """A snapshot of a program on a list of devices.
+
+    Args:
+        program: copied; what is appended to it later does not run (X-3).
+        places: the devices.
+        loss_name: of the loss that is trained; None for programs without a backward pass (X-4).
+        scope: of device 0. shares: an engine whose devices' values are used (X-25).
+
+    Raises:
+        InvalidArgument: loss_name is missing for a program with a backward pass, or no variable of it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        places: Sequence[Place],
+        loss_name: str | None,
+        build: BuildStrategy,
+        execution: ExecutionStrategy,
+        scope: Scope,
+        shares: Engine | None = None,
+        data_parallel: bool = True,
+    ) -> None:
+        if data_parallel:
+            check_loss(program, loss_name)
+        self.number = next(_numbers)
+        self.program = program.clone()
+        self.program.lr_schedulers = program.lr_schedulers  # live: the user steps them
+        self.places, self.scope, self.shares = tuple(places), scope, shares
+        self.build, self.execution, self.data_parallel = build, execution, data_parallel
+        self.loss_name = loss_name
+        self.comm = LocalCommunicator(len(self.places))
+        self.arenas: dict[bool, dict[int, Arena]] = {False: {}, True: {}}  # observed or not
+        self.iteration = self.steps = 0
+        self.started = False
+        self.broken: Broken | None = None
+        self._replicas: Replicas | None = None
+        self._team: Team | None = None
+        self._graphs: Cache[Graph] = Cache(_GRAPHS)
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._bindings: dict[Any, Binding] = {}
+        self._splitter: Splitter | None = None
+        self._blocks: dict[int, list[Call]] = {}
+        self._lock = threading.RLock()
+
+    # Compiling
+
+    def start(self) -> None:
+        """What happens once, at the first run: strategies are settled, the program checked, scopes made."""
+        if self.started:
+            return
+        self.settings = self.build.resolved(len(self.places))
+        self.execution.settle(len(self.places))
+        check_program(self.program)
+        if self.shares is not None and not self.shares.started:
+            raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
+        self._team = Team(self.execution.timeout)
+        self.replicas = Replicas(self.scope, len(self.places), self.shares.replicas if self.shares else None)
+        self.persistables = [v.name for v in self.program.persistables()]
+        self.draws = any(_draws(op) for op in self.program.all_ops())
+        self.separable = self._is_separable()
+        kind = self.places[0].kind
+        self._splitter = Splitter(
+            self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind
+        )
+        self.started = True
+
+    def _reads(self) -> list[str]:
+        """The data the program cannot do without."""
+        block = self.program.global_block()
+        written: set[str] = set()
+        found: dict[str, None] = {}
+        for op in block.ops:
+            for name in op.input_arg_names:
+                if name in block.vars and block.vars[name].is_data and name not in written:
+                    found[name] = None
+            written.update(op.output_arg_names)
+        return list(found)
+
+    def _is_separable(self) -> bool:
+        """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
+        if has_backward(self.program) or loss_gradients(self.program):
+            return False
+        return not self.graph(()).collectives()
+
+    def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
+        """The graph of a step that fetches these names, after all passes.
+
+        Args:
+            devices: how many of the devices take part. observed: without passes that fuse nodes.
+        """
+        count = len(self.places) if devices is None else devices
+        key = (tuple(fetches), count, observed)
+        return self._graphs.get(key, lambda: self._make_graph(fetches, count, observed))
+
+    def _make_graph(self, fetches: Sequence[str], devices: int, observed: bool) -> Graph:
+        graph = build_graph(self.program, self.places[:devices], self.settings, fetches, self.data_parallel)
+        run_passes(graph, default_passes(unfused(self.settings) if observed else self.settings))
+        check_graph(graph)
+        return graph
+
+    def _plan(self, key: Any, fetches: Sequence[str], fed: Fed, observed: bool) -> Plan:
+        if key not in self._plans:
+            graph = self.graph(fetches, fed.active, observed)
+            self._require_feeds(graph, fed)
+            given = {
+                (name, place): spec_of(array)
+                for fed_arrays in (fed.per_device, fed.persistable)
+                for place, arrays in enumerate(fed_arrays)
+                for name, array in arrays.items()
+            }
+            layout = OBSERVED if observed or self.execution.keep_temporaries else self._layout()
+            self._plans[key] = make_plan(graph, given, self.execution.num_threads, layout)
+        self._plans.move_to_end(key)
+        while len(self._plans) > _BINDINGS:
+            old, _ = self._plans.popitem(last=False)
+            self._bindings.pop(old, None)
+        return self._plans[key]
+
+    def _layout(self) -> Layout:
+        return Layout(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)
+
+    def _require_feeds(self, graph: Graph, fed: Fed) -> None:
+        """Every value that comes from outside has to be fed (never last step's data, design section 6)."""
+        written = Uses(graph.nodes).writer
+        for node in graph.nodes:
+            for value in node.reads:
+                missing = not value.persistable and value not in written
+                if missing and value.name not in fed.per_device[value.place]:
+                    raise InvalidArgument(
+                        f"feed {value.name!r} is missing on device {value.place}: {value.spec}\n"
+                        f"  needed by op {node.type!r} at {node.site}"
+                    )
+
+    def binding(self, fetches: Sequence[str], fed: Fed, observed: bool = False) -> Binding:
+        """The binding for this feed's shapes and these fetches, made or made anew where needed."""
+        key = (tuple(fetches), _shapes_of(fed), observed)
+        found = self._bindings.get(key)
+        if found is not None and found.is_current():
+            return found
+        plan = self._plan(key, fetches, fed, observed)
+        if not self.replicas.is_whole():
+            self.replicas.renew()
+        self.replicas.distribute(self.persistables, self._one_copy(plan.graph))
+        arenas = self._room_for(plan, observed)
+        assert self._team is not None
+        made = Binding(
+            plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), _weights(fed), self._blocks
+        )  # fmt: skip
+        self._bindings[key] = made
+        return made
+
+    def _given_persistables(self, fed: Fed) -> frozenset[tuple[str, int]]:
+        """Persistable values this step takes from the feed or a schedule instead of the scope."""
+        given = {(name, place) for place, arrays in enumerate(fed.persistable) for name in arrays}
+        given.update((name, place) for name in self.program.lr_schedulers for place in range(len(self.places)))
+        return frozenset(given)
+
+    def _one_copy(self, graph: Graph) -> set[str]:
+        """What all devices share in Reduce mode: parameters and optimizer state, each changed by its owner only."""
+        if not graph.owners:
+            return set()
+        owned = {v.name for node in graph.nodes if is_update(node) for v in node.writes if v.persistable}
+        return owned | set(graph.owners)
+
+    def _room_for(self, plan: Plan, observed: bool) -> dict[int, Arena]:
+        arenas = self.arenas[observed]
+        for place, nbytes in plan.sizes.items():
+            if place not in arenas or arenas[place].nbytes < nbytes:
+                arenas[place] = Arena(max(nbytes, 1))
+                self._bindings = {k: b for k, b in self._bindings.items() if k[-1] != observed}
+        return arenas
+
+    # Running
+
+    def run(self, feed: Any, fetches: Sequence[str], return_numpy: bool = True, merged: bool = True) -> list[Any]:
+        """One step.
+
+        Returns:
+            one entry per fetched name: merged over the devices, or a list with one entry per device.
+        """
+        if self.broken is not None:
+            raise PreconditionNotMet(f"the executor cannot run: {self.broken}")
+        with self._alone():
+            self.start()
+            assert self._splitter is not None
+            fed = self._splitter.split(feed)
+            binding = self.binding(fetches, fed)
+            try:
+                return self._step(binding, fed, return_numpy, merged)
+            finally:
+                self._count()
+
+    def _step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+        load(binding, fed.per_device, fed.persistable)
+        self._load_rates(binding)
+        counters = self._counters(binding)
+        speculate(binding)
+        collected = collect(binding, return_numpy, merged, not self.separable)
+        self._commit(binding, counters, collected)
+        return collected.results
+
+    def _commit(self, binding: Binding, counters: list[LoDTensor], collected: Collected) -> None:
+        try:
+            commit(binding, counters, collected.fills)
+        except Broken as error:
+            self.broken = error
+            raise
+        self.steps += 1
+
+    def _load_rates(self, binding: Binding) -> None:
+        """The schedules' current learning rates (P-48)."""
+        for name, scheduler in self.program.lr_schedulers.items():
+            rate = scheduler()
+            for place in range(binding.plan.graph.devices):
+                binding.give_rate(name, place, rate)
+
+    def _counters(self, binding: Binding) -> list[LoDTensor]:
+        """The step counters of the random ops, one per device."""
+        if not self.draws or not self.program.rng_step:
+            return []
+        found = []
+        for runner in binding.runners:
+            tensor = self.replicas.find(self.program.rng_step, runner.place)
+            if tensor is not None:
+                runner.rng_step = int(tensor.array[0])
+                found.append(tensor)
+        return list({id(t): t for t in found}.values())
+
+    def _alone(self) -> Any:
+        """One step of a scope at a time."""
+        return self.scope.in_use(self.execution.timeout)
+
+    # Temporaries
+
+    def _count(self) -> None:
+        """Drop temporaries every so many runs (X-50)."""
+        self.iteration += 1
+        if self.iteration == self.execution.num_iteration_per_drop_scope:
+            self.drop("interval")
+
+    def drop(self, cause: str = "call") -> int:
+        """Give the memory of temporaries back to the system (X-51, X-52).
+
+        Returns:
+            bytes given back.
+        """
+        self.iteration = 0
+        for binding in self._bindings.values():
+            binding.forget()
+        return sum(arena.release() for arenas in self.arenas.values() for arena in arenas.values())
+
+
+def check_loss(program: Program, loss_name: str | None) -> None:
+    """Refuse a loss that cannot be trained (X-4; design section 6: an unknown name is an error)."""
+    if not loss_name:
+        if has_backward(program):
+            raise MissingLoss(
+                "loss_name is missing: the program has a backward pass, whose gradients are scaled by the loss; pass "
+                "loss_name=loss.name"
+            )
+        return
+    block = program.global_block()
+    if not block.has_var(loss_name):
+        raise InvalidArgument(f"loss_name {loss_name!r} is no variable of the program.{did_you_mean(loss_name, block.vars)}")
+    gradients = loss_gradients(program)
+    if gradients and loss_gradient_of(loss_name) not in gradients:
+        raise InvalidArgument(
+            f"loss_name {loss_name!r} is not the loss the backward pass starts from, which is "
+            f"{gradients[0].removesuffix('@GRAD')!r}"
+        )
+
+
+class MissingLoss(InvalidArgument, AssertionError):
+    """Paddle asserts it (X-4)."""
+
+
+def unfused(settings: Any) -> Any:
+    """The same decisions without what joins nodes: every op of the program is a node of its own."""
+    return replace(settings, **{name: False for name in _FUSIONS})
+
+
+def _shapes_of(fed: Fed) -> tuple[Any, ...]:
+    """What a plan depends on."""
+    shapes = tuple((n, a.shape, a.dtype.char) for arrays in fed.per_device for n, a in arrays.items())
+    kept = tuple((p, n, a.shape) for p, arrays in enumerate(fed.persistable) for n, a in arrays.items())
+    return fed.active, shapes, kept
+
+
+def _weights(fed: Fed) -> list[float]:
+    """Each device's share of the batch."""
+    rows = next(iter(fed.rows.values()), (1,) * fed.active)
+    total = sum(rows)
+    return [count / total if total else 1.0 / fed.active for count in rows]
+
+
+def _draws(op: Operator) -> bool:
+    return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")
+

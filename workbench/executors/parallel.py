@@ -1,0 +1,127 @@
+"""ParallelExecutor: a program on several devices (rules X-0 … X-61)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import InvalidType
+from workbench.executors.engine import Engine
+from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.feed import Feed
+from workbench.executors.fetch import fetch_names
+from workbench.framework.guard import default_main_program
+from workbench.framework.program import Program
+from workbench.graph.strategy import BuildStrategy
+from workbench.runtime.devices import discover
+from workbench.runtime.scope import Scope, global_scope
+
+
+class ParallelExecutor:
+    """Runs a program on several devices at once, each on its part of the batch.
+
+    Every device computes the gradients of its part; they are summed over the devices before the update, so that all
+    devices make the same step. The loss gradient of each is scaled by 1/N, hence the sum is a mean.
+
+    Args:
+        use_cuda: run on GPUs; False runs on `CPU_NUM` CPU workers (X-2).
+        loss_name: the loss the program trains; needed if it has a backward pass (X-4).
+        main_program: the default main program if None. It is copied: later changes have no effect (X-3).
+        share_vars_from: an executor that has run, whose devices' variables this one uses; `scope` is then ignored.
+        exec_strategy: threads, drop interval, rule for splitting feeds.
+        build_strategy: AllReduce or Reduce, gradient scale, fusion.
+        num_trainers, trainer_id: processes that train together; more than one needs a process group.
+        scope: where the variables of device 0 live; `global_scope()` if None.
+
+    Raises:
+        InvalidArgument: loss_name is missing or unknown. InvalidType: an argument of another type.
+        Unavailable: `use_cuda` and there is no usable GPU; names what is missing.
+    """
+
+    def __init__(
+        self,
+        use_cuda: bool,
+        loss_name: str | None = None,
+        main_program: Program | None = None,
+        share_vars_from: ParallelExecutor | None = None,
+        exec_strategy: ExecutionStrategy | None = None,
+        build_strategy: BuildStrategy | None = None,
+        num_trainers: int = 1,
+        trainer_id: int = 0,
+        scope: Scope | None = None,
+    ) -> None:
+        program = default_main_program() if main_program is None else main_program
+        _require(program, Program, "main_program")
+        execution = ExecutionStrategy() if exec_strategy is None else exec_strategy
+        build = BuildStrategy() if build_strategy is None else build_strategy
+        _require(execution, ExecutionStrategy, "exec_strategy")
+        _require(build, BuildStrategy, "build_strategy")
+        if share_vars_from is not None and not isinstance(share_vars_from, ParallelExecutor):
+            raise NotAnExecutor(f"share_vars_from takes a ParallelExecutor, got {share_vars_from!r}")
+        if scope is not None:
+            _require(scope, Scope, "scope")
+        if num_trainers != 1 or trainer_id != 0:
+            build.set_trainers(num_trainers, trainer_id)
+        self._engine = Engine(
+            program,
+            discover(use_cuda),
+            loss_name,
+            build,
+            execution,
+            global_scope() if scope is None else scope,
+            share_vars_from._engine if share_vars_from is not None else None,
+        )
+
+    def run(
+        self, fetch_list: Any, feed: Feed = None, feed_dict: Any = None, return_numpy: bool = True
+    ) -> list[Any]:
+        """Run every operator of the program once on every device; the step applies whole or not at all.
+
+        Args:
+            fetch_list: Variables or names; [] runs the step and returns [].
+            feed: a dict of arrays, split over the devices along dimension 0, or a list with one dict per device.
+            feed_dict: not used any more; accepted and ignored, as in Paddle.
+            return_numpy: ndarrays, else LoDTensors; both are copies.
+
+        Returns:
+            per fetched variable the devices' values, joined along dimension 0 (a loss of shape [1] on N devices
+            gives shape [N]; take the mean yourself).
+
+        Raises:
+            EnforceNotMet: or a subclass, naming the feed, variable or operator, the device and the line.
+        """
+        return self._engine.run(feed, fetch_names(fetch_list), return_numpy)
+
+    def drop_local_exe_scopes(self) -> None:
+        """Give the memory of temporaries back at once (X-52).
+
+        Raises:
+            InvalidType: before the first run (X-7).
+        """
+        if not self._engine.started:
+            raise InvalidType("drop_local_exe_scopes() has nothing to drop before the first run")
+        self._engine.drop()
+
+    @property
+    def device_count(self) -> int:
+        """How many devices the program runs on."""
+        return len(self._engine.places)
+
+    def local_scope(self, device: int) -> Any:
+        """What a device sees: its persistable variables, and the temporaries of its last step.
+
+        Raises:
+            InvalidArgument: there is no such device.
+        """
+        return self._engine.local_scope(device)
+
+    def __repr__(self) -> str:
+        return f"ParallelExecutor({self._engine.program!r} on {', '.join(map(str, self._engine.places))})"
+
+
+class NotAnExecutor(InvalidType, AssertionError):
+    """Paddle asserts it (X-5)."""
+
+
+def _require(value: Any, kind: type, name: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidType(f"{name} takes a {kind.__name__}, got {value!r}")

@@ -1,0 +1,154 @@
+"""One step of a binding: load, speculate, fetch, commit (promise 1: a step applies whole or not at all).
+
+Until the commit nothing outside the arenas changes. The commit updates storage in place and copies staged values; it
+allocates nothing, runs nothing of the user's and holds Ctrl-C back. Should one of its calls raise all the same, the
+commit is taken to its end before the error leaves, so that the step has been applied whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, located
+from workbench.executors.binding import Binding, ThreadProgram
+from workbench.executors.lower import Cell
+from workbench.executors.plan import Row
+from workbench.executors.team import Stopped, Strand
+from workbench.framework.rows import dense
+from workbench.graph.ssa import values_of
+from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.interrupt import deferred_interrupt
+from workbench.runtime.tensor import LoDTensor
+
+Fill = Callable[[], None]
+
+
+class Broken(ExecutionError):
+    """A commit could be neither finished nor undone."""
+
+
+def load(binding: Binding, *feeds: Sequence[Mapping[str, Any]]) -> None:
+    """Put the feeds, one mapping per device each, where the plan reads them; what it does not read is left out."""
+    for per_device in feeds:
+        for place, arrays in enumerate(per_device):
+            for name, array in arrays.items():
+                target = binding.inputs.get((name, place))
+                if target is not None:
+                    np.copyto(target, array)
+                elif (name, place) in binding.loose_inputs:
+                    binding.loose_inputs[name, place].value = np.array(array)
+
+
+def speculate(binding: Binding, strands: Sequence[Strand] | None = None) -> None:
+    """Run everything but the commit.
+
+    Args:
+        strands: what to run instead of the plain calls, of the same rows (timed, or checked).
+
+    Raises:
+        EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
+    """
+    plain = [program.strand for program in binding.speculative]
+    try:
+        with np.errstate(all="ignore"), one_blas_thread():
+            binding.team.run(plain if strands is None else strands)
+    except BaseException as error:
+        if strands is None and isinstance(error, Exception):
+            explained = explain(binding.speculative, error)
+            binding.reset()
+            raise explained from error
+        binding.reset()
+        raise
+
+
+def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
+    """The error of a call, with the op it belongs to."""
+    if isinstance(error, EnforceNotMet) and error.located:
+        return error
+    failed = [p for p in programs if not p.strand.complete and p.strand.done]
+    own = [p for p in failed if p.strand.error is error] or [p for p in failed if p.strand.error is None] or failed
+    row = own[0].failed_row() if own else None
+    return error if row is None or isinstance(error, Stopped) else row_failure(row, error)
+
+
+def row_failure(row: Row, error: Exception) -> EnforceNotMet:
+    """The exception for a row that failed while it ran."""
+    if isinstance(error, EnforceNotMet) and error.located:
+        return error
+    node = row.node
+    kind: type[EnforceNotMet] = ExecutionError
+    if isinstance(error, ValueError | IndexError):
+        kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
+    where = f"device {node.place}" if len(node.places) == 1 else f"devices {', '.join(map(str, node.places))}"
+    lines = [f"op {node.type!r} failed on {where}: {error or type(error).__name__}"]
+    if node.is_op:
+        for slot, values in zip(node.record.inputs, node.inputs, strict=True):
+            found = list(values_of([values]))
+            if found:
+                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {v.spec}' for v in found)}")
+    lines.append(f"  at {node.site}")
+    return located(kind("\n".join(lines)))
+
+
+def commit(binding: Binding, counters: Sequence[LoDTensor], fills: Sequence[Fill]) -> None:
+    """Apply the step.
+
+    Args:
+        counters: step counters to move on. fills: copies of what was written, for fetches.
+
+    Raises:
+        ExecutionError: a call raised; the step has been applied all the same.
+        Broken: it could not be.
+    """
+    pending = [(tensor, _value(source)) for source, tensor in binding.staged]
+    pending = [(tensor, value if tensor.holds(value) else np.array(value)) for tensor, value in pending]
+    strands = [program.strand for program in binding.commit]
+    with deferred_interrupt(), np.errstate(all="ignore"):
+        trouble = _run_to_the_end(binding, strands) if strands[0].calls or len(strands) > 1 else None
+        for tensor, value in pending:
+            tensor.take(value)
+        for tensor in binding.updated:
+            tensor.version += 1
+        for counter in counters:
+            counter.array += 1
+            counter.version += 1
+        for fill in fills:
+            fill()
+    if trouble is not None:
+        raise ExecutionError(
+            f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied as a whole, on "
+            "all devices"
+        ) from trouble
+
+
+def _value(source: Any) -> Any:
+    return np.asarray(dense(np, source.value)) if isinstance(source, Cell) else source
+
+
+def _run_to_the_end(binding: Binding, strands: Sequence[Strand]) -> BaseException | None:
+    """Run all calls of the commit, whatever they raise on the first attempt."""
+    for strand in strands:
+        strand.complete, strand.done = False, 0
+    try:
+        binding.team.run(strands)
+        return None
+    except BaseException as error:
+        for strand in strands:
+            _finish(strand, error)
+        return error
+
+
+def _finish(strand: Strand, error: BaseException) -> None:
+    """Run what is left of a strand, beginning with the call that raised: it had not done anything yet."""
+    try:
+        while not strand.complete:
+            strand.run(max(strand.done - 1, 0))
+    except BaseException as again:
+        raise Broken(
+            f"a call of the commit raised {error!r}, and again {again!r}: the devices may differ now; load or initialise "
+            "all parameters before the next run"
+        ) from again
+
