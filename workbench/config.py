@@ -43,10 +43,21 @@ FLAGS = {
     "FLAGS_check_nan_inf": Flag(
         bool, False, "look for NaN and Inf after every op and name the first one that makes them"
     ),
+    "FLAGS_cpu_deterministic": Flag(
+        bool, False, "in Reduce mode gradients are added in device order, as in AllReduce mode, not the owner's first"
+    ),
     "FLAGS_paddle_seed_semantics": Flag(
         bool,
         False,
         "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle",
+    ),
+    "FLAGS_fuse_parameter_memory_size": Flag(
+        float,
+        -1.0,
+        "gradients are reduced together up to about so many MiB; 0: all at once, below 0: one group per layer",
+    ),
+    "FLAGS_fuse_parameter_groups_size": Flag(
+        int, 1, "with the size above: at most about so many gradients in a group; 1 or less: any number"
     ),
 }
 
