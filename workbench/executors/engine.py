@@ -19,6 +19,7 @@ from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
 from workbench.executors.collect import Collected, collect
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.local_view import LocalScope
 from workbench.executors.plan import OBSERVED, Layout, Plan, make_plan
 from workbench.executors.replicas import Replicas
 from workbench.executors.split import Fed, Splitter
@@ -84,6 +85,7 @@ class Engine:
         self.comm = LocalCommunicator(len(self.places))
         self.arenas: dict[bool, dict[int, Arena]] = {False: {}, True: {}}  # observed or not
         self.iteration = self.steps = 0
+        self.last: Binding | None = None
         self.started = False
         self.broken: Broken | None = None
         self._replicas: Replicas | None = None
@@ -101,8 +103,8 @@ class Engine:
         """What happens once, at the first run: strategies are settled, the program checked, scopes made."""
         if self.started:
             return
-        self.settings = self.build.resolved(len(self.places))
-        self.execution.settle(len(self.places))
+        self.settings = self.build.freeze(len(self.places))
+        self.execution.settle(len(self.places), use_cuda=self.places[0].kind == "gpu")
         check_program(self.program)
         if self.shares is not None and not self.shares.started:
             raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
@@ -238,7 +240,11 @@ class Engine:
             assert self._splitter is not None
             fed = self._splitter.split(feed)
             binding = self.binding(fetches, fed)
+            if self.execution._dry_run:
+                return _nothing(fetches)
             try:
+                for _ in range(self.execution.iterations - 1):
+                    self._step(binding, fed, return_numpy, merged)
                 return self._step(binding, fed, return_numpy, merged)
             finally:
                 self._count()
@@ -250,6 +256,7 @@ class Engine:
         speculate(binding)
         collected = collect(binding, return_numpy, merged, not self.separable)
         self._commit(binding, counters, collected)
+        self.last = binding
         return collected.results
 
     def _commit(self, binding: Binding, counters: list[LoDTensor], collected: Collected) -> None:
@@ -283,6 +290,16 @@ class Engine:
         """One step of a scope at a time."""
         return self.scope.in_use(self.execution.timeout)
 
+    # Looking in
+
+    def local_scope(self, device: int) -> LocalScope:
+        """What a device sees."""
+        if not 0 <= device < len(self.places):
+            raise InvalidArgument(f"there is no device {device}; devices are numbered from 0 to {len(self.places) - 1}")
+        if not self.started:
+            raise PreconditionNotMet("the devices get their scopes at the first run")
+        return LocalScope(self.replicas.scopes[device], device, self.last)
+
     # Temporaries
 
     def _count(self) -> None:
@@ -297,7 +314,7 @@ class Engine:
         Returns:
             bytes given back.
         """
-        self.iteration = 0
+        self.iteration, self.last = 0, None
         for binding in self._bindings.values():
             binding.forget()
         return sum(arena.release() for arenas in self.arenas.values() for arena in arenas.values())
@@ -325,6 +342,12 @@ def check_loss(program: Program, loss_name: str | None) -> None:
 
 class MissingLoss(InvalidArgument, AssertionError):
     """Paddle asserts it (X-4)."""
+
+
+def _nothing(fetches: Sequence[str]) -> list[Any]:
+    if fetches:
+        raise InvalidArgument(f"fetch {fetches[0]!r}: with ExecutionStrategy._dry_run no op runs; fetch_list=[] works")
+    return []
 
 
 def unfused(settings: Any) -> Any:

@@ -119,6 +119,7 @@ class Memory:
     Attributes:
         refs: of every value that has memory of its own; the others travel as objects.
         roots: all pieces in arenas.
+        looks: values that only see the memory of another one differently, or are that value unchanged.
         sizes: bytes of every device's arena.
         flats: for every group the Ref of the whole, None where its members could not be put together.
     """
@@ -141,6 +142,7 @@ class Memory:
         self.position = {node: i for i, node in enumerate(schedule.order)}
         self.refs: dict[Value, Ref] = {}
         self.roots: list[Root] = []
+        self.looks: set[Value] = set()
         self.homes: dict[tuple[str, int], Root] = {}
         self.held: dict[Root, list[Value]] = {}
         self.phantom = Phantom(max([0, *(_nbytes(s) for s in shapes.specs.values() if is_static(s))]) + ALIGN)
@@ -188,22 +190,31 @@ class Memory:
         elif value in self.bucketed:
             self._hold_ref(value, self.bucketed[value])
         else:
-            shared = self._shared(node, k, value, spec)
+            seen = self._seen(node, k, value, spec)
+            shared = seen or self._shared(node, k, value, spec)
+            if seen is not None:
+                self.looks.add(value)
             if shared is not None:
                 self._hold_ref(value, shared)
             else:
                 self._hold(value, self._new_root(value.place, spec, self.position[node]), spec)
 
+    def _seen(self, node: Node, k: int, value: Value, spec: Spec) -> Ref | None:
+        """Where a result is that already exists: an input seen differently, or one handed through."""
+        if not (self.in_place and node.is_op) or value in self.staged:
+            return None
+        if node.record.is_view:
+            return self._view(node, spec)
+        return self._passed_on(node, k, spec) if node.record.is_elementwise else None
+
     def _shared(self, node: Node, k: int, value: Value, spec: Spec) -> Ref | None:
-        """Memory of an input that a result may have as well."""
+        """Memory of an input that a result may overwrite."""
         if not self.in_place or value in self.staged:
             return None
-        if node.is_op and node.record.is_view:
-            return self._view(node, spec)
         if node.type in (ALL_REDUCE, FUSED_ALL_REDUCE):
             return self._over(node, _part_of(node, k), spec, alone=True)
         if node.is_op and node.record.is_elementwise:
-            return self._passed_on(node, k, spec) or self._over_any(node, spec)
+            return self._over_any(node, spec)
         return self._over_any(node, spec) if node.type == FUSED_ELEMENTWISE and len(node.writes) == 1 else None
 
     def _view(self, node: Node, spec: Spec) -> Ref | None:

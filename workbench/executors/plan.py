@@ -75,6 +75,8 @@ class Plan:
         feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
         refs: the memory of every value that has its own; flats: that of the gradients of each flat update.
         sizes: bytes of each device's arena.
+        looks: values that only see the memory of another one differently.
+        position: of every node in the schedule.
         waits: per node the nodes of other threads it has to wait for.
     """
 
@@ -90,6 +92,8 @@ class Plan:
     refs: Mapping[Value, Ref]
     flats: Mapping[Node, Ref | None]
     sizes: Mapping[int, int]
+    looks: set[Value]
+    position: Mapping[Node, int]
     waits: Mapping[Node, list[Node]]
     last_reader: Mapping[Value, Node]
 
@@ -136,6 +140,8 @@ def make_plan(graph: Graph, given: Given, num_threads: int, layout: Layout) -> P
         memory.refs,
         dict(zip(updates, memory.flats, strict=False)),
         memory.sizes,
+        memory.looks,
+        memory.position,
         _waits(schedule, before),
         _last_readers(schedule),
     )

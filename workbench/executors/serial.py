@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable
+from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable, Unimplemented
 from workbench.executors.cache import Cache
+from workbench.executors.compiled import CompiledProgram
 from workbench.executors.feed import Feed, as_dict, check_feed
 from workbench.executors.fetch import split_optimize_ops, to_user
 from workbench.executors.ownership import warn_of_overwriting
@@ -47,7 +48,7 @@ class Executor:
 
     def run(
         self,
-        program: Program | None = None,
+        program: Program | CompiledProgram | None = None,
         feed: Feed = None,
         fetch_list: Any = None,
         feed_var_name: str = "feed",
@@ -64,14 +65,14 @@ class Executor:
         counter in the scope has changed.
 
         Args:
-            program: the default main program if None (E-1).
+            program: the default main program if None (E-1); a CompiledProgram runs on its devices.
             feed: {name: array}, or a list of one such dict (E-6 … E-8).
             fetch_list: Variables or names; optimizer operators in it switch `use_prune` on (E-2, E-3).
             feed_var_name, fetch_var_name: accepted for compatibility; feeds and fetches need no variables here.
             scope: where persistable variables live; `global_scope()` if None.
             return_numpy: ndarrays if True, LoDTensors otherwise; both are copies (E-10).
             use_program_cache: accepted for compatibility; prepared programs are always kept (E-12).
-            return_merged: concerns several devices only.
+            return_merged: of several devices, join their values along dimension 0; False gives a list per variable.
             use_prune: run only what the fetches and the listed optimizer operators need (E-5).
 
         Returns:
@@ -85,6 +86,8 @@ class Executor:
         if self._closed:
             raise EnforceNotMet("the executor is closed")
         program = default_main_program() if program is None else program
+        if isinstance(program, CompiledProgram):
+            return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged, use_prune)
         if not isinstance(program, Program):
             raise InvalidType(f"Executor.run takes a Program, got {program!r}")
         scope = global_scope() if scope is None else scope
@@ -109,6 +112,21 @@ class Executor:
                 if step.commit():
                     return results
         raise Unavailable("other threads keep setting variables of the scope while the program runs")
+
+    def _run_compiled(
+        self,
+        program: CompiledProgram,
+        feed: Feed,
+        fetch_list: Any,
+        scope: Scope | None,
+        return_numpy: bool,
+        return_merged: bool,
+        use_prune: bool,
+    ) -> list[Any]:
+        if use_prune:
+            raise Unimplemented("use_prune prunes Programs; prune the program before it is compiled")
+        scope = global_scope() if scope is None else scope
+        return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged)
 
     def _speculate(
         self, prepared: Prepared, scope: Scope, arrays: dict[str, Any], names: list[str], return_numpy: bool
