@@ -9,8 +9,9 @@ import numpy as np
 
 from workbench.framework.bound_steps import Layout, bind_steps
 from workbench.framework.elementwise import trace
+from workbench.framework.exact_rewrites import for_buffers
 from workbench.framework.expr import Expr
-from workbench.framework.lowered import Lowered, attrs_key, for_buffers, lower
+from workbench.framework.lowered import Lowered, attrs_key, lower
 from workbench.framework.op import Op
 from workbench.framework.step_calls import Array, Calls, Scratch
 

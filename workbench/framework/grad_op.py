@@ -9,6 +9,7 @@ from workbench.framework.apply import recording
 from workbench.framework.evaluate import Evaluator, reduce_to
 from workbench.framework.op import Cost, Op, Slot, grad_slot
 from workbench.framework.spec import Spec
+from workbench.framework.traced_rule import traced_rule
 
 
 def backward_op(record: Op) -> Op:
@@ -74,6 +75,13 @@ def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ..
     if record.grad_forward is not None:
         return record.grad_forward
     positions = [i for i, s in enumerate(record.inputs) if s in receivers]
+    body = rule_body(record, positions, saved_outputs)
+    plain = record.is_elementwise and not record.sparse and not any(s.is_list for s in record.inputs)
+    return traced_rule(body, positions) if plain else body
+
+
+def rule_body(record: Op, positions: Sequence[int], saved_outputs: Sequence[Slot]) -> Callable[..., Any]:
+    """The body that runs `record.grad` through public ops, for the inputs at `positions`."""
     n_in = len(record.inputs)
 
     def forward(xp: Any, *arrays: Any, wanted: Sequence[bool] | None = None, **attrs: Any) -> Any:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.framework.dtype import as_dtype
-from workbench.framework.erf import erf, erf_formula
-from workbench.framework.expr import Expr, Formula
+from workbench.framework.erf import erf
+from workbench.framework.expr import Expr
 
 Dtype = np.dtype[Any]
 
@@ -55,7 +55,7 @@ class Lowered:
     constants: tuple[np.ndarray[Any, Any], ...]
     steps: tuple[Step, ...]
     results: tuple[int | None, ...]
-    _parts: dict[tuple[bool, ...], Lowered] = field(default_factory=dict)
+    _parts: dict[tuple[bool, ...], Lowered] = field(default_factory=dict, init=False)
 
     @property
     def first_step(self) -> int:
@@ -86,7 +86,7 @@ class Lowered:
 
     def _only(self, wanted: tuple[bool, ...]) -> Lowered:
         results = tuple(r if keep else None for r, keep in zip(self.results, wanted, strict=True))
-        return Lowered(self.dtypes, self.constants, *_without_unread(self.first_step, self.steps, results))
+        return Lowered(self.dtypes, self.constants, *without_unread(self.first_step, self.steps, results))
 
     def evaluate(self, arrays: Sequence[Any]) -> list[Any]:
         """The results for the given inputs, None for those that are not asked for."""
@@ -130,7 +130,7 @@ def lower(results: Sequence[Expr | None], dtypes: Sequence[Any]) -> Lowered:
     given = tuple(None if d is None else np.dtype(d) for d in dtypes)
     if any(d is not None and d.kind not in "fiub" for d in given):
         raise Unlowerable
-    lowering = _Lowering(given)
+    lowering = Lowering(given)
     try:
         with np.errstate(all="ignore"):
             found = [None if r is None else lowering.operand(r) for r in results]
@@ -139,13 +139,13 @@ def lower(results: Sequence[Expr | None], dtypes: Sequence[Any]) -> Lowered:
         raise Unlowerable from error
 
 
-class _Number(NamedTuple):
+class Number(NamedTuple):
     """A constant whose dtype is not settled yet."""
 
     value: Any
 
 
-class _Lowering:
+class Lowering:
     """Collects steps. While it does, constants are numbered -1, -2, ... because their count is not known."""
 
     def __init__(self, dtypes: tuple[Dtype | None, ...]) -> None:
@@ -153,9 +153,9 @@ class _Lowering:
         self.constants: list[np.ndarray[Any, Any]] = []
         self.steps: list[Step] = []
         self.known: dict[Any, int] = {}  # what a value is -> its number
-        self.done: dict[int, int | _Number] = {}  # id of an expression -> its value
+        self.done: dict[int, int | Number] = {}  # id of an expression -> its value
 
-    def operand(self, root: Expr) -> int | _Number:
+    def operand(self, root: Expr) -> int | Number:
         """The value of an expression; without recursion, since fused chains are long."""
         todo = [root]
         while todo:
@@ -169,13 +169,13 @@ class _Lowering:
                 self.done[id(node)] = self._value(node)
         return self.done[id(root)]
 
-    def _value(self, node: Expr) -> int | _Number:
+    def _value(self, node: Expr) -> int | Number:
         if node.function == "input":
             if self.inputs[node.value] is None:
                 raise Unlowerable
             return int(node.value)
         if node.function == "constant":
-            return _Number(node.value)
+            return Number(node.value)
         args = [self.done[id(a)] for a in node.args]
         if node.function == "cast":
             return self._cast(args[0], as_dtype(node.value).numpy)
@@ -185,17 +185,17 @@ class _Lowering:
             return self._erf(args[0])
         return self._call(node.function, args)
 
-    def _call(self, function: str, args: list[int | _Number]) -> int | _Number:
+    def _call(self, function: str, args: list[int | Number]) -> int | Number:
         ufunc = getattr(np, function)
-        if all(isinstance(a, _Number) for a in args):
-            return _Number(ufunc(*[a.value for a in args if isinstance(a, _Number)]))
+        if all(isinstance(a, Number) for a in args):
+            return Number(ufunc(*[a.value for a in args if isinstance(a, Number)]))
         loop = ufunc.resolve_dtypes((*map(self._kind, args), None))
-        operands = tuple(self._settled(a, d) for a, d in zip(args, loop, strict=False))
-        return self._add(Step(function, operands, loop[:-1], loop[-1]))
+        operands = tuple(self.settle(a, d) for a, d in zip(args, loop, strict=False))
+        return self.add(Step(function, operands, loop[:-1], loop[-1]))
 
-    def _kind(self, operand: int | _Number) -> Any:
+    def _kind(self, operand: int | Number) -> Any:
         """What NumPy promotes with: a dtype, or int or float for a number that adapts."""
-        if not isinstance(operand, _Number):
+        if not isinstance(operand, Number):
             return self._dtype(operand)
         kind = type(operand.value)
         return kind if kind in (int, float) else np.asarray(operand.value).dtype
@@ -207,9 +207,9 @@ class _Lowering:
         assert dtype is not None
         return dtype
 
-    def _settled(self, operand: int | _Number, dtype: Dtype) -> int:
+    def settle(self, operand: int | Number, dtype: Dtype) -> int:
         """The number of an operand; a constant gets its dtype here."""
-        if not isinstance(operand, _Number):
+        if not isinstance(operand, Number):
             return operand
         array = np.asarray(operand.value, dtype)
         key = (array.dtype, array.shape, array.tobytes())
@@ -219,21 +219,21 @@ class _Lowering:
             self.known[key] = -len(self.constants)
         return self.known[key]
 
-    def _add(self, step: Step) -> int:
+    def add(self, step: Step) -> int:
         if step not in self.known:
             self.steps.append(step)
             self.known[step] = len(self.inputs) + len(self.steps) - 1
         return self.known[step]
 
-    def _cast(self, operand: int | _Number, dtype: Dtype) -> int | _Number:
+    def _cast(self, operand: int | Number, dtype: Dtype) -> int | Number:
         if dtype.kind not in "fiub":
             raise Unlowerable
-        if isinstance(operand, _Number):
-            return _Number(np.asarray(operand.value).astype(dtype)[()])
+        if isinstance(operand, Number):
+            return Number(np.asarray(operand.value).astype(dtype)[()])
         found = self._dtype(operand)
-        return operand if found == dtype else self._add(Step("copy", (operand,), (found,), dtype))
+        return operand if found == dtype else self.add(Step("copy", (operand,), (found,), dtype))
 
-    def _select(self, condition: int | _Number, x: int | _Number, y: int | _Number) -> int | _Number:
+    def _select(self, condition: int | Number, x: int | Number, y: int | Number) -> int | Number:
         """A number takes the dtype of the other choice, as in `numpy_xp.where`."""
         kinds = [self._kind(v) for v in (x, y)]
         if isinstance(kinds[0], type):
@@ -241,28 +241,28 @@ class _Lowering:
         elif isinstance(kinds[1], type):
             kinds[1] = kinds[0]
         dtype = np.result_type(*(np.dtype(k) for k in kinds))
-        mask = self._settled(condition, np.dtype(bool))
+        mask = self.settle(condition, np.dtype(bool))
         found = self._dtype(mask)
         if found.kind != "b":
-            zero = self._settled(_Number(0), found)
-            mask = self._add(Step("not_equal", (mask, zero), (found, found), np.dtype(bool)))
+            zero = self.settle(Number(0), found)
+            mask = self.add(Step("not_equal", (mask, zero), (found, found), np.dtype(bool)))
         choices = [self._choice(v, k, dtype) for v, k in zip((x, y), kinds, strict=True)]
-        return self._add(Step("select", (mask, *choices), (np.dtype(bool), dtype, dtype), dtype))
+        return self.add(Step("select", (mask, *choices), (np.dtype(bool), dtype, dtype), dtype))
 
-    def _choice(self, operand: int | _Number, own: Dtype, common: Dtype) -> int:
-        if isinstance(operand, _Number):
-            operand = _Number(np.asarray(operand.value, own)[()])
-        return self._settled(self._cast(operand, common), common)
+    def _choice(self, operand: int | Number, own: Dtype, common: Dtype) -> int:
+        if isinstance(operand, Number):
+            operand = Number(np.asarray(operand.value, own)[()])
+        return self.settle(self._cast(operand, common), common)
 
-    def _erf(self, operand: int | _Number) -> int | _Number:
-        if isinstance(operand, _Number):
-            return _Number(erf(operand.value)[()])
+    def _erf(self, operand: int | Number) -> int | Number:
+        if isinstance(operand, Number):
+            return Number(erf(operand.value)[()])
         dtype = self._dtype(operand)
-        return self._add(Step("erf", (operand,), (dtype,), dtype))
+        return self.add(Step("erf", (operand,), (dtype,), dtype))
 
-    def finished(self, results: list[int | _Number | None]) -> Lowered:
+    def finished(self, results: list[int | Number | None]) -> Lowered:
         """The steps, with every value at its final number."""
-        settled = [self._settled(r, np.asarray(r.value).dtype) if isinstance(r, _Number) else r for r in results]
+        settled = [self.settle(r, np.asarray(r.value).dtype) if isinstance(r, Number) else r for r in results]
         n, k = len(self.inputs), len(self.constants)
 
         def final(number: int) -> int:
@@ -272,10 +272,10 @@ class _Lowering:
 
         steps = tuple(step._replace(args=tuple(map(final, step.args))) for step in self.steps)
         numbers = tuple(None if r is None else final(r) for r in settled)
-        return Lowered(self.inputs, tuple(self.constants), *_without_unread(n + k, steps, numbers))
+        return Lowered(self.inputs, tuple(self.constants), *without_unread(n + k, steps, numbers))
 
 
-def _without_unread(
+def without_unread(
     first: int, steps: Sequence[Step], results: Sequence[int | None]
 ) -> tuple[tuple[Step, ...], tuple[int | None, ...]]:
     """Steps some result needs, and the results in the new numbering."""
@@ -287,89 +287,6 @@ def _without_unread(
     new: dict[int, int] = {first + i: first + k for k, i in enumerate(kept)}
     renumbered = (s._replace(args=tuple(new.get(a, a) for a in s.args)) for s in (steps[i] for i in kept))
     return tuple(renumbered), tuple(None if r is None else new.get(r, r) for r in results)
-
-
-# Forms that do well with buffers
-
-
-def for_buffers(lowered: Lowered) -> Lowered:
-    """The same values by steps that all can write into given memory, casts of truth values merged."""
-    return _masks_as_numbers(_with_erf_spelled_out(lowered))
-
-
-@lru_cache(maxsize=8)
-def _erf_steps(dtype: Dtype) -> Lowered:
-    x = Expr("input", value=0, dtype=dtype)
-    wide = x if dtype in (np.float32, np.float64) else x.astype("float32")
-    result = erf_formula(Formula, wide)
-    return lower([result if wide is x else result.astype(dtype)], (dtype,))
-
-
-def _with_erf_spelled_out(lowered: Lowered) -> Lowered:
-    """`erf` as the arithmetic it consists of."""
-    if not any(step.function == "erf" for step in lowered.steps):
-        return lowered
-    join = _Lowering(lowered.dtypes)
-    numbers: list[int] = list(range(len(lowered.dtypes)))
-    numbers += [join._settled(_Number(c), c.dtype) for c in lowered.constants]
-    for step in lowered.steps:
-        args = tuple(numbers[a] for a in step.args)
-        numbers.append(_spliced(join, args[0], step) if step.function == "erf" else join._add(step._replace(args=args)))
-    return join.finished([None if r is None else numbers[r] for r in lowered.results])
-
-
-def _spliced(join: _Lowering, operand: int, step: Step) -> int:
-    inner = _erf_steps(step.loop[0])
-    numbers = [operand, *(join._settled(_Number(c), c.dtype) for c in inner.constants)]
-    for part in inner.steps:
-        numbers.append(join._add(part._replace(args=tuple(numbers[a] for a in part.args))))
-    (result,) = inner.results
-    assert result is not None
-    return numbers[result]
-
-
-def _masks_as_numbers(lowered: Lowered) -> Lowered:
-    """Comparisons that only serve as factors give 0.0 and 1.0 at once.
-
-    A ufunc that mixes bool with float converts one operand in small pieces each time; one whose result alone is
-    converted is faster, and the cast step between disappears.
-    """
-    first, steps = lowered.first_step, list(lowered.steps)
-    readers = _readers(lowered)
-    replaced: dict[int, int] = {}  # value -> the one that serves in its place
-    for i, step in enumerate(steps):
-        if step.dtype.kind != "b" or step.function in ("copy", "select") or len(readers.get(first + i, ())) != 1:
-            continue
-        (reader,) = readers[first + i]
-        wanted = _number_dtype(steps[reader], first + i) if reader is not None else None
-        if reader is None or wanted is None:
-            continue
-        steps[i] = step._replace(dtype=wanted, converts=True)
-        if steps[reader].function == "copy":
-            replaced[first + reader] = first + i
-    if not replaced:
-        return Lowered(lowered.dtypes, lowered.constants, tuple(steps), lowered.results)
-    steps = [s._replace(args=tuple(replaced.get(a, a) for a in s.args)) for s in steps]
-    results = tuple(None if r is None else replaced.get(r, r) for r in lowered.results)
-    return Lowered(lowered.dtypes, lowered.constants, *_without_unread(first, steps, results))
-
-
-def _readers(lowered: Lowered) -> dict[int, list[int | None]]:
-    """Value -> the steps that read it, once per operand; None stands for a result."""
-    readers: dict[int, list[int | None]] = {}
-    for i, step in enumerate(lowered.steps):
-        for number in step.args:
-            readers.setdefault(number, []).append(i)
-    for result in lowered.results:
-        if result is not None:
-            readers.setdefault(result, []).append(None)
-    return readers
-
-
-def _number_dtype(step: Step, number: int) -> Dtype | None:
-    """The dtype in which a step reads a truth value as a number; None if it reads it as a truth value."""
-    found = step.dtype if step.function == "copy" else step.loop[step.args.index(number)]
-    return None if found.kind == "b" else found
 
 
 def attrs_key(attrs: dict[str, Any]) -> Any:
