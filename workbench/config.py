@@ -1,7 +1,8 @@
 """Every setting of workbench in one typed table; nothing else reads settings from the environment.
 
 A flag is set by `set_flags({"FLAGS_check_nan_inf": 1})`, by an environment variable of the same name read when
-workbench is imported, or for the length of a `with override(check_nan_inf=True)`.
+workbench is imported, or for the length of a `with override(check_nan_inf=True)`. A *live* flag is its environment
+variable: launchers and programs write `os.environ` while workbench is already imported.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from workbench.errors import InvalidArgument, NotFound, did_you_mean
 
 @dataclass(frozen=True)
 class Flag:
-    """A setting: its type, default and one line of help."""
+    """A setting: its type, default and one line of help; `live` if it is kept in the environment itself."""
 
     kind: type
     default: Any
     help: str
+    live: bool = False
 
     def parse(self, name: str, value: Any) -> Any:
         """The value in the flag's type.
@@ -76,7 +78,10 @@ def _name(name: str) -> str:
 def get_flag(name: str) -> Any:
     """The value of one flag (the `FLAGS_` in front may be left out)."""
     found = _values.get(name)  # the full name needs no look-up in the table: executors ask in every call
-    return _values[_name(name)] if found is None else found
+    if found is not None:
+        return found
+    full = _name(name)
+    return _from_environment(full) if FLAGS[full].live else _values[full]
 
 
 def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
@@ -96,15 +101,24 @@ def set_flags(flags: Mapping[str, Any]) -> None:
         NotFound: an unknown flag. InvalidArgument: a value of the wrong type.
     """
     parsed = {_name(name): FLAGS[_name(name)].parse(name, value) for name, value in flags.items()}
-    _values.update(parsed)
+    for name, value in parsed.items():
+        if FLAGS[name].live:
+            os.environ[name] = str(value)
+        else:
+            _values[name] = value
 
 
 @contextmanager
 def override(**flags: Any) -> Iterator[None]:
     """Set flags inside the `with` body: `override(check_nan_inf=True)`."""
-    old = dict(_values)
+    old, live = dict(_values), {name: os.environ.get(name) for name, flag in FLAGS.items() if flag.live}
     set_flags(flags)
     try:
         yield
     finally:
         _values.update(old)
+        for name, value in live.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -174,14 +174,15 @@ class _Builder:
     # Reduce mode: what follows from a gradient that is summed on its owner only
 
     def _devices_of(self, op: Operator) -> Sequence[int]:
-        """Where an operator runs: everywhere, or on the owner of what it reads (G-13).
+        """Where an operator runs: everywhere, or on the owner of what it reads or of its `op_role_var` (G-13).
 
         An operator that needs values of several owners, as clipping by global norm does, runs everywhere; they
         are sent to all devices first.
         """
         if not self.home or not op.role & OPTIMIZE:
             return self.everywhere
-        homes = {self.home[name] for name in op.input_arg_names if name in self.home}
+        about = (*op.input_arg_names, *(gradient for _, gradient in op.role_vars))
+        homes = {self.home[name] for name in about if name in self.home}
         if not homes:
             return self.everywhere
         if len(homes) == 1:
@@ -199,8 +200,8 @@ def _refuse_inner_updates(op: Operator) -> None:
         for inner in block.ops:
             if inner.role & OPTIMIZE:
                 raise Unimplemented(
-                    f"op {inner.type!r} updates inside the {op.type!r} at {op.site}: updates inside control flow do not "
-                    "run on several devices"
+                    f"op {inner.type!r} updates inside the {op.type!r} at {op.site}: updates inside control flow do "
+                    "not run on several devices"
                 )
             _refuse_inner_updates(inner)
 

@@ -6,7 +6,7 @@ is always in an order in which the graph may be run one node after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,7 +125,9 @@ def values_of(slots: Iterable[Slot]) -> Iterator[Value]:
     """The values in slots, lists opened and None left out."""
     for slot in slots:
         if isinstance(slot, list):
-            yield from (value for value in slot if value is not None)
+            for value in slot:
+                if value is not None:
+                    yield value
         elif slot is not None:
             yield slot
 
@@ -192,8 +194,8 @@ class Graph:
         self.newest[name, like.place] = made
         return made
 
-    def replace(self, mapping: dict[Node, Sequence[Node]]) -> None:
-        """Put other nodes where nodes are (nothing removes them); ordering edges to a node go to its last substitute."""
+    def replace(self, mapping: Mapping[Node, Sequence[Node]]) -> None:
+        """Put others where nodes are (none: they are removed); ordering edges to a node go to its last substitute."""
         self.nodes = [new for node in self.nodes for new in mapping.get(node, (node,))]
         last = {node: tuple(new)[-1] for node, new in mapping.items() if new}
         for node in self.nodes:

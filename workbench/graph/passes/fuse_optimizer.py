@@ -1,0 +1,69 @@
+"""One update for all parameters that are updated alike."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from workbench.framework.spec import DENSE
+from workbench.graph.passes.rewrite import Layout, join
+from workbench.graph.ssa import FUSED_UPDATE, Graph, Node, Slot, Value, is_update
+
+SHARED = "LearningRate"  # the slot whose value has to be the same
+
+
+class FuseOptimizer:
+    """Joins updates of one type on one device with equal attributes, learning rate and dtypes.
+
+    Sparse gradients stay alone, and so does an update whose result is needed before the last of its group.
+    """
+
+    name = "fuse_optimizer"
+    exact = True
+
+    def __call__(self, graph: Graph) -> bool:
+        alike: dict[Hashable, list[Node]] = {}
+        for node in graph.nodes:
+            if _can_join(node):
+                alike.setdefault(_kind(node), []).append(node)
+        layout = Layout(graph, (node for nodes in alike.values() for node in nodes))
+        runs = [run for nodes in alike.values() for run in layout.runs(nodes) if len(run) > 1]
+        return join(graph, [(run, _joined(run)) for run in runs])
+
+
+def _can_join(node: Node) -> bool:
+    if node.type == FUSED_UPDATE or not is_update(node):
+        return False
+    slots = (*node.inputs, *node.outputs)
+    plain = all(slot is None or (isinstance(slot, Value) and slot.spec.kind == DENSE) for slot in slots)
+    return plain and not node.record.needs
+
+
+def _kind(node: Node) -> Hashable:
+    """What updates have in common that can be joined."""
+    slots = zip(node.record.inputs, node.inputs, strict=True)
+    shape = tuple(_trait(slot.name, value) for slot, value in slots)
+    absent = tuple(slot is None for slot in node.outputs)
+    return node.type, node.places, node.role, repr(sorted(node.attrs.items())), shape, absent
+
+
+def _trait(slot: str, value: Slot) -> Hashable:
+    if value is None:
+        return None
+    return value if slot == SHARED else value.spec.dtype
+
+
+def _joined(members: list[Node]) -> Node:
+    first = members[0]
+    return Node(
+        FUSED_UPDATE,
+        first.places,
+        [_column(slots) for slots in zip(*(node.inputs for node in members), strict=True)],
+        [_column(slots) for slots in zip(*(node.outputs for node in members), strict=True)],
+        {"update": first.type, "attrs": dict(first.attrs)},
+        first.role,
+        [op for node in members for op in node.origins],
+    )
+
+
+def _column(values: tuple[Slot, ...]) -> Slot:
+    return None if values[0] is None else list(values)

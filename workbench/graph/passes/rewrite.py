@@ -1,0 +1,108 @@
+"""What passes share: how far a node may be moved back, joining nodes, and numbering versions anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from workbench.graph.ssa import Graph, Node, Value, values_of
+
+
+class Layout:
+    """Where nodes stand, and how far back some of them may be moved, as the graph is when this is made.
+
+    Args:
+        nodes: those that are to be moved.
+
+    Attributes:
+        position: index of every node.
+        reader: index of the first node that reads a value `nodes` write.
+        overwriter: index of the node that writes the next version of a variable `nodes` read or write.
+        follower: index of the first node with an ordering edge from another.
+    """
+
+    def __init__(self, graph: Graph, nodes: Iterable[Node]) -> None:
+        self.position = {node: index for index, node in enumerate(graph.nodes)}
+        self.reader: dict[Value, int] = {}
+        self.overwriter: dict[Value, int] = {}
+        self.follower: dict[Node, int] = {}
+        newest: dict[tuple[str, int], Value] = {}
+        names = {value.name for node in nodes for value in values_of((*node.inputs, *node.outputs))}
+        for index, node in enumerate(graph.nodes if names else ()):
+            for before in node.after:
+                self.follower.setdefault(before, index)
+            for value in values_of(node.inputs):
+                if value.name in names:
+                    self.reader.setdefault(value, index)
+                    newest[value.name, value.place] = value
+            for value in values_of(node.outputs):
+                if value.name in names:
+                    replaced = newest.get((value.name, value.place))
+                    if replaced is not None:
+                        self.overwriter[replaced] = index
+                    newest[value.name, value.place] = value
+
+    def deadline(self, node: Node) -> int:
+        """The index of the first node that has to come after `node`, past the end if none has to.
+
+        These are the readers of what it writes, whoever writes the next version of what it reads or writes, and
+        those with an ordering edge.
+        """
+        end, own = len(self.position), self.position[node]
+        limit = self.follower.get(node, end)
+        for value in values_of(node.inputs):
+            overwritten = self.overwriter.get(value, end)
+            if overwritten != own:
+                limit = min(limit, overwritten)
+        for value in values_of(node.outputs):
+            limit = min(limit, self.reader.get(value, end), self.overwriter.get(value, end))
+        return limit
+
+    def runs(self, nodes: Iterable[Node]) -> list[list[Node]]:
+        """Nodes in order, cut into runs whose members may all be moved to the place of the run's last."""
+        found: list[list[Node]] = []
+        limit = -1
+        for node in sorted(nodes, key=self.position.__getitem__):
+            if found and self.position[node] < limit:
+                found[-1].append(node)
+                limit = min(limit, self.deadline(node))
+            else:
+                found.append([node])
+                limit = self.deadline(node)
+        return found
+
+
+def join(graph: Graph, groups: Sequence[tuple[Sequence[Node], Node]]) -> bool:
+    """Put one node where the last of several stood, for every (nodes in order, substitute); ordering edges follow.
+
+    Returns:
+        whether there was anything to join.
+    """
+    if not groups:
+        return False
+    instead = {node: made for nodes, made in groups for node in nodes}
+    for nodes, made in groups:
+        made.after = [before for node in nodes for before in node.after]
+    for node in (*graph.nodes, *(made for _, made in groups)):
+        if node.after:
+            node.after = [n for n in dict.fromkeys(instead.get(n, n) for n in node.after) if n is not node]
+    mapping = dict.fromkeys(instead, ()) | {nodes[-1]: (made,) for nodes, made in groups}
+    graph.replace(mapping)
+    return True
+
+
+def renumber(graph: Graph) -> None:
+    """Count the versions of every variable anew where nodes have gone, so that they are consecutive again."""
+    newest: dict[tuple[str, int], Value] = {}
+    known: set[Value] = set()
+    for node in graph.nodes:
+        for value in values_of(node.inputs):
+            if value not in known:  # read before it is written: what the step begins with
+                known.add(value)
+                newest[value.name, value.place] = value
+        for value in values_of(node.outputs):
+            before = newest.get((value.name, value.place))
+            first = 1 if value.version and (value.persistable or value.is_data) else 0
+            value.version = before.version + 1 if before is not None else first
+            known.add(value)
+            newest[value.name, value.place] = value
+    graph.newest = newest
