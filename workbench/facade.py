@@ -69,7 +69,7 @@ PLANNED = {
     },
     "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
     "workbench.static": {
-        "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor cpu_places cuda_places": _DEVICES,
+        "BuildStrategy ExecutionStrategy cpu_places cuda_places": _DEVICES,
     },
 }
 
@@ -103,6 +103,8 @@ STATIC = {
     "workbench.autodiff": "append_backward gradients",
     "workbench.runtime.scope": "Scope global_scope scope_guard",
     "workbench.executors.serial": "Executor",
+    "workbench.executors.parallel": "ParallelExecutor",
+    "workbench.executors.compiled": "CompiledProgram",
     "workbench.checkpoint.program_files": (
         "load load_persistables load_vars save save_persistables save_vars"
     ),

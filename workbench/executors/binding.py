@@ -66,8 +66,8 @@ class Binding:
 
     Attributes:
         speculative, commit: one `ThreadProgram` per thread.
+        collector: of its fetches (`collect.Collector`), set by the engine.
         inputs: the array of every feed, by (name, device).
-        fed_back: fed persistables and where the commit puts them.
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place.
     """
@@ -91,6 +91,7 @@ class Binding:
         self.flags: list[Flag] = []
         self._arrays: dict[Value, np.ndarray] = {}
         self._fed = fed
+        self.collector: Any = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         context = Context(

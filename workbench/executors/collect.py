@@ -6,77 +6,95 @@ commit changes the result is set aside before and filled by the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from workbench.errors import InvalidArgument, PreconditionNotMet
+from workbench.errors import PreconditionNotMet
 from workbench.executors.binding import Binding
-from workbench.executors.lower import Cell
+from workbench.executors.fetch import fetchable
 from workbench.executors.merge import Merger
-from workbench.framework.rows import dense
 from workbench.graph.ssa import Value
-from workbench.ops.control_flow import Stack
 from workbench.runtime.tensor import LoDTensor
 
-
-@dataclass
-class Collected:
-    """Results, and what has to be copied into them once the step is applied."""
-
-    results: list[Any] = field(default_factory=list)
-    fills: list[Callable[[], None]] = field(default_factory=list)
+Fill = Callable[[], None]
 
 
-def collect(binding: Binding, return_numpy: bool, merged: bool, training: bool) -> Collected:
-    """The fetched values of a step that has been speculated.
+class Collector:
+    """The fetches of one binding, prepared as far as their shapes are known.
 
     Args:
-        merged: join the devices' values along dimension 0; else a list with one value per device (X-43).
         training: the devices depend on each other; matters for the text of an error (X-42).
-
-    Raises:
-        InvalidArgument: values that do not join. PreconditionNotMet: a value nobody has given.
     """
-    found = Collected()
-    for name, values in binding.plan.fetches:
-        arrays = [_newest(binding, name, value) for value in values]
-        late = any(_is_late(binding, value) for value in values)
-        if merged:
-            result = _joined(found, name, arrays, late, training)
-            found.results.append(result if return_numpy else LoDTensor(result))
+
+    def __init__(self, binding: Binding, training: bool) -> None:
+        self._fetches = [_Fetch(binding, name, values, training) for name, values in binding.plan.fetches]
+
+    def collect(self, return_numpy: bool, merged: bool) -> tuple[list[Any], list[Fill]]:
+        """The results of a step that has been speculated, and what the commit has to fill in.
+
+        Args:
+            merged: join the devices' values along dimension 0; else a list with one value per device (X-43).
+
+        Raises:
+            InvalidArgument: values that do not join. PreconditionNotMet: a value nobody has given.
+        """
+        fills: list[Fill] = []
+        results = []
+        for fetch in self._fetches:
+            made = fetch.joined(fills) if merged else fetch.apart(fills)
+            if not return_numpy:
+                made = LoDTensor(made) if merged else [LoDTensor(one) for one in made]
+            results.append(made)
+        return results, fills
+
+
+class _Fetch:
+    """One fetched variable: where each device has it."""
+
+    def __init__(self, binding: Binding, name: str, values: Sequence[Value], training: bool) -> None:
+        self.binding, self.name, self.values, self.training = binding, name, values, training
+        self.late = any(_is_late(binding, value) for value in values)
+        known = [self._known(value) for value in values]
+        self.arrays = known if all(array is not None for array in known) else None
+        self._merger: Merger | None = None
+
+    def _known(self, value: Value) -> Any:
+        """The array the value is always in, None if it has none."""
+        if _is_late(self.binding, value):
+            tensor = self.binding.replicas.find(value.name, value.place)
+            return None if tensor is None else tensor.array
+        return self.binding.array(value) if value in self.binding.plan.refs else None
+
+    def joined(self, fills: list[Fill]) -> Any:
+        if self.arrays is None:
+            return self._copy([self._now(value) for value in self.values], fills)
+        if self._merger is None:
+            self._merger = Merger(self.name, [a.shape for a in self.arrays], self.arrays[0].dtype, self.training)
+        return self._fill(self._merger, self.arrays, fills)
+
+    def apart(self, fills: list[Fill]) -> list[Any]:
+        return [self._copy([array], fills) for array in self.arrays or [self._now(value) for value in self.values]]
+
+    def _copy(self, arrays: Sequence[Any], fills: list[Fill]) -> Any:
+        return self._fill(Merger(self.name, [a.shape for a in arrays], arrays[0].dtype, self.training), arrays, fills)
+
+    def _fill(self, merger: Merger, arrays: Sequence[Any], fills: list[Fill]) -> Any:
+        out = merger.allocate()
+        if self.late:
+            fills.append(partial(merger.fill, out, arrays))
         else:
-            copies = [_joined(found, name, [array], late, training) for array in arrays]
-            found.results.append(copies if return_numpy else [LoDTensor(c) for c in copies])
-    return found
+            merger.fill(out, arrays)
+        return out
 
-
-def _joined(found: Collected, name: str, arrays: list[Any], late: bool, training: bool) -> Any:
-    merger = Merger(name, [a.shape for a in arrays], arrays[0].dtype, training)
-    out = merger.allocate()
-    if late:
-        found.fills.append(partial(merger.fill, out, arrays))
-    else:
-        merger.fill(out, arrays)
-    return out
-
-
-def _newest(binding: Binding, name: str, value: Value) -> Any:
-    """The array whose content is (or, after the commit, will be) the newest version."""
-    if _is_late(binding, value):
-        tensor = binding.replicas.find(name, value.place)
-        if tensor is None:
-            raise PreconditionNotMet(f"fetch {name!r}: it has no value; run the startup program first")
-        return tensor.array
-    source = binding.cells[value].value if value in binding.cells else binding.array(value)
-    if source is None or isinstance(source, Cell):
-        raise PreconditionNotMet(f"fetch {name!r}: nothing gave the variable a value")
-    if isinstance(source, Stack):
-        raise InvalidArgument("what a branch or loop keeps for its gradient cannot be fetched")
-    return np.asarray(dense(np, source))
+    def _now(self, value: Value) -> Any:
+        """What a value that travels as an object is in this step."""
+        found = self._known(value)
+        if found is None and value in self.binding.cells:
+            found = self.binding.cells[value].value
+        if found is None:
+            raise PreconditionNotMet(f"fetch {self.name!r}: nothing gave the variable a value on device {value.place}")
+        return fetchable(found)
 
 
 def _is_late(binding: Binding, value: Value) -> bool:

@@ -17,7 +17,7 @@ from workbench.errors import InvalidArgument, PreconditionNotMet, did_you_mean
 from workbench.executors.binding import Binding
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
-from workbench.executors.collect import Collected, collect
+from workbench.executors.collect import Collector, Fill
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.local_view import LocalScope
 from workbench.executors.plan import OBSERVED, Layout, Plan, make_plan
@@ -93,6 +93,7 @@ class Engine:
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._bindings: dict[Any, Binding] = {}
+        self._latest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
         self._splitter: Splitter | None = None
         self._blocks: dict[int, list[Call]] = {}
         self._lock = threading.RLock()
@@ -192,6 +193,9 @@ class Engine:
         found = self._bindings.get(key)
         if found is not None and found.is_current():
             return found
+        return self._bind(key, fetches, fed, observed)
+
+    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, observed: bool) -> Binding:
         plan = self._plan(key, fetches, fed, observed)
         if not self.replicas.is_whole():
             self.replicas.renew()
@@ -201,6 +205,7 @@ class Engine:
         made = Binding(
             plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), _weights(fed), self._blocks
         )  # fmt: skip
+        made.collector = Collector(made, training=not self.separable)
         self._bindings[key] = made
         return made
 
@@ -223,6 +228,7 @@ class Engine:
             if place not in arenas or arenas[place].nbytes < nbytes:
                 arenas[place] = Arena(max(nbytes, 1))
                 self._bindings = {k: b for k, b in self._bindings.items() if k[-1] != observed}
+                self._latest = {}
         return arenas
 
     # Running
@@ -239,7 +245,7 @@ class Engine:
             self.start()
             assert self._splitter is not None
             fed = self._splitter.split(feed)
-            binding = self.binding(fetches, fed)
+            binding = self._same_as_last(fetches, fed)
             if self.execution._dry_run:
                 return _nothing(fetches)
             try:
@@ -249,19 +255,28 @@ class Engine:
             finally:
                 self._count()
 
+    def _same_as_last(self, fetches: Sequence[str], fed: Fed) -> Binding:
+        """The binding; without looking at the feed again if its shapes are those of the last one."""
+        names = tuple(fetches)
+        rows, found = self._latest.get(names, (None, None))
+        if not rows or rows is not fed.rows or found is None or not found.is_current():  # one `rows` per combination of shapes
+            found = self.binding(names, fed)
+            self._latest = {names: (fed.rows, found)}
+        return found
+
     def _step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
         load(binding, fed.per_device, fed.persistable)
         self._load_rates(binding)
         counters = self._counters(binding)
         speculate(binding)
-        collected = collect(binding, return_numpy, merged, not self.separable)
-        self._commit(binding, counters, collected)
+        results, fills = binding.collector.collect(return_numpy, merged)
+        self._commit(binding, counters, fills)
         self.last = binding
-        return collected.results
+        return results
 
-    def _commit(self, binding: Binding, counters: list[LoDTensor], collected: Collected) -> None:
+    def _commit(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
         try:
-            commit(binding, counters, collected.fills)
+            commit(binding, counters, fills)
         except Broken as error:
             self.broken = error
             raise

@@ -53,7 +53,7 @@ def speculate(binding: Binding, strands: Sequence[Strand] | None = None) -> None
     """
     plain = [program.strand for program in binding.speculative]
     try:
-        with np.errstate(all="ignore"), one_blas_thread():
+        with np.errstate(all="ignore"), one_blas_thread:
             binding.team.run(plain if strands is None else strands)
     except BaseException as error:
         if strands is None and isinstance(error, Exception):

@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-_lock = threading.Lock()
-_libraries: list[Any] | None = None
-_inside = 0
-_before: list[int] = []
+
+class OneBlasThread:
+    """A `with` body whose BLAS calls use one thread each; the number there was is restored after the last such body.
+
+    The libraries are looked for when it is first entered. Entered in every step, hence no generator.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._libraries: list[Any] | None = None
+        self._inside = 0
+        self._before: list[tuple[Any, int]] = []
+
+    @property
+    def libraries(self) -> list[Any]:
+        """The BLAS libraries of the process, as threadpoolctl's controllers."""
+        if self._libraries is None:
+            from threadpoolctl import ThreadpoolController
+
+            self._libraries = [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
+        return self._libraries
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                counts = [(lib, lib.get_num_threads()) for lib in self.libraries]
+                self._before = [(lib, count) for lib, count in counts if count != 1]
+                for lib, _ in self._before:
+                    lib.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                for lib, count in self._before:
+                    lib.set_num_threads(count)
 
 
-def libraries() -> list[Any]:
-    """The BLAS libraries of the process, as threadpoolctl's controllers."""
-    global _libraries
-    if _libraries is None:
-        from threadpoolctl import ThreadpoolController
-
-        _libraries = [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
-    return _libraries
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """BLAS calls inside the `with` body use one thread; the number there was is restored after the last such body."""
-    _enter()
-    try:
-        yield
-    finally:
-        _leave()
-
-
-def _enter() -> None:
-    global _inside, _before
-    with _lock:
-        _inside += 1
-        if _inside > 1:
-            return
-        _before = [lib.get_num_threads() for lib in libraries()]
-        for lib, count in zip(libraries(), _before, strict=True):
-            if count != 1:
-                lib.set_num_threads(1)
-
-
-def _leave() -> None:
-    global _inside
-    with _lock:
-        _inside -= 1
-        if _inside:
-            return
-        for lib, count in zip(libraries(), _before, strict=True):
-            if count != 1:
-                lib.set_num_threads(count)
+one_blas_thread = OneBlasThread()
