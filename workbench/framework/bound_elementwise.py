@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.bound_steps import Layout, bind_steps
+from workbench.framework.bound_steps import bind_steps, bind_ufunc
 from workbench.framework.elementwise import trace
 from workbench.framework.exact_rewrites import for_buffers
 from workbench.framework.expr import Expr
 from workbench.framework.lowered import Lowered, attrs_key, lower
 from workbench.framework.op import Op
 from workbench.framework.step_calls import Array, Calls, Scratch
+from workbench.framework.step_tasks import Layout
 
 _KEPT = 4096  # forms: (op, dtypes, attributes)
 _forms: dict[Any, Lowered | None] = {}
@@ -43,6 +44,9 @@ def bind_elementwise(
     form = _form(record, tuple(None if a is None else a.dtype for a in arrays), attrs)
     if form is None:
         return None
+    found = bind_ufunc(form, arrays, outs)
+    if found is not None:
+        return found
     layout = Layout(form, arrays, tuple(out is not None for out in outs))
     return bind_steps(layout, outs, scratch) if record.is_grad or layout.fits(outs) else None
 

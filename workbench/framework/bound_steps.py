@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import permutations
 from math import prod
 from typing import Any
-
-import numpy as np
 
 from workbench.framework.lowered import Lowered
 from workbench.framework.step_calls import (
@@ -26,58 +22,38 @@ from workbench.framework.step_calls import (
     sum_calls,
     ufunc_calls,
 )
+from workbench.framework.step_tasks import Layout, Task, ordered
 
-_LONG = 1 << 16  # elements: from here on temporaries leave the cache unless a chain runs block by block
+_LONG = (
+    1 << 17
+)  # elements: below, blocks gain nothing; at 512 x 1024 chains of ten and more take two thirds of the time
 _CHAIN = 3
 _BLOCKS = 1024  # more would cost more in calls than the cache gains
 _CLAMPS = ("maximum", "minimum")
 
 
-@dataclass
-class _Task:
-    """A step, or what brings its value to where it is wanted.
+def bind_ufunc(lowered: Lowered, arrays: Sequence[Array | None], outs: Sequence[Array | None]) -> Calls | None:
+    """The call of an op that is one ufunc on operands of one shape, as most are; None in every other case."""
+    step, (out, *others) = lowered.only_step, outs
+    if step is None or others or out is None or step.dtype != out.dtype:
+        return None
+    if step.function in _CLAMPS and out.size > BLOCK:
+        return None
+    operands: list[Any] = []
+    for number in step.args:
+        constant = number >= len(lowered.dtypes)
+        array = lowered.constants[number - len(lowered.dtypes)] if constant else arrays[number]
+        if array is None or (array.shape != out.shape and not constant):
+            return None
+        operands.append(array)
+    if step.function in _CLAMPS:
+        operands = _spread(operands, [number >= len(lowered.dtypes) for number in step.args], out)
+    return ufunc_calls(step.function, operands, out)
 
-    Attributes:
-        function: a step's, or `"sum"` (over `axes`), `"copy"`.
-        number: of the value it gives.
-        out: memory given from outside that it fills; None for a temporary.
-    """
 
-    function: str
-    args: tuple[int, ...]
-    number: int
-    shape: tuple[int, ...]
-    dtype: Any
-    out: Array | None = None
-    converts: bool = False
-    axes: tuple[int, ...] = ()
-
-
-class Layout:
-    """The steps for the wanted results, the arrays they read, and the shape of every value.
-
-    Args:
-        lowered: steps for buffers (`for_buffers`).
-        arrays: one per input; None for those that are not read.
-        wanted: which results somebody wants.
-    """
-
-    def __init__(self, lowered: Lowered, arrays: Sequence[Array | None], wanted: tuple[bool, ...]) -> None:
-        self.lowered = lowered = lowered.only(wanted)
-        self.known: list[Any] = [a if i in lowered.read else None for i, a in enumerate(arrays)]
-        self.inputs = [a for a in self.known if a is not None]
-        self.known += lowered.constants
-        self.shapes: list[Any] = [None if a is None else a.shape for a in self.known]
-        for step in lowered.steps:
-            self.shapes.append(_broadcast([self.shapes[i] for i in step.args]))
-
-    def fits(self, outs: Sequence[Array | None]) -> bool:
-        """Whether every out has the dtype and the shape of its result."""
-        return all(
-            number is not None and out.dtype == self.lowered.dtype_of(number) and out.shape == self.shapes[number]
-            for number, out in zip(self.lowered.results, outs, strict=True)
-            if out is not None
-        )
+def _spread(operands: list[Array], constant: list[bool], out: Array) -> list[Array]:
+    a, b = operands
+    return [spread(a, b, out) if constant[0] else a, spread(b, a, out) if constant[1] else b]
 
 
 def bind_steps(layout: Layout, outs: Sequence[Array | None], scratch: Scratch) -> Calls | None:
@@ -107,11 +83,11 @@ def bind_steps(layout: Layout, outs: Sequence[Array | None], scratch: Scratch) -
     return calls
 
 
-def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    given = {s for s in shapes if s}
-    if len(given) > 1:
-        return np.broadcast_shapes(*given)
-    return given.pop() if given else ()
+def _bind(layout: Layout, outs: Sequence[Array | None], pool: Pool) -> Calls | None:
+    tasks = ordered(layout, outs)
+    if tasks is None:
+        return None
+    return list(_Binding(layout, tasks, pool).calls())
 
 
 # Blocks
@@ -167,137 +143,10 @@ def _part(array: Array | None, block: slice) -> Array | None:
     return array.reshape(()) if array.size == 1 else array.reshape(-1)[block]
 
 
-# Tasks in order
-
-
-def _bind(layout: Layout, outs: Sequence[Array | None], pool: Pool) -> Calls | None:
-    tasks = _ordered(layout, outs)
-    if tasks is None:
-        return None
-    return list(_Binding(layout, tasks, pool).calls())
-
-
-def _ordered(layout: Layout, outs: Sequence[Array | None]) -> list[_Task] | None:
-    """The tasks in an order in which no out overwrites what is still to be read; through a temporary if none is."""
-    wanted = [k for k, out in enumerate(outs) if out is not None]
-    best: list[_Task] | None = None
-    fewest = len(wanted) + 1
-    for order in permutations(wanted):
-        tasks = _tasks(layout, outs, order)
-        if tasks is None or _outs_overlap(tasks):
-            return None
-        early = _too_early(tasks, layout.known)
-        if len(early) < fewest:
-            best, fewest = tasks, len(early)
-        if not early:
-            return best
-    return None if best is None else _postponed(best, _too_early(best, layout.known))
-
-
-def _tasks(layout: Layout, outs: Sequence[Array | None], order: Sequence[int]) -> list[_Task] | None:
-    """The steps in the order in which the results need them, each result followed by what brings it to its out."""
-    lowered = layout.lowered
-    made: dict[int, _Task] = {}
-    tasks: list[_Task] = []
-    numbers = iter(range(len(layout.shapes), len(layout.shapes) + 2 * len(outs)))
-    for k in order:
-        result, out = lowered.results[k], outs[k]
-        if result is None or out is None:
-            return None
-        for i in _needed(lowered, result, made):
-            step = lowered.steps[i - lowered.first_step]
-            made[i] = _Task(step.function, step.args, i, layout.shapes[i], step.dtype, None, step.converts)
-            tasks.append(made[i])
-        ending = _ending(layout, result, out, numbers)
-        if ending is None:
-            return None
-        if not ending and result in made and made[result].out is None:
-            made[result].out = out
-        elif not ending and not (result < len(layout.known) and same_memory(layout.known[result], out)):
-            ending = [_Task("copy", (result,), next(numbers), out.shape, out.dtype, out)]
-        tasks += ending
-    return tasks
-
-
-def _needed(lowered: Lowered, result: int, made: dict[int, _Task]) -> list[int]:
-    """The steps a result needs that are not there yet; their numbers are in a valid order."""
-    todo, found = [result], set()
-    while todo:
-        number = todo.pop()
-        if number >= lowered.first_step and number not in made and number not in found:
-            found.add(number)
-            todo += lowered.steps[number - lowered.first_step].args
-    return sorted(found)
-
-
-def _ending(layout: Layout, result: int, out: Array, numbers: Iterator[int]) -> list[_Task] | None:
-    """What turns a value into its out: nothing, a sum, a cast, both; None if it does not fit."""
-    shape, dtype = layout.shapes[result], layout.lowered.dtype_of(result)
-    if shape == out.shape and dtype == out.dtype:
-        return []
-    if shape == out.shape or _is_zero(layout, result):
-        return [_Task("copy", (result,), next(numbers), out.shape, out.dtype, out)]
-    axes = _broadcast_axes(shape, out.shape)
-    contiguous = all(a.flags.c_contiguous for a in layout.inputs)
-    if axes is None or dtype is None or dtype.kind != "f" or not contiguous:
-        return None  # the order of the additions would be another one
-    if dtype == out.dtype and out.flags.c_contiguous:
-        return [_Task("sum", (result,), next(numbers), out.shape, dtype, out, axes=axes)]
-    summed = next(numbers)
-    return [
-        _Task("sum", (result,), summed, out.shape, dtype, axes=axes),
-        _Task("copy", (summed,), next(numbers), out.shape, out.dtype, out),
-    ]
-
-
-def _is_zero(layout: Layout, number: int) -> bool:
-    """Whether a value is the constant 0, whose sum over any dimensions is 0."""
-    lowered = layout.lowered
-    return len(lowered.dtypes) <= number < lowered.first_step and not layout.known[number].any()
-
-
-def _broadcast_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes of `shape` along which a value of shape `target` was broadcast, as `evaluate.reduce_to` finds them."""
-    extra = len(shape) - len(target)
-    if extra < 0 or any(d not in (1, shape[i + extra]) for i, d in enumerate(target)):
-        return None
-    along = (i + extra for i, d in enumerate(target) if d == 1 and shape[i + extra] != 1)
-    return (*range(extra), *along)
-
-
-def _outs_overlap(tasks: list[_Task]) -> bool:
-    outs = [t.out for t in tasks if t.out is not None]
-    return any(overlap(a, b) for i, a in enumerate(outs) for b in outs[:i])
-
-
-def _too_early(tasks: list[_Task], known: Sequence[Any]) -> list[_Task]:
-    """Tasks whose out is memory of an input that a later task reads."""
-    found = []
-    for p, task in enumerate(tasks):
-        if task.out is None:
-            continue
-        later = tasks[p if task.function == "sum" else p + 1 :]
-        read = {i for t in later for i in t.args if i < len(known)}
-        if any(overlap(task.out, known[i]) for i in read):
-            found.append(task)
-    return found
-
-
-def _postponed(tasks: list[_Task], early: list[_Task]) -> list[_Task]:
-    """The same, with these tasks writing to temporaries that are copied in the end."""
-    number = max(t.number for t in tasks) + 1
-    copies = []
-    for task in early:
-        copies.append(_Task("copy", (task.number,), number, task.shape, task.dtype, task.out))
-        task.out = None
-        number += 1
-    return tasks + copies
-
-
 # Memory
 
 
-def _preferred(task: _Task) -> tuple[int, ...]:
+def _preferred(task: Task) -> tuple[int, ...]:
     """Operands in the order in which a task would like to write over them."""
     if task.function == "select" and by_arithmetic(prod(task.shape), task.dtype):
         return task.args[1:]
@@ -307,12 +156,12 @@ def _preferred(task: _Task) -> tuple[int, ...]:
 class _Binding:
     """Gives every task its memory and turns it into calls."""
 
-    def __init__(self, layout: Layout, tasks: list[_Task], pool: Pool) -> None:
+    def __init__(self, layout: Layout, tasks: list[Task], pool: Pool) -> None:
         self.first_constant, self.pool, self.tasks = len(layout.lowered.dtypes), pool, tasks
         self.known = layout.known
         self.held: dict[int, Array] = {}  # temporaries and results
         self.pooled: set[int] = set()
-        self.last = {i: p for p, task in enumerate(tasks) for i in task.args}
+        self.last = {i: p for p, task in enumerate(tasks) for i in task.args}  # position of the last task to read it
         self.filled = [(q, t.out) for q, t in enumerate(tasks) if t.out is not None]
         self.tenant: dict[int, int] = {}  # position of the task that fills an out -> temporary that lives there
 
@@ -327,7 +176,7 @@ class _Binding:
     def _array(self, number: int) -> Array:
         return self.known[number] if number < len(self.known) else self.held[number]
 
-    def _calls_of(self, task: _Task, operands: list[Array], out: Array) -> Calls:
+    def _calls_of(self, task: Task, operands: list[Array], out: Array) -> Calls:
         if task.function == "copy":
             return copy_calls(operands[0], out)
         if task.function == "sum":
@@ -337,7 +186,7 @@ class _Binding:
             zeros = (self._is_zero(task.args[1]), self._is_zero(task.args[2]))
             return select_calls(mask, x, y, out, self.pool, zeros)
         if task.function in _CLAMPS:
-            operands = self._clamped(task, operands, out)
+            operands = _spread(operands, list(map(self._is_constant, task.args)), out)
         return ufunc_calls(task.function, operands, out)
 
     def _is_constant(self, number: int) -> bool:
@@ -347,12 +196,7 @@ class _Binding:
         """Whether a value is the constant +0."""
         return self._is_constant(number) and not any(self.known[number].tobytes())
 
-    def _clamped(self, task: _Task, operands: list[Array], out: Array) -> list[Array]:
-        a, b = operands
-        first, second = map(self._is_constant, task.args)
-        return [spread(a, b, out) if first else a, spread(b, a, out) if second else b]
-
-    def _memory(self, p: int, task: _Task) -> Array:
+    def _memory(self, p: int, task: Task) -> Array:
         """Memory for a temporary: of an operand read for the last time, of an out not filled yet, else scratch."""
         for number in _preferred(task):
             if self._can_take_over(p, task, number):
@@ -365,7 +209,7 @@ class _Binding:
         self.pooled.add(task.number)
         return self.pool.take(task.shape, task.dtype)
 
-    def _can_take_over(self, p: int, task: _Task, number: int) -> bool:
+    def _can_take_over(self, p: int, task: Task, number: int) -> bool:
         array = self.held.get(number)
         if array is None or self.last[number] != p or task.converts or task.function == "sum":
             return False
@@ -385,7 +229,7 @@ class _Binding:
         if home is not None:
             self.tenant[home] = new
 
-    def _can_lodge(self, p: int, task: _Task, q: int, out: Array) -> bool:
+    def _can_lodge(self, p: int, task: Task, q: int, out: Array) -> bool:
         """Whether a temporary may live in the out of task `q` until that task fills it."""
         if q in self.tenant or out.shape != task.shape or out.dtype != task.dtype or not out.flags.c_contiguous:
             return False
@@ -394,10 +238,9 @@ class _Binding:
         now = {i for i in task.args if i < len(self.known)}
         if any(overlap(out, self.known[i]) and (task.converts or not same_memory(out, self.known[i])) for i in now):
             return False
-        after = {i for t in self.tasks[p + 1 :] for i in t.args if i < len(self.known)}
-        return not any(overlap(out, self.known[i]) for i in after)
+        return not any(overlap(out, self.known[i]) for i, at in self.last.items() if i < len(self.known) and at > p)
 
-    def _release(self, p: int, task: _Task) -> None:
+    def _release(self, p: int, task: Task) -> None:
         for number in set(task.args):
             if self.last[number] != p:
                 continue

@@ -57,7 +57,7 @@ class Lowered:
     results: tuple[int | None, ...]
     _parts: dict[tuple[bool, ...], Lowered] = field(default_factory=dict, init=False)
 
-    @property
+    @cached_property
     def first_step(self) -> int:
         """The number of the value the first step gives."""
         return len(self.dtypes) + len(self.constants)
@@ -69,6 +69,12 @@ class Lowered:
         if number < self.first_step:
             return self.constants[number - len(self.dtypes)].dtype
         return self.steps[number - self.first_step].dtype
+
+    @cached_property
+    def only_step(self) -> Step | None:
+        """The step, if it is a single ufunc that gives the single result."""
+        one = len(self.steps) == 1 and self.results == (self.first_step,)
+        return self.steps[0] if one and self.steps[0].function not in ("copy", "select", "erf") else None
 
     @cached_property
     def read(self) -> frozenset[int]:
@@ -295,6 +301,6 @@ def attrs_key(attrs: dict[str, Any]) -> Any:
     Raises:
         TypeError: on use as a key, for an attribute that cannot be hashed.
     """
-    values = tuple(attrs.values())
+    values = tuple([tuple(v) if type(v) is list else v for v in attrs.values()])
     key = (tuple(attrs), values, tuple(map(type, values)))
     return (key, repr(values)) if 0.0 in values else key

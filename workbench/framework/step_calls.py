@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 Calls = list[Callable[[], Any]]
 Scratch = Callable[[tuple[int, ...], Any], Array]
 
-BLOCK = 1 << 14  # elements: a few operands of a block stay in the second-level cache
+BLOCK = 1 << 15  # elements: a few operands of a block stay in the second-level cache
 _SHORT_ROW = 64
 _SHORT_CHOICE = 256
 _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.framework.bound_elementwise import bind_elementwise, passes_through
-from workbench.framework.bound_steps import Layout, bind_steps
+from workbench.framework.bound_steps import bind_steps
 from workbench.framework.exact_rewrites import for_buffers
 from workbench.framework.expr import Expr
 from workbench.framework.lowered import Unlowerable, lower
 from workbench.framework.step_calls import Array, Calls, Scratch
+from workbench.framework.step_tasks import Layout
 
 __all__ = ["bind_elementwise", "bind_expression", "passes_through"]
 
