@@ -1,4 +1,4 @@
-"""The worked example of the contributors' page runs as printed, and its op passes the op-case harness."""
+"""The worked examples of the contributors' page run as printed; their op and communicator pass the suites for such."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.ops  # noqa: F401  (fills the op table, of which the example's ops are taken out again)
 from tests.ops import case as harness
 from workbench.framework.op import OPS
 
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"
+
+
+def blocks(text: str) -> list[str]:
+    """The Python blocks of a text in Markdown."""
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.fixture
@@ -25,7 +31,7 @@ def example() -> Iterator[dict[str, Any]]:
     namespace: dict[str, Any] = {}
     try:
         with wb.static.program_guard(main, startup):
-            for number, block in enumerate(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)):
+            for number, block in enumerate(blocks(PAGE.read_text())):
                 exec(compile(block, f"CONTRIBUTING.md block {number}", "exec"), namespace)
         yield namespace
     finally:
@@ -44,3 +50,15 @@ def test_the_examples_case_agrees_with_its_reference(example: dict[str, Any]) ->
     assert isinstance(case, harness.Case)
     found = OPS["hard_shrink"].forward(np, *case.inputs, **case.attrs)
     assert np.array_equal(found, case.ref(*case.inputs, **case.attrs))
+
+
+def the_communicators_tests() -> type:
+    """The test class of the section on communicators, whose blocks need nothing of the others but NumPy."""
+    section = PAGE.read_text().split("## How to add a communicator\n")[1].split("\n## ")[0]
+    namespace: dict[str, Any] = {"np": np}
+    for number, block in enumerate(blocks(section)):
+        exec(compile(block, f"CONTRIBUTING.md communicator block {number}", "exec"), namespace)
+    return namespace["TestPlain"]
+
+
+TestTheExamplesCommunicator = the_communicators_tests()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,7 @@ class Communicator(ABC):
         """
         title = titled(BROADCAST, names)
         require_rank(title, root, self.size)
-        require_count(title, "result", outs, self._local_names())
+        require_count(title, "result", outs, self._members)
         parts = self._only_at(title, "part", root, part)
         wanted = [rank for rank, out in zip(self.local, outs) if out is not None or rank != root]
         given = tuple(out for rank, out in zip(self.local, outs) if rank in wanted)
@@ -261,8 +262,8 @@ class Communicator(ABC):
             Aborted, ExecutionTimeout: see `Handle.wait`.
         """
         title = titled("gather_rows", names)
-        require_count(title, "part", parts, self._local_names())
-        for part, member in zip(parts, self._local_names()):
+        require_count(title, "part", parts, self._members)
+        for part, member in zip(parts, self._members):
             if not isinstance(part, Rows):
                 raise InvalidType(refusal(title, f"the part of {member} is dense", "Rows", type(part).__name__))
             if part.shape != parts[0].shape or part.dtype != parts[0].dtype:
@@ -334,11 +335,12 @@ class Communicator(ABC):
 
     # checks
 
-    def _local_names(self) -> list[str]:
+    @cached_property
+    def _members(self) -> list[str]:
         return [self.member(rank) for rank in self.local]
 
     def _check_parts(self, title: str, parts: Sequence[Any]) -> None:
-        members = self._local_names()
+        members = self._members
         require_count(title, "part", parts, members)
         require_array(title, f"the part of {members[0]}", parts[0])
         require_alike(title, "part", parts, members, f"as of {members[0]}", (parts[0].shape, parts[0].dtype))

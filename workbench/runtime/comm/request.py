@@ -129,11 +129,12 @@ def require_alike(title: str, what: str, arrays: Sequence[Any], members: Sequenc
     """
     dims, dtype = tuple(shape[0]), shape[1]
     for array, member in zip(arrays, members, strict=True):
+        if getattr(array, "shape", None) == dims and getattr(array, "dtype", None) == dtype:
+            continue
         require_array(title, f"the {what} of {member}", array)
-        if tuple(array.shape) != dims or array.dtype != dtype:
-            got = form(array.shape, array.dtype)
-            text = refusal(title, f"the {what} of {member} does not fit", f"{form(dims, dtype)}, {like}", got)
-            raise InvalidArgument(text)
+        got = form(array.shape, array.dtype)
+        text = refusal(title, f"the {what} of {member} does not fit", f"{form(dims, dtype)}, {like}", got)
+        raise InvalidArgument(text)
 
 
 def require_array(title: str, what: str, array: Any) -> None:
