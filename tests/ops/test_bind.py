@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
+from workbench.errors import InvalidArgument
 from workbench.framework.op import OPS, Op, find_op
 
 Layout = Callable[[np.ndarray], np.ndarray]
@@ -26,6 +28,14 @@ def _bound_back(case: C.Case) -> bool:
 def over(keep: Callable[[C.Case], bool]) -> Any:
     chosen = [case for case in CASES if case.type in OPS and keep(case)]
     return pytest.mark.parametrize("case", chosen, ids=[case.label for case in chosen])
+
+
+HOT = (
+    "mul", "mul_grad", "matmul_v2", "matmul_v2_grad", "mean", "mean_grad", "reduce_mean", "reduce_mean_grad",
+    "reduce_sum", "reduce_sum_grad", "sum", "softmax", "softmax_grad", "softmax_with_cross_entropy",
+    "softmax_with_cross_entropy_grad", "squared_l2_norm", "clip_by_norm", "sgd", "momentum", "adam", "adamw", "adagrad",
+    "rmsprop", "adamax",
+)  # fmt: skip
 
 
 # Operands: writable, in some layout, and changed between runs
@@ -95,6 +105,9 @@ def _same(got: Any, want: Any, what: str) -> None:
         assert np.array_equal(*wide, equal_nan=a.dtype.kind in "fV"), f"{what}:\n{a}\nnot\n{b}"
 
 
+BOUND: set[str] = set()  # ops that had a prepared form in some check
+
+
 def _check(op: Op, arrays: list[Any], outs: list[Any], attrs: dict[str, Any], **extra: Any) -> bool:
     """Bind once, run three times on changing values; False if there is no prepared form.
 
@@ -104,6 +117,7 @@ def _check(op: Op, arrays: list[Any], outs: list[Any], attrs: dict[str, Any], **
     calls = op.bind(outs, arrays, scratch, **attrs)  # type: ignore[misc]
     if calls is None:
         return False
+    BOUND.add(op.type)
     for turn in range(3):
         if turn:
             for a in C.leaves(arrays):
@@ -139,6 +153,10 @@ def _forward(case: C.Case, arrays: list[Any]) -> list[Any]:
 
 @over(_bound)
 def test_forward(case: C.Case) -> None:
+    _check_case(case)
+
+
+def _check_case(case: C.Case) -> None:
     for _, arrays in _variants(case):
         _check(case.op, arrays, [_stale(out) for out in _forward(case, arrays)], case.full_attrs)
 
@@ -194,7 +212,13 @@ def _gradients(op: Op, operands: list[Any], attrs: dict[str, Any]) -> list[Any]:
 
 @over(_bound_back)
 def test_gradient(case: C.Case) -> None:
+    _check_gradient(case)
+
+
+def _check_gradient(case: C.Case) -> None:
     """With a gradient for every output, and for one alone."""
+    if not _bound_back(case):
+        return
     op, attrs, several = find_op(case.op.grad_type), case.full_attrs, len(case.op.outputs) > 1
     for alone in (None, *range(len(case.op.outputs) if several else 0)):
         for name, arrays in _variants(case):
@@ -211,3 +235,118 @@ def test_gradients_nobody_wants(case: C.Case) -> None:
         operands = _backward_operands(case, _laid_out(case.arrays(), plain), plain)
         outs = [_stale(out) if i == place else None for i, out in enumerate(_gradients(op, operands, attrs))]
         _check(op, operands, outs, attrs, wanted=tuple(out is not None for out in outs))
+
+
+def test_hot_ops_have_a_prepared_form() -> None:
+    """On float32 operands in row-major order; the tests above pass over operands without one."""
+    for type in HOT:
+        forward = find_op(type).forward_of or find_op(type)
+        for case in (c for c in CASES if c.type == forward.type):
+            _check_case(case)
+            _check_gradient(case)
+    missing = sorted(set(HOT) - BOUND)
+    assert not missing
+
+
+# Labels
+
+
+def _labelled(label: Any, classes: int = 5) -> tuple[Op, list[Any], list[Any]]:
+    rng = np.random.default_rng(3)
+    logits = rng.standard_normal((4, classes)).astype("float32")
+    return find_op("softmax_with_cross_entropy"), [logits, label], [_stale(logits), _stale(logits[:, :1])]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8", "uint64"])
+@pytest.mark.parametrize("wrong", [5, 100, 127, -1, -128])
+def test_wrong_labels_are_refused_when_the_calls_run(dtype: str, wrong: int) -> None:
+    """With the message of `forward`; right ones before and after are not disturbed."""
+    if wrong < 0 and dtype.startswith("u"):
+        pytest.skip("no negative numbers")
+    label = np.array([[0], [4], [2], [1]], dtype)
+    op, arrays, outs = _labelled(label)
+    grad_op, p, g = find_op(op.grad_type), np.full((4, 5), 0.2, "float32"), np.ones((4, 1), "float32")
+    back = grad_op.bind([_stale(p)], [arrays[0], label, p, None, g], Scratch(), **op.attrs)
+    calls = op.bind(outs, arrays, Scratch(), **op.attrs)
+    for call in calls:
+        call()
+    good, label[2] = outs[1].copy(), wrong
+    with pytest.raises(InvalidArgument) as expected:
+        C.run_forward(op, arrays, op.attrs)
+    for run in (calls[-1], back[-1]):
+        with pytest.raises(InvalidArgument) as error:
+            run()
+        assert str(error.value) == str(expected.value)
+    label[2] = 2
+    for call in calls:
+        call()
+    assert np.array_equal(outs[1], good)
+
+
+@pytest.mark.parametrize("classes", [200, 70_000])
+def test_labels_narrower_than_the_number_of_classes(classes: int) -> None:
+    for dtype in ("int8", "uint8", "int16", "int64"):
+        label = np.array([[0], [4], [120], [1]], dtype)
+        op, arrays, outs = _labelled(label, classes)
+        assert _check(op, arrays, outs, op.attrs)
+        label[0] = -1 if dtype.startswith("i") else 0
+        calls = op.bind(outs, arrays, Scratch(), **op.attrs)
+        if dtype.startswith("i"):
+            with pytest.raises(InvalidArgument, match="-1 at position"):
+                _run(calls, Scratch())
+
+
+# Updates
+
+
+UPDATES = ("sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "adamax")
+LARGE = 3 * 32768 + 17  # more than two blocks, the last one short
+
+
+def _update(type: str, shape: tuple[int, ...], dtype: str = "float32") -> tuple[Op, list[Any], list[Any]]:
+    """An update in place: op, inputs, outputs."""
+    op, rng = find_op(type), np.random.default_rng(9)
+
+    def draw(name: str) -> Any:
+        return rng.random((1,) if name == "LearningRate" or name.endswith("Pow") else shape).astype(dtype)
+
+    arrays = {slot.name: draw(slot.name) for slot in op.inputs}
+    return op, list(arrays.values()), [arrays[op.aliases[slot.name]] for slot in op.outputs]
+
+
+@pytest.mark.parametrize("type", UPDATES)
+@pytest.mark.parametrize("shape", [(64, 32), (LARGE,), (1,), ()])
+def test_updates_in_place(type: str, shape: tuple[int, ...]) -> None:
+    op, arrays, outs = _update(type, shape)
+    assert _check(op, arrays, outs, op.attrs)
+
+
+@pytest.mark.parametrize("type", UPDATES)
+@pytest.mark.parametrize("shape", [(64, 32), (LARGE,)])
+def test_updates_allocate_nothing(type: str, shape: tuple[int, ...]) -> None:
+    op, arrays, outs = _update(type, shape)
+    calls = op.bind(outs, arrays, Scratch(), **op.attrs)
+
+    def step() -> None:
+        for call in calls:
+            call()
+
+    step()
+    tracemalloc.start()
+    try:
+        step()
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        step()
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert peak < 1000, f"{peak} bytes"  # NumPy makes keyword arguments into a short-lived tuple
+
+
+@pytest.mark.parametrize("type", UPDATES)
+def test_updates_of_long_parameters_need_little_memory(type: str) -> None:
+    op, arrays, outs = _update(type, (LARGE,))
+    scratch = Scratch()
+    op.bind(outs, arrays, scratch, **op.attrs)
+    assert sum(a.nbytes for a in scratch.given) < 3 * LARGE

@@ -140,7 +140,7 @@ def bind_cross_entropy(
     grown = or_scratch(softmax, scratch, logits.shape, logits.dtype)
     kept = reduced_shape(logits.shape, axis)
     total = scratch(kept, logits.dtype)
-    calls = [
+    calls: Calls = [
         *_shifted(logits, axis, shifted, scratch),
         partial(np.exp, shifted, grown),
         partial(np.add.reduce, grown, axis, None, total, True),

@@ -40,15 +40,17 @@ def bind_mean(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **wh
     if not is_wide(x, out):
         return None
     axes = _axes(x.ndim, where.get("dim", ()), where.get("reduce_all", True))
-    total = reduced(np.add, x, axes, out)
-    if total is None:
+    # Beside the total where it is one number: in place NumPy would take twice as long over it.
+    total = out if out.size > 1 else scratch(out.shape, out.dtype)
+    call = reduced(np.add, x, axes, total)
+    if call is None:
         return None
     count = math.prod(x.shape[a] for a in axes)
-    return [total, partial(np.divide, out, number(count or math.nan, out.dtype), out)]
+    return [call, partial(np.divide, total, number(count or math.nan, out.dtype), out)]
 
 
 def bind_spread(average: bool) -> Callable[..., Calls | None]:
-    """`bind` of the gradients of a sum or mean: g repeated, or g / count computed once per element."""
+    """`bind` of the gradients of a sum or mean: g repeated, or g / count."""
 
     def bind(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **where: Any) -> Calls | None:
         (out,), g = outs, arrays[-1]
@@ -59,9 +61,12 @@ def bind_spread(average: bool) -> Callable[..., Calls | None]:
         if kept is None:
             return None
         if not average:
-            return [copied(kept, out)]
-        count = max(math.prod(out.shape[a] for a in axes), 1)
-        return [partial(np.divide, kept, number(count, out.dtype), out)]
+            return [partial(out.fill, g.reshape(())) if g.size == 1 else copied(kept, out)]
+        count = number(max(math.prod(out.shape[a] for a in axes), 1), out.dtype)
+        if g.size != 1:
+            return [partial(np.divide, kept, count, out)]
+        share = scratch((), out.dtype)
+        return [partial(np.divide, g.reshape(()), count, share), partial(out.fill, share)]
 
     return bind
 
@@ -100,11 +105,12 @@ def bind_clip_by_norm(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scrat
     (out,), (x,) = outs, arrays
     if not is_wide(x, out):
         return None
-    factor, limit = scratch((1,), x.dtype), number(max_norm, x.dtype)
+    square, norm, most, factor = (scratch((), x.dtype) for _ in range(4))
+    limit = number(max_norm, x.dtype)
     return [
-        *_square_sum(x, factor.reshape(()), scratch),
-        partial(np.sqrt, factor, factor),
-        partial(np.maximum, factor, limit, out=factor),
-        partial(np.divide, limit, factor, factor),
+        *_square_sum(x, square, scratch),
+        partial(np.sqrt, square, norm),
+        partial(np.maximum, norm, limit, out=most),
+        partial(np.divide, limit, most, factor),
         partial(np.multiply, x, factor, out),
     ]

@@ -18,6 +18,8 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op import Op, op
 from workbench.framework.rows import Rows, dense
 from workbench.framework.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
+from workbench.ops.bound import Calls, Scratch
+from workbench.ops.bound_updates import bind_update
 from workbench.ops.precision import NARROW, wide
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
@@ -94,6 +96,10 @@ class Update:
         for out, power, beta in zip(outs[count + 1 :], powers, self.betas, strict=True):
             out[...] = wide(power) * attrs[beta]
 
+    def bind(self, outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **attrs: Any) -> Calls | None:
+        """The same as callables without arguments; None for sparse gradients and half precision."""
+        return bind_update(self.formula, self.betas, outs, arrays, scratch, attrs)
+
     def _new(self, xp: Any, held: Sequence[Any], grad: Any, scalars: Sequence[Any], attrs: dict[str, Any]) -> Any:
         param, *accumulators = _each(wide, held)
         rate, *powers = scalars
@@ -168,6 +174,7 @@ def _declare(
         attrs=attrs or {},
         infer=infer,
         forward_out=body.into,
+        bind=body.bind,
         aliases={_out(name).rstrip("?"): name.rstrip("?") for name in replaced},
         doc=formula.__doc__ or "",
     )(body.forward)
