@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-import workbench.ops  # noqa: F401  (fills the op table, of which the example's ops are taken out again)
+import workbench.ops  # fills the op table, from which the fixture takes the example's ops again
 from tests.ops import case as harness
 from workbench.framework.op import OPS
 
