@@ -17,6 +17,7 @@ from workbench.framework.dtype import DType
 NAMES = {
     "": """
         enable_static disable_static in_dynamic_mode seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
+        is_compiled_with_cuda
         create_parameter Tensor to_tensor train Run save load
         float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool
         add subtract multiply divide floor_divide mod remainder pow maximum minimum scale clip cast increment add_n
@@ -42,7 +43,8 @@ NAMES = {
         set_global_initializer calculate_gain
     """,
     "static": """
-        Program Variable Executor Scope program_guard default_main_program default_startup_program
+        Program Variable Executor Scope ParallelExecutor CompiledProgram BuildStrategy ExecutionStrategy
+        cpu_places cuda_places program_guard default_main_program default_startup_program
         global_scope scope_guard data create_parameter create_global_var append_backward gradients accuracy
         save load save_persistables load_persistables save_vars load_vars nn
     """,

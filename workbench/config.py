@@ -61,11 +61,34 @@ FLAGS = {
     "FLAGS_fuse_parameter_groups_size": Flag(
         int, 1, "with the size above: at most about so many gradients in a group; 1 or less: any number"
     ),
+    "FLAGS_selected_gpus": Flag(
+        str, "", "the GPUs an executor runs on, as '0,1'; empty means all that are visible", live=True
+    ),
+    "FLAGS_allow_lonely_trainer": Flag(
+        bool,
+        False,
+        "num_trainers > 1 without a process group only scales gradients by 1/(num_trainers * devices), as Paddle's "
+        "CPU engine does: nothing is exchanged with the other trainers",
+    ),
 }
 
-_values: dict[str, Any] = {
-    name: flag.parse(name, os.environ[name]) if name in os.environ else flag.default for name, flag in FLAGS.items()
-}
+
+def _from_environment(name: str) -> Any:
+    flag = FLAGS[name]
+    return flag.parse(name, os.environ[name]) if name in os.environ else flag.default
+
+
+_values: dict[str, Any] = {name: _from_environment(name) for name, flag in FLAGS.items() if not flag.live}
+
+
+def environment(name: str) -> str:
+    """A variable of the environment that belongs to others too, without blanks around it; empty if it is not set."""
+    return os.environ.get(name, "").strip()
+
+
+def set_environment(name: str, value: str) -> None:
+    """Set such a variable for this process and those it starts."""
+    os.environ[name] = value
 
 
 def _name(name: str) -> str:

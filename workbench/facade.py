@@ -18,6 +18,7 @@ TENSOR = {
     "workbench.framework.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool=bool_",
     "workbench.framework.place": "CPUPlace CUDAPlace",
     "workbench.framework.random": "seed",
+    "workbench.runtime.devices": "is_compiled_with_cuda",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor": "Tensor to_tensor",
@@ -59,18 +60,15 @@ TENSOR = {
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
 _TRAINING = "dynamic mode computes but cannot train; call enable_static() and build a Program"
-_DEVICES = "programs run on one device; use static.Executor"
+_PROCESSES = "programs run in one process, on several devices with static.ParallelExecutor"
 PLANNED = {
     "workbench": {
         "DataParallel autograd grad no_grad": _TRAINING,
-        "distributed": _DEVICES,
+        "distributed": _PROCESSES,
         "amp": "cast with .astype('float16') meanwhile",
         "fluid": "use the names of Paddle 2.x",
     },
     "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
-    "workbench.static": {
-        "BuildStrategy ExecutionStrategy cpu_places cuda_places": _DEVICES,
-    },
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
@@ -105,6 +103,9 @@ STATIC = {
     "workbench.executors.serial": "Executor",
     "workbench.executors.parallel": "ParallelExecutor",
     "workbench.executors.compiled": "CompiledProgram",
+    "workbench.executors.execution_strategy": "ExecutionStrategy",
+    "workbench.graph.strategy": "BuildStrategy",
+    "workbench.runtime.devices": "cpu_places cuda_places",
     "workbench.checkpoint.program_files": (
         "load load_persistables load_vars save save_persistables save_vars"
     ),

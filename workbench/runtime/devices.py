@@ -1,0 +1,211 @@
+"""Which devices there are (rules X-2, C-3), and what is missing where there is no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from workbench.config import environment, get_flag, set_environment
+from workbench.errors import InvalidArgument, InvalidType, Unavailable
+from workbench.framework.place import CPUPlace, CUDAPlace, Place
+
+_GPU_EXECUTORS = False  # there is no GPU implementation of the `Device` protocol yet
+_ON_THE_CPU = "use_cuda=False and CPUPlace() run on the CPU"
+
+
+def discover(use_cuda: bool) -> list[Place]:
+    """The places an executor runs on if it is not told (X-2).
+
+    Raises:
+        Unavailable: `use_cuda`, and there is no usable GPU. InvalidArgument: CPU_NUM or FLAGS_selected_gpus is wrong.
+    """
+    if not use_cuda:
+        return list[Place](cpu_places())
+    require_gpu()
+    return list[Place](cuda_places())
+
+
+def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
+    """CPU devices.
+
+    Args:
+        device_count: how many, >= 1; None takes the environment variable CPU_NUM, and if that is not set, sets it to
+            1 and says so once.
+
+    Raises:
+        InvalidType, InvalidArgument: the count is no whole number >= 1.
+    """
+    count = _cpu_num() if device_count is None else device_count
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise InvalidType(f"cpu_places(device_count)\n  expected: a whole number >= 1, or None\n  got:      {count!r}")
+    if count < 1:
+        raise InvalidArgument(f"cpu_places(device_count)\n  expected: a whole number >= 1\n  got:      {count}")
+    return [CPUPlace(index) for index in range(count)]
+
+
+def cuda_places(device_ids: int | Sequence[int] | None = None) -> list[CUDAPlace]:
+    """GPUs.
+
+    Args:
+        device_ids: which ones, not asked whether they exist; None takes FLAGS_selected_gpus, and if that is empty,
+            all that are visible (`CUDA_VISIBLE_DEVICES` hides others from a process).
+
+    Raises:
+        InvalidType, InvalidArgument: not different whole numbers >= 0. Unavailable: None, and no driver or GPU.
+    """
+    if device_ids is None:
+        return [CUDAPlace(index) for index in _selected() or range(_visible())]
+    ids = [device_ids] if isinstance(device_ids, int) else device_ids
+    if not isinstance(ids, list | tuple | range):
+        raise InvalidType(f"cuda_places(device_ids)\n  expected: whole numbers >= 0, or None\n  got:      {ids!r}")
+    places = [CUDAPlace(index) for index in ids]
+    _require_different("cuda_places(device_ids)", list(ids))
+    return places
+
+
+def require_gpu() -> None:
+    """Whether an executor can run on GPUs.
+
+    Raises:
+        Unavailable: it cannot; names everything that is missing, and how to get it.
+    """
+    absent = missing_for_gpu()
+    if absent:
+        listed = "\n".join(f"  {line}" for line in absent)
+        raise Unavailable(f"running on a GPU needs what is missing here:\n{listed}\n{_ON_THE_CPU}")
+    if not _GPU_EXECUTORS:
+        raise Unavailable(f"running on GPUs is not available yet. {_ON_THE_CPU}")
+
+
+def is_compiled_with_cuda() -> bool:
+    """Whether programs could run on a GPU if there were one; False for now, so that `use_cuda` of it gives the CPU."""
+    return _GPU_EXECUTORS
+
+
+def missing_for_gpu() -> list[str]:
+    """One line for each thing that keeps this process from using its GPUs: driver, CuPy, NCCL."""
+    selected = _selected()
+    absent, visible = [], 0
+    try:
+        visible = _visible()
+    except Unavailable as error:
+        absent.append(str(error))
+    too_high = [index for index in selected if index >= visible]
+    if too_high and not absent:
+        absent.append(f"GPU {too_high[0]} of FLAGS_selected_gpus: {_count(visible)} visible, numbered from 0")
+    if find_spec("cupy") is None:
+        absent.append("CuPy: pip install 'cupy-cuda12x[ctk]'")
+    if (len(selected) or visible) > 1 and not _has_nccl():
+        absent.append("NCCL, which several GPUs need: pip install nvidia-nccl-cu12")
+    return absent
+
+
+def processors() -> int:
+    """Processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# CPUs
+
+
+def _cpu_num() -> int:
+    given = environment("CPU_NUM")
+    if not given:
+        _tell_of_cpu_num()
+        set_environment("CPU_NUM", "1")
+        return 1
+    if not given.isascii() or not given.isdigit() or int(given) < 1:
+        raise InvalidArgument(
+            f"the environment variable CPU_NUM, the number of CPU devices\n"
+            f"  expected: a whole number >= 1\n  got:      {given!r}"
+        )
+    return int(given)
+
+
+@cache  # once in a process
+def _tell_of_cpu_num() -> None:
+    """On standard error, as in Paddle; there is nothing to tell where there is one processor."""
+    cores = processors()
+    if cores > 1:
+        print(
+            "CPU_NUM is not set: it is set to 1, so the program runs on one CPU device, of "
+            f"{cores} cores there are. os.environ['CPU_NUM'] = '{cores}' before the executor is made uses all.",
+            file=sys.stderr,
+        )
+
+
+# GPUs
+
+
+def _selected() -> list[int]:
+    """FLAGS_selected_gpus; empty if it says nothing."""
+    given = get_flag("FLAGS_selected_gpus").strip()
+    if not given:
+        return []
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise InvalidArgument(
+            f"FLAGS_selected_gpus\n  expected: numbers of GPUs, as '0,1'\n  got:      {given!r}"
+        )
+    ids = [int(part) for part in parts]
+    _require_different("FLAGS_selected_gpus", ids)
+    return ids
+
+
+def _require_different(what: str, ids: list[int]) -> None:
+    if len(set(ids)) != len(ids):
+        raise InvalidArgument(f"{what}\n  expected: different GPUs\n  got:      {ids}")
+
+
+def _visible() -> int:
+    """How many GPUs the driver shows to this process.
+
+    Raises:
+        Unavailable: there is no driver, it fails, or it shows none.
+    """
+    driver = load_driver()
+    if driver is None:
+        raise Unavailable("driver: libcuda.so.1 cannot be loaded; install the NVIDIA driver")
+    count = ctypes.c_int(0)
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status and status != _NO_DEVICE:
+        raise Unavailable(f"driver: it answers with CUDA error {status}; nvidia-smi may tell more")
+    if count.value < 1:
+        hidden = environment("CUDA_VISIBLE_DEVICES")
+        told = f" with CUDA_VISIBLE_DEVICES={hidden!r}" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
+        raise Unavailable(f"GPU: the driver shows none{told}")
+    return count.value
+
+
+_NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
+
+
+def load_driver() -> Any:
+    """The driver's library; None where it cannot be loaded."""
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+
+
+def _has_nccl() -> bool:
+    """NCCL as a package beside Python, or as a library of the system."""
+    try:
+        if find_spec("nvidia.nccl") is not None:
+            return True
+    except ModuleNotFoundError:  # not even `nvidia`
+        pass
+    try:
+        ctypes.CDLL("libnccl.so.2")
+    except OSError:
+        return False
+    return True
+
+
+def _count(number: int) -> str:
+    return f"{number} {'is' if number == 1 else 'are'}"
