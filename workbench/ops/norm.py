@@ -23,6 +23,17 @@ from workbench.framework.spec import (
     shape_text,
     size_of,
 )
+from workbench.ops.channels import (
+    channel_axis,
+    gradient_sums,
+    input_gradient,
+    moved,
+    normalised,
+    other_axes,
+    per_channel,
+    rescaled,
+    slope,
+)
 from workbench.ops.creation import assign
 from workbench.ops.precision import rounded, wide, wide_dtype
 from workbench.ops.reduce import mean
@@ -36,21 +47,6 @@ DATA_FORMATS = {
 }  # fmt: skip
 
 
-def _channel_axis(rank: int, data_layout: str) -> int:
-    return 1 if data_layout == "NCHW" or rank == 2 else rank - 1
-
-
-def _other_axes(rank: int, data_layout: str) -> tuple[int, ...]:
-    channel = _channel_axis(rank, data_layout)
-    return tuple(i for i in range(rank) if i != channel)
-
-
-def _per_channel(shape: Sequence[int], data_layout: str) -> list[int]:
-    """The shape under which a vector of channels broadcasts against `shape`."""
-    channel = _channel_axis(len(shape), data_layout)
-    return [-1 if i == channel else 1 for i in range(len(shape))]
-
-
 def _uses_given_statistics(is_test: bool, use_global_stats: bool, trainable_statistics: bool) -> bool:
     return use_global_stats or (is_test and not trainable_statistics)
 
@@ -61,7 +57,7 @@ def _infer_batch_norm(x: Spec, *channels: Spec | None, data_layout: str, **attrs
         raise ShapeError("the layout of batch_norm is unknown", "'NCHW' or 'NHWC'", data_layout)
     if len(x.shape) < 2:
         raise ShapeError("batch_norm takes batches of channels", "at least 2 dimensions", shape_text(x.shape))
-    count = x.shape[_channel_axis(len(x.shape), data_layout)]
+    count = x.shape[channel_axis(len(x.shape), data_layout)]
     for slot, spec in zip(("Scale", "Bias", "Mean", "Variance"), channels, strict=True):
         if spec is not None and (len(spec.shape) != 1 or not same_dim(spec.shape[0], count)):
             raise ShapeError(
@@ -81,8 +77,8 @@ def _batch_norm_rule(
 ) -> tuple[Any, ...]:  # fmt: skip
     if g[0] is None:  # the statistics are by-products: only Y passes gradients on
         return None, None, None
-    axes = list(_other_axes(len(x.shape), data_layout))
-    columns = _per_channel(x.shape, data_layout)
+    axes = list(other_axes(len(x.shape), data_layout))
+    columns = per_channel(x.shape, data_layout)
     dtype = wide_dtype(x.dtype)
     x, g_y = x.astype(dtype), g[0].astype(dtype)
     given = _uses_given_statistics(is_test, use_global_stats, trainable_statistics)
@@ -116,21 +112,15 @@ def _batch_norm_back(
 ) -> tuple[Any, ...]:  # fmt: skip
     if g_y is None:
         return _no_gradients(xp, x, scale, bias)
-    axes, columns = _other_axes(x.ndim, data_layout), _per_channel(x.shape, data_layout)
+    axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
     g = wide(g_y)
-    inverse = saved_inverse.reshape(columns)
-    normal = (wide(x) - saved_mean.reshape(columns)) * inverse
-    g_bias = g.sum(axis=axes)
-    g_scale = (g * normal).sum(axis=axes)
-    factor = inverse if scale is None else inverse * wide(scale).reshape(columns)
+    normal = normalised(x, saved_mean, saved_inverse, columns)
+    g_bias, g_scale = gradient_sums(g, normal, axes)
     if _uses_given_statistics(is_test, use_global_stats, trainable_statistics):
-        g_x = g * factor
+        g_x = g * slope(scale, saved_inverse, columns)
     else:
         count = x.size // g_bias.size
-        normal *= (g_scale / count).reshape(columns)
-        normal += (g_bias / count).reshape(columns)
-        g_x = xp.subtract(g, normal, out=normal)
-        g_x *= factor
+        g_x = input_gradient(xp, g, normal, g_bias / count, g_scale / count, scale, saved_inverse, columns)
     return (
         rounded(g_x, x),
         None if scale is None else rounded(g_scale, scale),
@@ -174,7 +164,7 @@ def BATCH_NORM(
     `moving = momentum * moving + (1 - momentum) * batch`; otherwise the moving ones are used and kept.
     SavedMean and SavedVariance are the mean and the *inverse standard deviation* that were used (P-5).
     """
-    axes, columns = _other_axes(x.ndim, data_layout), _per_channel(x.shape, data_layout)
+    axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
     w = wide(x)
     if _uses_given_statistics(is_test, use_global_stats, trainable_statistics):
         used_mean, used_variance = moving_mean.astype(w.dtype), moving_variance.astype(w.dtype)
@@ -185,17 +175,10 @@ def BATCH_NORM(
         used_mean = w.mean(axis=axes)
         centred = w - used_mean.reshape(columns)
         used_variance = (centred * centred).mean(axis=axes)
-        mean_out = _moved(moving_mean, used_mean, momentum)
-        variance_out = _moved(moving_variance, used_variance, momentum)
+        mean_out = moved(moving_mean, used_mean, momentum)
+        variance_out = moved(moving_variance, used_variance, momentum)
     inverse = 1 / xp.sqrt(used_variance + epsilon)
-    centred *= (inverse if scale is None else inverse * wide(scale)).astype(w.dtype).reshape(columns)
-    if bias is not None:
-        centred += wide(bias).astype(w.dtype).reshape(columns)
-    return rounded(centred, x), mean_out, variance_out, used_mean, inverse
-
-
-def _moved(moving: Any, batch: Any, momentum: float) -> Any:
-    return rounded(wide(moving) * momentum + batch * (1 - momentum), moving)
+    return rescaled(centred, x, scale, bias, inverse, columns), mean_out, variance_out, used_mean, inverse
 
 
 def _require_values(x: Any, axes: tuple[int, ...]) -> None:
