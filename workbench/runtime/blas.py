@@ -1,4 +1,4 @@
-"""One BLAS thread per device: several make a device's product depend on how many there are, and fight for processors."""
+"""One BLAS thread per device: with several, products depend on how many there are, and they fight for processors."""
 
 from __future__ import annotations
 
