@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workbench as wb
 from tests.ops.case import run_forward
 from workbench.errors import InvalidArgument
+from workbench.executors.parallel import ParallelExecutor
 from workbench.framework.bound_elementwise import bind_elementwise
 from workbench.framework.dtype import as_dtype, float32
+from workbench.framework.guard import static_mode
 from workbench.framework.op import find_op
 from workbench.framework.spec import Spec
 from workbench.ops.fused import ACTIVATIONS, BY_INPUT, BY_RESULT
@@ -153,6 +156,43 @@ def test_no_gradient_of_the_result_no_gradients() -> None:
     y, *statistics = run("fused_bn_add_activation", x, x, *channels)
     for g in run("fused_bn_add_activation_grad", x, x, *channels, y, *statistics[2:], *[None] * 5):
         assert not g.any()
+
+
+def trained(fused: bool, devices: int, monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
+    """Losses of four steps; 0 devices = the serial executor."""
+    main, startup = wb.static.Program(), wb.static.Program()
+    main.random_seed = startup.random_seed = 3
+    with static_mode(), wb.utils.unique_name.guard(), wb.static.program_guard(main, startup):
+        x = wb.static.data("x", [None, 3], "float32")
+        h, s = wb.static.nn.fc(x, 3), wb.static.nn.fc(x, 3)
+        moving = [wb.static.create_global_var([3], v, "float32", persistable=True, name=f"moving{v}") for v in (0, 1)]
+        for act in ("gelu", "relu", "tanh"):
+            attrs = {"functor_list": (act, "elementwise_add"), "save_intermediate_out": act == "gelu"}
+            h = find_op(ADD_ACT)(h, s, **attrs)[0] if fused else find_op(act)(h + s)
+        if fused:
+            h = find_op("fused_bn_add_activation")(h, s, None, None, *moving)[0]
+            h = find_op("fused_batch_norm_act")(h, None, None, *moving, act_type="sigmoid")[0]
+        else:
+            h = find_op("relu")(find_op("batch_norm")(h, None, None, *moving)[0] + s)
+            h = find_op("sigmoid")(find_op("batch_norm")(h, None, None, *moving)[0])
+        loss = wb.mean(h)
+        wb.optimizer.SGD(0.1).minimize(loss)
+    scope, feed = wb.static.Scope(), {"x": np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)}
+    serial = wb.static.Executor()
+    with wb.static.scope_guard(scope):
+        serial.run(startup)
+        if not devices:
+            return [serial.run(main, feed=feed, fetch_list=[loss])[0].tolist() for _ in range(4)]
+        monkeypatch.setenv("CPU_NUM", str(devices))
+        parallel = ParallelExecutor(False, loss.name, main, scope=scope)
+        return [parallel.run([loss.name], feed=feed)[0].tolist() for _ in range(4)]
+
+
+@pytest.mark.parametrize("devices", [0, 1, 2])
+def test_training(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = trained(True, devices, monkeypatch)
+    assert losses == trained(False, devices, monkeypatch)
+    assert losses[0] != losses[3]
 
 
 ADD_ACT = "fused_elemwise_add_activation"
