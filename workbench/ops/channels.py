@@ -28,6 +28,11 @@ def per_channel(shape: Sequence[int], data_layout: str) -> list[int]:
     return [-1 if i == channel else 1 for i in range(len(shape))]
 
 
+def uses_given_statistics(is_test: bool, use_global_stats: bool, trainable_statistics: bool) -> bool:
+    """Whether the moving statistics normalise, not those of the batch."""
+    return use_global_stats or (is_test and not trainable_statistics)
+
+
 def rescaled(centred: Any, x: Any, scale: Any, bias: Any, inverse: Any, columns: Sequence[int]) -> Any:
     """centred * inverse * scale + bias per channel in the dtype of `x`; overwrites `centred`."""
     dtype = centred.dtype

@@ -17,6 +17,7 @@ from workbench.framework.infix import Infix, is_number, tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec
 from workbench.ops.arguments import one_int
+from workbench.ops.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 from workbench.ops.pointwise import Tensor
 
 __all__ = [
@@ -63,6 +64,7 @@ def _fill(xp: Any, outs: Any, value: Any, **attrs: Any) -> None:
     attrs={"shape": (), "value": 0.0, "dtype": "float32"},
     infer=_infer_new,
     forward_out=_fill,
+    bind=bind_fill,
 )
 def FILL_CONSTANT(xp: Any, shape: Sequence[int], value: Any, dtype: str) -> Any:
     """A tensor full of one number."""
@@ -119,6 +121,7 @@ def _like_dtype(x: Any, dtype: str) -> Any:
     saved="",
     shape_only="X",
     forward_out=lambda xp, outs, x, value, dtype: _fill(xp, outs, value),
+    bind=bind_fill,
 )
 def FILL_ANY_LIKE(xp: Any, x: Any, value: Any, dtype: str) -> Any:
     """One number in the shape of X; `dtype` "" is that of X."""
@@ -153,7 +156,13 @@ def ones_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
     return full_like(x, 1, dtype, name)
 
 
-@op("assign_value", "-> Out", attrs={"values": None, "shape": (), "dtype": "float32"}, infer=_infer_new)
+@op(
+    "assign_value",
+    "-> Out",
+    attrs={"values": None, "shape": (), "dtype": "float32"},
+    infer=_infer_new,
+    bind=bind_values,
+)
 def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     """The NumPy array held in the attribute `values`."""
     return xp.array(values, as_dtype(dtype).numpy).reshape(tuple(shape))
@@ -169,6 +178,8 @@ def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     aliases={"Out": "X"},
     grad_is_view=True,
     forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
+    bind=bind_assign,
+    grad_bind=bind_reshape,
 )
 def ASSIGN(xp: Any, x: Any) -> Any:
     """A copy of X."""

@@ -7,12 +7,16 @@ JMLR 15, 2014.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.dtype import uint8
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec, normalize_axis, require_float
+from workbench.ops.bound import Calls, Scratch, copied, filled, number
 
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
 _MODES = {UPSCALE: UPSCALE, "downscale_in_infer": DOWNGRADE, DOWNGRADE: DOWNGRADE}  # 2.x's names, and 1.x's
@@ -69,6 +73,34 @@ def _back(
     return g * factor if is_test else g * (mask * factor)
 
 
+def _bind(
+    outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
+    dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
+) -> Calls | None:  # fmt: skip
+    """`bind` of a test program; random numbers are drawn by `forward`."""
+    (out, mask), (x,) = outs, arrays
+    if not is_test or x.dtype.kind != "f":
+        return None
+    factor = number(_factor(dropout_prob, is_test, dropout_implementation), x.dtype)
+    calls: Calls = [] if out is None else [partial(np.multiply, x, factor, out)]
+    return calls if mask is None else [*calls, filled(mask, 1)]
+
+
+def _bind_grad(
+    outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
+    dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
+) -> Calls | None:  # fmt: skip
+    """`bind` of dropout_grad."""
+    (out,), (_, mask, g, _) = outs, arrays
+    if g is None or g.dtype.kind != "f":
+        return None
+    factor = number(_factor(dropout_prob, is_test, dropout_implementation), g.dtype)
+    if is_test:
+        return [partial(np.multiply, g, factor, out)]
+    kept = scratch(mask.shape, g.dtype)
+    return [copied(mask, kept), partial(np.multiply, kept, factor, kept), partial(np.multiply, g, kept, out)]
+
+
 @op(
     "dropout",
     "X -> Out, Mask",
@@ -83,6 +115,8 @@ def _back(
     infer=_infer,
     grad=_rule,
     grad_forward=_back,
+    bind=_bind,
+    grad_bind=_bind_grad,
     saved="Mask",
     shape_only="X",
     needs="rng",

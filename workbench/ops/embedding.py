@@ -9,6 +9,7 @@ from workbench.framework.dtype import float32
 from workbench.framework.op import Cost, op
 from workbench.framework.rows import Rows, dense
 from workbench.framework.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
+from workbench.ops.bound_copies import bind_lookup
 from workbench.ops.index_range import require_in_range
 
 NO_PADDING = -1
@@ -76,6 +77,7 @@ def _infer_lookup_back(table: Spec, ids: Spec, g: Spec, is_sparse: bool, **attrs
     saved="Ids",
     shape_only="W",
     no_grad="Ids",
+    bind=bind_lookup,
     cost=_lookup_cost,
     layer="embedding",
 )

@@ -9,6 +9,7 @@ from workbench.framework.infix import tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec, merge_dim, normalize_axis, require_same_dtype, same_dim
 from workbench.ops.arguments import int_list, one_int
+from workbench.ops.bound_copies import bind_concat, bind_parts, bind_stack
 
 
 def _at(axis: int, item: Any) -> tuple[Any, ...]:
@@ -46,6 +47,12 @@ def _concat_into(xp: Any, outs: Any, xs: list[Any], axis: int) -> None:
         start = stop
 
 
+def _bind_cut(outs: Any, arrays: Any, scratch: Any, axis: int) -> Any:
+    """`bind` of concat_grad."""
+    likes, g = arrays
+    return bind_parts(_parts_like)(outs, [g, likes], scratch, axis=axis) if g is not None and outs[0] else None
+
+
 def _cut_like(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     return (SPLIT_LIKE(g, xs, axis=axis),)
 
@@ -56,9 +63,11 @@ def _cut_like(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     attrs={"axis": 0},
     infer=_infer_concat,
     grad=_cut_like,
+    grad_bind=_bind_cut,
     saved="",
     shape_only="X",
     forward_out=_concat_into,
+    bind=bind_concat,
 )
 def CONCAT(xp: Any, xs: list[Any], axis: int) -> Any:
     return xp.concatenate(xs, axis=axis)
@@ -82,6 +91,10 @@ def _cut(x: Any, sizes: list[int], axis: int) -> list[Any]:
     return parts
 
 
+def _parts_like(x: Any, likes: list[Any], axis: int) -> list[Any]:
+    return _cut(x, [like.shape[axis] for like in likes], normalize_axis(axis, x.ndim))
+
+
 def _infer_split_like(x: Spec, likes: list[Spec], axis: int) -> list[Spec]:
     axis = normalize_axis(axis, len(x.shape))
     sizes = [like.shape[axis] for like in likes]
@@ -99,14 +112,12 @@ def _infer_split_like(x: Spec, likes: list[Spec], axis: int) -> list[Spec]:
     saved="",
     shape_only="X, Like",
     no_grad="Like",
-    forward_out=lambda xp, outs, x, likes, axis: _copy_parts(
-        xp, outs[0], _cut(x, [like.shape[axis] for like in likes], normalize_axis(axis, x.ndim))
-    ),
+    forward_out=lambda xp, outs, x, likes, axis: _copy_parts(xp, outs[0], _parts_like(x, likes, axis)),
+    bind=bind_parts(_parts_like),
 )
 def SPLIT_LIKE(xp: Any, x: Any, likes: list[Any], axis: int) -> list[Any]:
     """X cut along `axis` into parts as long as those of Like: the gradient of `concat`."""
-    parts = _cut(x, [like.shape[axis] for like in likes], normalize_axis(axis, x.ndim))
-    return [xp.array(part, order="C") for part in parts]
+    return [xp.array(part, order="C") for part in _parts_like(x, likes, axis)]
 
 
 def _copy_parts(xp: Any, outs: list[Any], parts: list[Any]) -> None:
@@ -166,6 +177,7 @@ def _parts(x: Any, axis: int, num: int, sections: list[int]) -> list[Any]:
     saved="",
     shape_only="X",
     forward_out=lambda xp, outs, x, **attrs: _copy_parts(xp, outs[0], _parts(x, **attrs)),
+    bind=bind_parts(_parts),
 )
 def SPLIT(xp: Any, x: Any, axis: int, num: int, sections: list[int]) -> list[Any]:
     return [xp.array(part, order="C") for part in _parts(x, axis, num, sections)]
@@ -232,6 +244,7 @@ def _take_apart(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     saved="",
     shape_only="X",
     forward_out=_stack_into,
+    bind=bind_stack,
 )
 def STACK(xp: Any, xs: list[Any], axis: int) -> Any:
     return xp.stack(xs, axis=axis)
@@ -269,6 +282,7 @@ def _entries(x: Any, axis: int, num: int) -> list[Any]:
     saved="",
     shape_only="X",
     forward_out=lambda xp, outs, x, axis, num: _copy_parts(xp, outs[0], _entries(x, axis, num)),
+    bind=bind_parts(_entries),
 )
 def UNSTACK(xp: Any, x: Any, axis: int, num: int) -> list[Any]:
     return [xp.array(entry, order="C") for entry in _entries(x, axis, num)]

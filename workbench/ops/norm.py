@@ -23,6 +23,12 @@ from workbench.framework.spec import (
     shape_text,
     size_of,
 )
+from workbench.ops.bound_norms import (
+    bind_batch_norm,
+    bind_batch_norm_grad,
+    bind_layer_norm,
+    bind_layer_norm_grad,
+)
 from workbench.ops.channels import (
     channel_axis,
     gradient_sums,
@@ -33,6 +39,7 @@ from workbench.ops.channels import (
     per_channel,
     rescaled,
     slope,
+    uses_given_statistics,
 )
 from workbench.ops.creation import assign
 from workbench.ops.precision import rounded, wide, wide_dtype
@@ -45,10 +52,6 @@ DATA_FORMATS = {
     "NC": "NCHW", "NCL": "NCHW", "NCHW": "NCHW", "NCDHW": "NCHW",
     "NLC": "NHWC", "NHWC": "NHWC", "NDHWC": "NHWC",
 }  # fmt: skip
-
-
-def _uses_given_statistics(is_test: bool, use_global_stats: bool, trainable_statistics: bool) -> bool:
-    return use_global_stats or (is_test and not trainable_statistics)
 
 
 def _infer_batch_norm(x: Spec, *channels: Spec | None, data_layout: str, **attrs: Any) -> tuple[Spec, ...]:
@@ -81,7 +84,7 @@ def _batch_norm_rule(
     columns = per_channel(x.shape, data_layout)
     dtype = wide_dtype(x.dtype)
     x, g_y = x.astype(dtype), g[0].astype(dtype)
-    given = _uses_given_statistics(is_test, use_global_stats, trainable_statistics)
+    given = uses_given_statistics(is_test, use_global_stats, trainable_statistics)
     if given:
         centred, inverse = x - reshape(out[3], columns), reshape(out[4], columns)
     else:
@@ -116,7 +119,7 @@ def _batch_norm_back(
     g = wide(g_y)
     normal = normalised(x, saved_mean, saved_inverse, columns)
     g_bias, g_scale = gradient_sums(g, normal, axes)
-    if _uses_given_statistics(is_test, use_global_stats, trainable_statistics):
+    if uses_given_statistics(is_test, use_global_stats, trainable_statistics):
         g_x = g * slope(scale, saved_inverse, columns)
     else:
         count = x.size // g_bias.size
@@ -147,6 +150,8 @@ def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
     infer=_infer_batch_norm,
     grad=_batch_norm_rule,
     grad_forward=_batch_norm_back,
+    bind=bind_batch_norm,
+    grad_bind=bind_batch_norm_grad,
     saved="X, Scale, SavedMean, SavedVariance",
     shape_only="Bias, Mean, Variance",
     no_grad="Mean, Variance",
@@ -166,7 +171,7 @@ def BATCH_NORM(
     """
     axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
     w = wide(x)
-    if _uses_given_statistics(is_test, use_global_stats, trainable_statistics):
+    if uses_given_statistics(is_test, use_global_stats, trainable_statistics):
         used_mean, used_variance = moving_mean.astype(w.dtype), moving_variance.astype(w.dtype)
         mean_out, variance_out = moving_mean.copy(), moving_variance.copy()
         centred = w - used_mean.reshape(columns)
@@ -231,7 +236,7 @@ def batch_norm(
         x, weight, bias, running_mean, running_var,
         momentum=momentum, epsilon=epsilon, data_layout=DATA_FORMATS[data_format], name=name, **attrs,
     )  # fmt: skip
-    if not _uses_given_statistics(**attrs):
+    if not uses_given_statistics(**attrs):
         assign(mean_out, output=running_mean)
         assign(variance_out, output=running_var)
     return y
@@ -314,6 +319,8 @@ def _layer_norm_back(
     infer=_infer_layer_norm,
     grad=_layer_norm_rule,
     grad_forward=_layer_norm_back,
+    bind=bind_layer_norm,
+    grad_bind=bind_layer_norm_grad,
     saved="X, Scale, Mean, Variance",
     shape_only="Bias",
     cost=_norm_cost,

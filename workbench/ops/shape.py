@@ -14,6 +14,7 @@ from workbench.framework.infix import Infix, tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.ops.arguments import distinct_axes, int_list
+from workbench.ops.bound_copies import bind_reshape, bind_reshape_like, bind_view
 
 
 def resolve_shape(dims: Shape, shape: Any) -> Shape:
@@ -92,6 +93,8 @@ def _undo_like(g: Any, out: Any, x: Any, like: Any) -> Any:
     aliases={"Out": "X"},
     is_view=True,
     grad_is_view=True,
+    bind=bind_reshape_like,
+    grad_bind=bind_reshape,
 )
 def RESHAPE_LIKE(xp: Any, x: Any, like: Any) -> Any:
     """The elements of X in the shape of Like: the gradient of every reshape."""
@@ -113,6 +116,8 @@ def _undo(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     aliases={"Out": "X"},
     is_view=True,
     grad_is_view=True,
+    bind=bind_reshape,
+    grad_bind=bind_reshape,
 )
 def RESHAPE(xp: Any, x: Any, shape: list[int]) -> Any:
     return x.reshape(resolve_shape(x.shape, shape))
@@ -160,6 +165,8 @@ def flat_shape(dims: Shape, start: int, stop: int) -> Shape:
     aliases={"Out": "X"},
     is_view=True,
     grad_is_view=True,
+    bind=bind_reshape,
+    grad_bind=bind_reshape,
     layer="flatten",
 )
 def FLATTEN(xp: Any, x: Any, start_axis: int, stop_axis: int) -> Any:
@@ -198,6 +205,8 @@ def _squeezed(dims: Shape, axes: list[int]) -> Shape:
     aliases={"Out": "X"},
     is_view=True,
     grad_is_view=True,
+    bind=bind_reshape,
+    grad_bind=bind_reshape,
     layer="squeeze",
 )
 def SQUEEZE(xp: Any, x: Any, axes: list[int]) -> Any:
@@ -242,6 +251,8 @@ def _unsqueezed(dims: Shape, axes: list[int]) -> Shape:
     aliases={"Out": "X"},
     is_view=True,
     grad_is_view=True,
+    bind=bind_reshape,
+    grad_bind=bind_reshape,
 )
 def UNSQUEEZE(xp: Any, x: Any, axes: list[int]) -> Any:
     return x.reshape(_unsqueezed(x.shape, axes))
@@ -287,6 +298,8 @@ def _transpose_back(g: Any, out: Any, x: Any, axis: list[int]) -> Any:
     aliases={"Out": "X"},
     is_view=True,
     grad_is_view=True,
+    bind=bind_view(lambda x, axis: x.transpose(axis)),
+    grad_bind=bind_view(lambda g, axis: g.transpose(_inverse(axis))),
     layer="transpose",
 )
 def TRANSPOSE(xp: Any, x: Any, axis: list[int]) -> Any:

@@ -14,6 +14,7 @@ from workbench.framework.infix import tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec
 from workbench.ops.arguments import distinct_axes, int_list
+from workbench.ops.bound_copies import bind_view
 
 # Ranges on dimensions
 
@@ -107,6 +108,7 @@ def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, dec
     shape_only="Input",
     aliases={"Out": "Input"},
     is_view=True,
+    bind=bind_view(_part),
 )
 def STRIDED_SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
     return _part(x, **attrs)
@@ -126,6 +128,7 @@ def _ones(attrs: dict[str, Any]) -> dict[str, Any]:
     shape_only="Input",
     aliases={"Out": "Input"},
     is_view=True,
+    bind=bind_view(lambda x, **attrs: _part(x, **_ones(attrs))),
 )
 def SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
     return _part(x, **_ones(attrs))
