@@ -412,6 +412,9 @@ class CommunicatorContract(_Groups):
                 comm.reduce(parts, None, comm.local[0])
             with self.refused(InvalidArgument, "root's part", comm.member(comm.local[0])):
                 comm.broadcast(None, parts, comm.local[0])
+            if len(comm.local) > 1:
+                with self.refused(InvalidType, f"the result of {comm.member(1)} is no array", "NoneType"):
+                    comm.broadcast(parts[0], [parts[0], None], 0)
 
     def test_results_that_overlap_anything_else_are_refused(self) -> None:
         with self.group(2) as comm:
@@ -427,6 +430,8 @@ class CommunicatorContract(_Groups):
             if len(comm.local) > 1:
                 with self.refused(InvalidArgument, "overlaps"):
                     comm.all_reduce(parts, [parts[1], memory[0][:6]])
+                with self.refused(InvalidArgument, "reduce", "overlaps part 1"):
+                    comm.reduce(parts, parts[1], comm.local[0])
                 with self.refused(InvalidArgument, "overlaps another result"):
                     comm.all_reduce(parts, [memory[0][:6], memory[0][2:]])
 
