@@ -218,9 +218,8 @@ class BuildStrategy(Options):
         """
         new = {"num_trainers": num_trainers, "trainer_id": trainer_id}
         checked = {name: self.OPTIONS[name].take(type(self).__name__, value) for name, value in new.items()}
-        for name, value in checked.items():
-            setattr(self, name, value)
         tell(f"num_trainers={num_trainers}, trainer_id={trainer_id} of the executor replace those of the BuildStrategy")
+        self._given.update(checked)
 
     def freeze(self, devices: int = 1, process_group: bool = False) -> Settings:
         """`resolved()`, after which most fields refuse to change; settings without effect are told now, once.
@@ -229,8 +228,8 @@ class BuildStrategy(Options):
             see `resolved`; the strategy can then still be changed.
         """
         settings = self.resolved(devices, process_group)
-        self._frozen = True
         self.tell_idle()
+        self._frozen = True
         return settings
 
     def _finalize_strategy_and_create_passes(self) -> tuple[Callable[..., Any], ...]:

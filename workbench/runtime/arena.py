@@ -32,7 +32,7 @@ class Arena:
         InvalidArgument: a negative size. Unavailable: the system does not give that much.
     """
 
-    __slots__ = ("_map", "nbytes")
+    __slots__ = ("_bytes", "_map", "nbytes")
 
     _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
@@ -41,6 +41,7 @@ class Arena:
             raise InvalidArgument(f"an arena's size in bytes is >= 0, got {nbytes}")
         self.nbytes = nbytes
         self._map = _pages(max(nbytes, 1))
+        self._bytes = memoryview(self._map)[:nbytes]
         self._maps.add(self._map)
 
     def array(
@@ -57,7 +58,9 @@ class Arena:
             InvalidArgument: it does not lie within the arena.
         """
         try:
-            return np.ndarray(shape, dtype, self._map, offset, strides)
+            if offset < 0 or min(shape, default=0) < 0:  # NumPy takes both and looks before the memory
+                raise ValueError("negative offset or dimension")
+            return np.ndarray(shape, dtype, self._bytes, offset, strides)
         except (TypeError, ValueError) as error:
             raise InvalidArgument(
                 f"an array of shape {tuple(shape)}, dtype {np.dtype(dtype)}, strides {strides} does not fit at byte "

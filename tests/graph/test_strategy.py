@@ -1,0 +1,498 @@
+"""BuildStrategy: fields, types, effects, conflicts, freezing (rules B-1, B-2, G-14, X-6; section 5.1)."""
+
+from __future__ import annotations
+
+import copy
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as paddle
+from workbench.config import override
+from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, Unimplemented
+from workbench.framework.notice import Notice
+from workbench.graph.strategy import BuildStrategy, Settings
+
+Reduce, AllReduce = BuildStrategy.ReduceStrategy.Reduce, BuildStrategy.ReduceStrategy.AllReduce
+Scale = BuildStrategy.GradientScaleStrategy
+
+# What 1.8.5 and 2.6.2 read from Python, and what is ours.
+PADDLE_1_8 = {
+    "reduce_strategy": AllReduce,
+    "gradient_scale_strategy": Scale.CoeffNumDevice,
+    "debug_graphviz_path": "",
+    "enable_sequential_execution": False,
+    "remove_unnecessary_lock": True,
+    "num_trainers": 1,
+    "trainer_id": 0,
+    "trainers_endpoints": (),
+    "nccl_comm_num": 1,
+    "use_hierarchical_allreduce": False,
+    "hierarchical_allreduce_inter_nranks": 0,
+    "fuse_elewise_add_act_ops": False,
+    "fuse_bn_act_ops": False,
+    "fuse_relu_depthwise_conv": False,
+    "enable_auto_fusion": False,
+    "fuse_all_reduce_ops": True,
+    "fuse_all_optimizer_ops": None,  # False there; neither on nor off until it is compiled
+    "fuse_broadcast_ops": True,
+    "sync_batch_norm": False,
+    "memory_optimize": None,
+    "enable_inplace": True,
+    "enable_backward_optimizer_op_deps": True,
+    "cache_runtime_context": False,
+    "is_distribution": False,
+    "async_mode": False,
+    "mkldnn_enabled_op_types": frozenset(),
+}
+PADDLE_2 = {
+    "fix_op_run_order": False,
+    "fuse_bn_add_act_ops": True,
+    "enable_addto": False,
+    "bkcl_comm_num": 1,
+    "fuse_gemm_epilogue": False,
+    "fused_attention": False,
+    "fused_feedforward": False,
+    "sequential_run": False,
+    "build_cinn_pass": False,
+    "allow_cuda_graph_capture": False,
+    "fuse_adamw": False,
+}
+DEFAULTS = PADDLE_1_8 | PADDLE_2 | {"exact": False}
+FIELDS = sorted(DEFAULTS)
+
+# Another value for each field that is not a switch.
+OTHER = {
+    "reduce_strategy": Reduce,
+    "gradient_scale_strategy": Scale.One,
+    "debug_graphviz_path": "/tmp/graph",
+    "num_trainers": 2,
+    "trainer_id": 1,
+    "trainers_endpoints": ["10.0.0.1:6170", "10.0.0.2:6170"],
+    "nccl_comm_num": 2,
+    "bkcl_comm_num": 2,
+    "hierarchical_allreduce_inter_nranks": 2,
+    "fuse_all_optimizer_ops": False,
+    "memory_optimize": False,
+    "mkldnn_enabled_op_types": {"conv2d"},
+}
+EXEMPT = {  # B-1
+    "num_trainers", "trainer_id", "trainers_endpoints", "nccl_comm_num", "bkcl_comm_num", "use_hierarchical_allreduce",
+    "hierarchical_allreduce_inter_nranks", "memory_optimize", "enable_inplace", "fuse_all_reduce_ops", "async_mode",
+    "is_distribution",
+}  # fmt: skip
+
+
+def other(field: str) -> Any:
+    return OTHER[field] if field in OTHER else not DEFAULTS[field]
+
+
+def strategy(**fields: Any) -> BuildStrategy:
+    made = BuildStrategy()
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def kept(value: Any) -> Any:
+    """Lists and sets are kept as what cannot be changed in place."""
+    return {list: tuple, set: frozenset}.get(type(value), lambda v: v)(value)
+
+
+# Fields
+
+
+def test_the_fields_are_those_of_both_versions_and_ours() -> None:
+    assert sorted(BuildStrategy.OPTIONS) == FIELDS
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_default_is_the_documented_one(field: str) -> None:
+    made = BuildStrategy()
+    assert getattr(made, field) == DEFAULTS[field] and type(getattr(made, field)) is type(DEFAULTS[field])
+    assert not made.is_set(field)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_is_set_and_remembers_it(field: str) -> None:
+    made = BuildStrategy()
+    setattr(made, field, other(field))
+    assert getattr(made, field) == kept(other(field)) != DEFAULTS[field]
+    assert made.is_set(field) and getattr(BuildStrategy(), field) == DEFAULTS[field]
+    assert repr(made).startswith(f"BuildStrategy({field}=")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_is_documented(field: str) -> None:
+    option = getattr(BuildStrategy, field)
+    effect = BuildStrategy.effect(field)
+    assert option.__doc__.startswith(option.rule.expected) and effect.reason in option.__doc__
+    assert effect.kind in ("graph", "notice", "error") and len(effect.reason) > 15
+
+
+WRONG_TYPE = {
+    bool: [1, 0, "True", 1.0, [], AllReduce],
+    int: [1.0, "1", True, None, [1]],
+    str: [1, b"x", None, True],
+    Enum: [0, 1, "Reduce", None],
+    tuple: ["a:1", [1], None, {"a": 1}],
+    frozenset: ["conv2d", [1], None],
+}
+
+
+def wrong(field: str) -> list[Any]:
+    if field in ("memory_optimize", "fuse_all_optimizer_ops"):
+        return WRONG_TYPE[bool]
+    values = next(found for kind, found in WRONG_TYPE.items() if isinstance(DEFAULTS[field], kind))
+    others = {"reduce_strategy": [Scale.One], "gradient_scale_strategy": [Reduce]}
+    return [*values, *others.get(field, [])]
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field in FIELDS for value in wrong(field)])
+def test_another_type_is_refused_by_name(field: str, value: Any) -> None:
+    made = strategy(**{field: other(field)})
+    with pytest.raises(InvalidType) as caught:
+        setattr(made, field, value)
+    text = str(caught.value)
+    assert text.startswith(f"BuildStrategy.{field}\n  expected: ") and "\n  got:      " in text
+    assert BuildStrategy.OPTIONS[field].rule.expected in text
+    shown = f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+    assert text.endswith(shown)
+    assert getattr(made, field) == kept(other(field))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("num_trainers", 0, ">= 1"),
+        ("num_trainers", -1, ">= 1"),
+        ("trainer_id", -1, ">= 0"),
+        ("nccl_comm_num", 0, ">= 1"),
+        ("bkcl_comm_num", 0, ">= 1"),
+        ("hierarchical_allreduce_inter_nranks", -1, ">= 0"),
+    ],
+)
+def test_a_number_out_of_range_is_refused(field: str, value: int, expected: str) -> None:
+    made = BuildStrategy()
+    with pytest.raises(InvalidArgument, match=rf"BuildStrategy.{field}\n  expected: a whole number {expected}\n"):
+        setattr(made, field, value)
+    assert not made.is_set(field)
+
+
+ANYTHING = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.text(max_size=2)),
+    st.sets(st.integers()),
+    st.sampled_from([*BuildStrategy.ReduceStrategy, *Scale, np.bool_(True), np.int64(3), object()]),
+)  # fmt: skip
+
+
+@given(st.sampled_from(FIELDS), ANYTHING)
+def test_whatever_is_assigned_is_kept_as_the_fields_type_or_refused(field: str, value: Any) -> None:
+    made = BuildStrategy()
+    try:
+        setattr(made, field, value)
+    except InvalidArgument:
+        assert getattr(made, field) == DEFAULTS[field] and not made.is_set(field)
+        return
+    found = getattr(made, field)
+    tristate = field in ("memory_optimize", "fuse_all_optimizer_ops")
+    assert type(found) in ((bool, type(None)) if tristate else (type(DEFAULTS[field]),))
+
+
+def test_numpy_scalars_and_paths_are_what_they_look_like() -> None:
+    made = strategy(exact=np.True_, num_trainers=np.int32(3), debug_graphviz_path=Path("a") / "b")
+    assert made.exact is True and type(made.num_trainers) is int and made.debug_graphviz_path == str(Path("a/b"))
+
+
+@pytest.mark.parametrize(
+    "field", ["fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "memory_optimize"]
+)
+def test_none_takes_a_tri_state_back(field: str) -> None:
+    made = strategy(**{field: False})
+    setattr(made, field, None)
+    assert not made.is_set(field) and getattr(made, field) == DEFAULTS[field]
+
+
+def test_an_unknown_field_is_an_error_with_the_closest_name() -> None:
+    made = BuildStrategy()
+    for act in (
+        lambda: setattr(made, "sync_batchnorm", True),
+        lambda: made.sync_batchnorm,  # type: ignore[attr-defined]
+        lambda: made.effect("sync_batchnorm"),
+        lambda: made.is_set("sync_batchnorm"),
+    ):
+        with pytest.raises(NotFound, match=r"no field 'sync_batchnorm'\. Did you mean 'sync_batch_norm'\?"):
+            act()
+    assert not hasattr(made, "sync_batchnorm")
+    with pytest.raises(AttributeError):
+        made.frozen = False  # type: ignore[misc]
+
+
+def test_enums_are_reached_through_the_class() -> None:
+    made = paddle.static.BuildStrategy()
+    made.reduce_strategy = made.ReduceStrategy.Reduce
+    made.gradient_scale_strategy = paddle.static.BuildStrategy.GradientScaleStrategy.Customized
+    assert int(made.reduce_strategy) == 1 and made.reduce_strategy.name == "Reduce"
+    assert [(m.name, int(m)) for m in Scale] == [
+        ("CoeffNumDevice", 0), ("One", 1), ("Customized", 2), ("WeightedBySamples", 3),
+    ]  # fmt: skip
+
+
+def test_a_subclass_has_the_fields_and_its_own() -> None:
+    class Derived(BuildStrategy):
+        pass
+
+    made = Derived()
+    made.exact = True
+    assert made.resolved().exact and set(Derived.OPTIONS) == set(FIELDS)
+    with pytest.raises(AttributeError, match=r"Derived has no field 'exactly'\. Did you mean 'exact'\?"):
+        made.exactly = True  # type: ignore[attr-defined]
+
+
+# Effects
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_changes_the_settings_or_is_told_or_refused(field: str) -> None:
+    base = {"reduce_strategy": Reduce} if field == "fuse_broadcast_ops" else {}
+    plain, changed = strategy(**base).resolved(2), strategy(**base, **{field: other(field)})
+    kind = BuildStrategy.effect(field).kind
+    if kind == "graph":
+        assert changed.resolved(2) != plain and changed.idle() == {}
+    elif kind == "notice":
+        assert changed.resolved(2) == plain
+        with pytest.warns(Notice, match=f"BuildStrategy.{field} = .* has no effect: .+"):
+            changed.freeze(2)
+    else:
+        with pytest.raises((InvalidArgument, PreconditionNotMet, Unimplemented), match=f"{field}|num_trainers"):
+            changed.freeze(2)
+        assert not changed.frozen
+
+
+@pytest.mark.parametrize("field", [f for f in FIELDS if f != "fuse_broadcast_ops"])  # see below
+def test_setting_the_default_changes_nothing_and_tells_nothing(field: str) -> None:
+    made = strategy(**{field: DEFAULTS[field]})
+    assert made.freeze(2) == BuildStrategy().resolved(2)
+
+
+@pytest.mark.parametrize("field", [f for f in FIELDS if BuildStrategy.effect(f).kind == "graph"])
+@pytest.mark.parametrize("mode", [AllReduce, Reduce])
+def test_a_field_that_acts_is_a_field_of_the_settings(field: str, mode: Any) -> None:
+    fields = {"reduce_strategy": mode} | ({} if field == "reduce_strategy" else {field: other(field)})
+    settings = strategy(**fields).resolved(2)
+    assert hasattr(settings, field)
+    if field not in ("reduce_strategy", "fuse_broadcast_ops"):
+        assert getattr(settings, field) == other(field)
+
+
+def test_notices_are_told_once_at_the_users_line() -> None:
+    made = strategy(remove_unnecessary_lock=False, fused_attention=True)
+    with pytest.warns(Notice) as told:
+        made.freeze(2)
+    made.freeze(4)  # told here, it would be an error
+    assert [str(w.message).split(" ")[0] for w in told] == [
+        "BuildStrategy.remove_unnecessary_lock", "BuildStrategy.fused_attention",
+    ]  # fmt: skip
+    assert {w.filename for w in told} == {__file__}
+
+
+def test_fusing_broadcasts_without_a_mode_is_told_and_with_reduce_acts() -> None:
+    made = strategy(fuse_broadcast_ops=True)
+    with pytest.warns(Notice, match="fuse_broadcast_ops = True has no effect: only Reduce mode broadcasts"):
+        settings = made.freeze(2)
+    assert not settings.fuse_broadcast_ops
+    assert strategy(reduce_strategy=Reduce, fuse_broadcast_ops=True).freeze(2).fuse_broadcast_ops
+
+
+# Settings
+
+
+def test_what_is_decided_in_all_reduce_mode() -> None:
+    s = BuildStrategy().resolved(2)
+    assert s.fuse_all_reduce_ops and s.fuse_all_optimizer_ops and not s.fuse_broadcast_ops
+    assert s.memory_optimize is True and s.enable_inplace and not s.exact and s.num_trainers == 1
+    assert not s.sequential and not s.fuse_elementwise and s.passes == ()
+
+
+def test_b_2_defaults_yield_silently_in_reduce_mode() -> None:
+    s = strategy(reduce_strategy=Reduce).freeze(2)
+    assert s.reduce_strategy is Reduce
+    assert not s.fuse_all_reduce_ops and not s.fuse_all_optimizer_ops and s.fuse_broadcast_ops
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_g_14_reduce_with_one_rank_is_all_reduce(devices: int) -> None:
+    s = strategy(reduce_strategy=Reduce).resolved(devices)
+    assert (s.reduce_strategy is Reduce) == (devices > 1) == (not s.fuse_all_optimizer_ops)
+
+
+def test_g_14_counts_ranks_not_devices() -> None:
+    with override(allow_lonely_trainer=True):
+        assert strategy(reduce_strategy=Reduce, num_trainers=2).resolved(1).reduce_strategy is Reduce
+
+
+@pytest.mark.parametrize("field", ["enable_sequential_execution", "fix_op_run_order", "sequential_run"])
+def test_three_names_for_sequential_execution(field: str) -> None:
+    assert strategy(**{field: True}).resolved().sequential
+
+
+@pytest.mark.parametrize("field", ["fuse_elewise_add_act_ops", "enable_auto_fusion"])
+def test_two_names_for_fusing_chains(field: str) -> None:
+    assert strategy(**{field: True}).resolved().fuse_elementwise
+
+
+def test_settings_do_not_change() -> None:
+    settings = BuildStrategy().resolved(2)
+    with pytest.raises(AttributeError):
+        settings.exact = True  # type: ignore[misc]
+    assert isinstance(settings, Settings) and hash(settings) == hash(BuildStrategy().resolved(2))
+
+
+# Conflicts
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reduce_strategy": Reduce, "fuse_all_reduce_ops": True},
+        {"reduce_strategy": Reduce, "fuse_all_optimizer_ops": True},
+        {"reduce_strategy": AllReduce, "fuse_broadcast_ops": True},
+        {"async_mode": True, "reduce_strategy": Reduce},
+        {"async_mode": True, "sync_batch_norm": True},
+        {"async_mode": True, "fuse_all_reduce_ops": True},
+        {"async_mode": True, "fuse_all_optimizer_ops": True},
+        {"num_trainers": 3, "trainers_endpoints": ["a:1", "b:1"]},
+        {"num_trainers": 1, "trainers_endpoints": ["a:1", "b:1"]},
+        {"trainer_id": 2, "num_trainers": 2},
+    ],
+    ids=lambda fields: "-".join(fields),
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_explicit_settings_that_contradict_are_refused_naming_both(fields: dict[str, Any], turned: bool) -> None:
+    pairs = list(fields.items())
+    made = strategy(**dict(reversed(pairs) if turned else pairs))
+    for compile_ in (lambda: made.freeze(2), made._finalize_strategy_and_create_passes):
+        with pytest.raises(InvalidArgument, match="contradicts") as caught:
+            compile_()
+        for name, value in fields.items():
+            shown = f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(kept(value))
+            assert f"{name} = {shown}" in str(caught.value)
+        assert not made.frozen
+    first = pairs[0][0]
+    setattr(made, first, DEFAULTS[first] if first != "reduce_strategy" else other_mode(fields[first]))
+    if first not in ("num_trainers", "trainer_id"):
+        made._finalize_strategy_and_create_passes()
+
+
+def other_mode(mode: Any) -> Any:
+    return AllReduce if mode is Reduce else Reduce
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reduce_strategy": Reduce, "fuse_all_reduce_ops": False},
+        {"reduce_strategy": Reduce, "fuse_all_optimizer_ops": False, "fuse_broadcast_ops": True},
+        {"reduce_strategy": AllReduce, "fuse_broadcast_ops": False, "fuse_all_reduce_ops": True},
+        {"fuse_all_reduce_ops": True, "fuse_all_optimizer_ops": True},
+    ],
+)
+def test_explicit_settings_that_agree_are_not(fields: dict[str, Any]) -> None:
+    assert strategy(**fields).freeze(2).reduce_strategy is fields.get("reduce_strategy", AllReduce)
+
+
+# Trainers
+
+
+def test_several_trainers_need_a_process_group() -> None:
+    made = strategy(num_trainers=2, trainer_id=1)
+    with pytest.raises(PreconditionNotMet, match=r"process group.*FLAGS_allow_lonely_trainer"):
+        made.freeze(2)
+    assert made.resolved(2, process_group=True).num_trainers == 2
+    with override(allow_lonely_trainer=True):
+        settings = made.freeze(2)
+    assert (settings.num_trainers, settings.trainer_id) == (2, 1)
+
+
+def test_endpoints_count_the_trainers() -> None:
+    made = strategy(trainers_endpoints=["a:1", "b:1", "c:1"], trainer_id=2)
+    with pytest.raises(PreconditionNotMet, match="num_trainers = 3"):
+        made.resolved()
+    assert made.resolved(process_group=True).num_trainers == 3
+
+
+def test_endpoints_are_not_appended_to_in_vain() -> None:
+    with pytest.raises(AttributeError):
+        BuildStrategy().trainers_endpoints.append("a:1")  # type: ignore[attr-defined]
+
+
+def test_a_trainer_beyond_the_number_of_trainers() -> None:
+    with pytest.raises(InvalidArgument, match="trainer_id = 1 contradicts num_trainers = 1"):
+        strategy(trainer_id=1).freeze()
+
+
+def test_x_6_what_the_executor_is_told_replaces_the_fields_with_a_notice() -> None:
+    made = strategy(num_trainers=4, trainer_id=3)
+    with pytest.warns(Notice, match="num_trainers=2, trainer_id=1"):
+        made.set_trainers(2, 1)
+    assert (made.num_trainers, made.trainer_id) == (2, 1)
+    for wrong_pair in ((0, 0), (3, -1), (3, "x")):
+        with pytest.raises(InvalidArgument):
+            made.set_trainers(*wrong_pair)  # type: ignore[arg-type]
+        assert (made.num_trainers, made.trainer_id) == (2, 1)
+
+
+# Freezing
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_b_1_after_the_first_compile(field: str) -> None:
+    made = BuildStrategy()
+    settings = made.freeze(2)
+    if field in EXEMPT:
+        setattr(made, field, other(field))
+        assert getattr(made, field) == kept(other(field)) and settings == BuildStrategy().resolved(2)
+        assert "after the first compile" in getattr(BuildStrategy, field).__doc__
+    else:
+        with pytest.raises(PreconditionNotMet, match=f"BuildStrategy.{field} cannot be changed any more"):
+            setattr(made, field, other(field))
+        assert getattr(made, field) == DEFAULTS[field]
+
+
+def test_paddles_way_to_freeze() -> None:
+    def pass_(graph: Any) -> None: ...
+
+    made = BuildStrategy()
+    made.append_pass(pass_)
+    assert made._finalize_strategy_and_create_passes() == (pass_,) and made.frozen
+    with pytest.raises(PreconditionNotMet):
+        made.exact = True
+    assert made._finalize_strategy_and_create_passes() == (pass_,)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_a_copy_can_be_changed_again(duplicate: Any) -> None:
+    made = strategy(reduce_strategy=Reduce, trainers_endpoints=["a:1"])
+    made.append_pass(len)
+    made.freeze(2)
+    new = duplicate(made)
+    assert not new.frozen and new.resolved(2) == made.resolved(2) and repr(new) == repr(made)
+    new.reduce_strategy = AllReduce
+    new.append_pass(max)
+    assert made.reduce_strategy is Reduce and made.passes == (len,) and new.passes == (len, max)
+
+
+def test_passes_are_callables_and_part_of_the_settings() -> None:
+    made = BuildStrategy()
+    made.append_pass(len)
+    with pytest.raises(InvalidType, match="append_pass\n  expected: a callable\n  got:      'fuse'"):
+        made.append_pass("fuse")  # type: ignore[arg-type]
+    assert made.freeze().passes == (len,)
+    with pytest.raises(PreconditionNotMet, match="append_pass"):
+        made.append_pass(max)
+    assert made.passes == (len,)
