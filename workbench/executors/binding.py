@@ -17,7 +17,6 @@ from workbench.executors.plan import Plan, Row
 from workbench.executors.replicas import Replicas
 from workbench.executors.runner import Runner
 from workbench.executors.team import Flag, Strand, Team
-from workbench.framework.rows import Rows, dense
 from workbench.framework.spec import agree, spec_of
 from workbench.framework.variable import Variable
 from workbench.graph.ssa import Node, Value
@@ -66,7 +65,7 @@ class Binding:
 
     Attributes:
         speculative, commit: one `ThreadProgram` per thread.
-        collector: of its fetches (`collect.Collector`), set by the engine.
+        collector, infos: what its fetches and its events need, made by those who do.
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place.
@@ -92,6 +91,7 @@ class Binding:
         self._arrays: dict[Value, np.ndarray] = {}
         self._fed = fed
         self.collector: Any = None
+        self.infos: Any = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         context = Context(
@@ -287,11 +287,6 @@ def _require_agreement(variable: Variable, tensor: LoDTensor, place: int) -> Non
         what = "parameter" if variable.is_parameter else "variable"
         raise InvalidArgument(
             f"{what} {variable.name!r} in the scope of device {place} is not what the program declares; set or load "
-            f"another value, or run the startup program\n  expected: {variable.spec}\n  got:      {spec_of(tensor.array)}"
+            f"another value, or run the startup program\n  expected: {variable.spec}\n"
+            f"  got:      {spec_of(tensor.array)}"
         )
-
-
-def as_array(value: Any) -> Any:
-    """An object as a dense array."""
-    return dense(np, value) if isinstance(value, Rows) else value
-

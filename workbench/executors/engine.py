@@ -1,7 +1,7 @@
 """The engine behind ParallelExecutor and CompiledProgram: a program on several devices, step by step.
 
-    program -> check -> SSA graph -> passes -> check -> plan -> binding      made when first needed, and kept
-    feed -> split over the devices -> calls -> commit -> fetch -> merge      every step
+program -> check -> SSA graph -> passes -> check -> plan -> binding      made when first needed, and kept
+feed -> split over the devices -> calls -> commit -> fetch -> merge      every step
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter_ns
 from typing import Any
 
+from workbench import events
+from workbench.config import get_flag
 from workbench.errors import InvalidArgument, PreconditionNotMet, did_you_mean
-from workbench.executors.binding import Binding
+from workbench.events import LISTENERS
+from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
 from workbench.executors.collect import Collector, Fill
@@ -22,9 +26,11 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.local_view import LocalScope
 from workbench.executors.plan import OBSERVED, Layout, Plan, make_plan
 from workbench.executors.replicas import Replicas
+from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
 from workbench.executors.team import Team
-from workbench.executors.transaction import Broken, commit, load, speculate
+from workbench.executors.transaction import Broken, commit, failed_row, load, speculate
+from workbench.executors.watch import Watched
 from workbench.framework.check import check_program
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
@@ -82,19 +88,21 @@ class Engine:
         self.places, self.scope, self.shares = tuple(places), scope, shares
         self.build, self.execution, self.data_parallel = build, execution, data_parallel
         self.loss_name = loss_name
+        self.reporter = Reporter(f"executor {self.number}", self.places)
         self.comm = LocalCommunicator(len(self.places))
         self.arenas: dict[bool, dict[int, Arena]] = {False: {}, True: {}}  # observed or not
         self.iteration = self.steps = 0
         self.last: Binding | None = None
         self.started = False
         self.broken: Broken | None = None
-        self._replicas: Replicas | None = None
-        self._team: Team | None = None
+        self.replicas: Replicas
+        self._team: Team
+        self._splitter: Splitter
+        self.separable = False
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._bindings: dict[Any, Binding] = {}
         self._latest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
-        self._splitter: Splitter | None = None
         self._blocks: dict[int, list[Call]] = {}
         self._lock = threading.RLock()
 
@@ -107,8 +115,7 @@ class Engine:
         self.settings = self.build.freeze(len(self.places))
         self.execution.settle(len(self.places), use_cuda=self.places[0].kind == "gpu")
         check_program(self.program)
-        if self.shares is not None and not self.shares.started:
-            raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
+        self._check_sharer()
         self._team = Team(self.execution.timeout)
         self.replicas = Replicas(self.scope, len(self.places), self.shares.replicas if self.shares else None)
         self.persistables = [v.name for v in self.program.persistables()]
@@ -119,6 +126,18 @@ class Engine:
             self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind
         )
         self.started = True
+
+    def _check_sharer(self) -> None:
+        """X-5."""
+        if self.shares is None:
+            return
+        if not self.shares.started:
+            raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
+        mine, theirs = len(self.places), len(self.shares.places)
+        if mine != theirs:
+            raise InvalidArgument(
+                f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the variables of one"
+            )
 
     def _reads(self) -> list[str]:
         """The data the program cannot do without."""
@@ -156,6 +175,7 @@ class Engine:
 
     def _plan(self, key: Any, fetches: Sequence[str], fed: Fed, observed: bool) -> Plan:
         if key not in self._plans:
+            start = perf_counter_ns()
             graph = self.graph(fetches, fed.active, observed)
             self._require_feeds(graph, fed)
             given = {
@@ -165,7 +185,9 @@ class Engine:
                 for name, array in arrays.items()
             }
             layout = OBSERVED if observed or self.execution.keep_temporaries else self._layout()
-            self._plans[key] = make_plan(graph, given, self.execution.num_threads, layout)
+            plan = make_plan(graph, given, self.execution.num_threads, layout, self._given_persistables(fed))
+            self._plans[key] = plan
+            self.reporter.compiled(self.steps, plan, len(self._plans), start)
         self._plans.move_to_end(key)
         while len(self._plans) > _BINDINGS:
             old, _ = self._plans.popitem(last=False)
@@ -201,9 +223,9 @@ class Engine:
             self.replicas.renew()
         self.replicas.distribute(self.persistables, self._one_copy(plan.graph))
         arenas = self._room_for(plan, observed)
-        assert self._team is not None
         made = Binding(
-            plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), _weights(fed), self._blocks
+            plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), _weights(fed),
+            self._blocks,
         )  # fmt: skip
         made.collector = Collector(made, training=not self.separable)
         self._bindings[key] = made
@@ -243,15 +265,15 @@ class Engine:
             raise PreconditionNotMet(f"the executor cannot run: {self.broken}")
         with self._alone():
             self.start()
-            assert self._splitter is not None
             fed = self._splitter.split(feed)
             binding = self._same_as_last(fetches, fed)
             if self.execution._dry_run:
                 return _nothing(fetches)
+            step = self._watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else self._step
             try:
                 for _ in range(self.execution.iterations - 1):
-                    self._step(binding, fed, return_numpy, merged)
-                return self._step(binding, fed, return_numpy, merged)
+                    step(binding, fed, return_numpy, merged)
+                return step(binding, fed, return_numpy, merged)
             finally:
                 self._count()
 
@@ -259,28 +281,59 @@ class Engine:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
         rows, found = self._latest.get(names, (None, None))
-        if not rows or rows is not fed.rows or found is None or not found.is_current():  # one `rows` per combination of shapes
+        if (
+            not rows or rows is not fed.rows or found is None or not found.is_current()
+        ):  # one `rows` per combination of shapes
             found = self.binding(names, fed)
             self._latest = {names: (fed.rows, found)}
         return found
 
     def _step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-        load(binding, fed.per_device, fed.persistable)
-        self._load_rates(binding)
-        counters = self._counters(binding)
-        speculate(binding)
+        counters = self._load(binding, fed)
+        speculate(binding, binding.speculative)
         results, fills = binding.collector.collect(return_numpy, merged)
-        self._commit(binding, counters, fills)
-        self.last = binding
+        self._commit(binding, binding.commit, counters, fills)
         return results
 
-    def _commit(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
+    def _watched_step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+        """The same for those who listen, or look for NaN."""
+        start = perf_counter_ns()
+        clock = events.listening(events.OpRun) or events.listening(events.Collective)
+        parts = [
+            Watched(binding, programs, clock, bool(get_flag("FLAGS_check_nan_inf")) and programs is binding.speculative)
+            for programs in (binding.speculative, binding.commit)
+        ]
+        self.reporter.fed(self.steps, fed)
+        counters = self._load(binding, fed)
         try:
-            commit(binding, counters, fills)
+            speculate(binding, parts[0].programs)
+            results, fills = binding.collector.collect(return_numpy, merged)
+            self._commit(binding, parts[1].programs, counters, fills)
+        except BaseException as error:
+            self.reporter.failed(self.steps, error, failed_row(parts[0].programs, error.__cause__ or error))
+            raise
+        number = self.steps - 1
+        if clock:
+            self.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
+        self.reporter.stepped(number, start, fed)
+        self.reporter.memory(number, binding.arenas)
+        return results
+
+    def _load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
+        load(binding, fed.per_device, fed.persistable)
+        self._load_rates(binding)
+        return self._counters(binding)
+
+    def _commit(
+        self, binding: Binding, programs: Sequence[ThreadProgram], counters: list[LoDTensor], fills: list[Fill]
+    ) -> None:
+        try:
+            commit(binding, programs, counters, fills)
         except Broken as error:
             self.broken = error
             raise
         self.steps += 1
+        self.last = binding
 
     def _load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""
@@ -332,7 +385,13 @@ class Engine:
         self.iteration, self.last = 0, None
         for binding in self._bindings.values():
             binding.forget()
-        return sum(arena.release() for arenas in self.arenas.values() for arena in arenas.values())
+        freed = dict.fromkeys(range(len(self.places)), 0)
+        for arenas in self.arenas.values():
+            for place, arena in arenas.items():
+                freed[place] += arena.release()
+        self.reporter.dropped(self.steps, freed, cause)
+        self.reporter.memory(self.steps, self.arenas[False])
+        return sum(freed.values())
 
 
 def check_loss(program: Program, loss_name: str | None) -> None:
@@ -346,7 +405,9 @@ def check_loss(program: Program, loss_name: str | None) -> None:
         return
     block = program.global_block()
     if not block.has_var(loss_name):
-        raise InvalidArgument(f"loss_name {loss_name!r} is no variable of the program.{did_you_mean(loss_name, block.vars)}")
+        raise InvalidArgument(
+            f"loss_name {loss_name!r} is no variable of the program.{did_you_mean(loss_name, block.vars)}"
+        )
     gradients = loss_gradients(program)
     if gradients and loss_gradient_of(loss_name) not in gradients:
         raise InvalidArgument(
@@ -367,7 +428,7 @@ def _nothing(fetches: Sequence[str]) -> list[Any]:
 
 def unfused(settings: Any) -> Any:
     """The same decisions without what joins nodes: every op of the program is a node of its own."""
-    return replace(settings, **{name: False for name in _FUSIONS})
+    return replace(settings, **dict.fromkeys(_FUSIONS, False))
 
 
 def _shapes_of(fed: Fed) -> tuple[Any, ...]:
@@ -386,4 +447,3 @@ def _weights(fed: Fed) -> list[float]:
 
 def _draws(op: Operator) -> bool:
     return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")
-

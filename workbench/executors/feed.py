@@ -43,21 +43,30 @@ def check_feed(program: Program, feed: Feed) -> dict[str, Any]:
         InvalidArgument: a wrong shape, or a name the program does not have (Paddle's plain executor only warns, E-6;
             a misspelt feed is never what was meant).
     """
-    block = program.global_block()
     arrays: dict[str, Any] = {}
     for name, value in as_dict(feed).items():
-        if isinstance(name, Variable):
-            name = name.name
-        if not isinstance(name, str):
-            raise InvalidType(f"feed takes names (or Variables) as keys, got {name!r}")
-        if not block.has_var(name):
-            raise InvalidArgument(
-                f"feed {name!r}: the program has no such variable.{did_you_mean(name, _feed_names(program))} "
-                f"It takes {one_of(_feed_names(program))}"
-            )
-        variable = block.var(name)
-        arrays[name] = check_value(variable, as_array(variable, value))
+        variable = fed_variable(program, name)
+        arrays[variable.name] = check_value(variable, as_array(variable, value))
     return arrays
+
+
+def fed_variable(program: Program, name: Any) -> Variable:
+    """The variable a key of a feed stands for: its name, or the Variable itself.
+
+    Raises:
+        InvalidType: neither. InvalidArgument: the program has no such variable.
+    """
+    if isinstance(name, Variable):
+        name = name.name
+    if not isinstance(name, str):
+        raise InvalidType(f"feed takes names (or Variables) as keys, got {name!r}")
+    block = program.global_block()
+    if not block.has_var(name):
+        raise InvalidArgument(
+            f"feed {name!r}: the program has no such variable.{did_you_mean(name, _feed_names(program))} "
+            f"It takes {one_of(_feed_names(program))}"
+        )
+    return block.var(name)
 
 
 def _feed_names(program: Program) -> list[str]:
@@ -101,24 +110,48 @@ def _from_numbers(variable: Variable, value: Any) -> np.ndarray:
 
 def check_value(variable: Variable, array: np.ndarray) -> np.ndarray:
     """Refuse an array whose dtype or shape differs from the declared one (E-8)."""
-    if not (variable.need_check_feed or variable.persistable):
-        return array
-    if array.dtype != variable.dtype.numpy:
-        raise InvalidType(
-            f"feed {variable.name!r} has the wrong dtype\n  expected: {variable.dtype}\n  got:      {array.dtype}; "
-            f'convert it with .astype("{variable.dtype}"){_made_at(variable)}'
-        )
-    declared = variable.shape
-    fits = len(array.shape) == len(declared) and all(
-        want < 0 or want == got for want, got in zip(declared, array.shape, strict=True)
-    )
-    if not fits:
-        raise InvalidArgument(
-            f"feed {variable.name!r} has the wrong shape\n  expected: {shape_text(declared)}\n"
-            f"  got:      {shape_text(array.shape)}{_made_at(variable)}"
-        )
+    if variable.need_check_feed or variable.persistable:
+        check_dtype(variable, array.dtype)
+        check_shape(variable, array.shape)
     return array
 
 
-def _made_at(variable: Variable) -> str:
+def check_dtype(variable: Variable, dtype: Any, where: str = "") -> None:
+    """Refuse a dtype other than the declared one; nothing is cast (E-8).
+
+    Args:
+        where: what the message adds to the variable's name, such as `" on device 1"`.
+
+    Raises:
+        InvalidType: the message offers `.astype`.
+    """
+    if dtype != variable.dtype.numpy:
+        raise InvalidType(
+            f"feed {variable.name!r} has the wrong dtype{where}\n  expected: {variable.dtype}\n  got:      {dtype}; "
+            f'convert it with .astype("{variable.dtype}"){made_at(variable)}'
+        )
+
+
+def check_shape(variable: Variable, shape: tuple[int, ...], where: str = "", note: str = "") -> None:
+    """Refuse a shape that the declared one does not allow (E-8).
+
+    Args:
+        where: what the message adds to the variable's name. note: what it adds to the shape.
+
+    Raises:
+        InvalidArgument: another rank, or a known dimension differs.
+    """
+    declared = variable.shape
+    fits = len(shape) == len(declared) and all(
+        want < 0 or want == got for want, got in zip(declared, shape, strict=True)
+    )
+    if not fits:
+        raise InvalidArgument(
+            f"feed {variable.name!r} has the wrong shape{where}\n  expected: {shape_text(declared)}\n"
+            f"  got:      {shape_text(shape)}{note}{made_at(variable)}"
+        )
+
+
+def made_at(variable: Variable) -> str:
+    """A line that says where the variable was declared, for the end of a message."""
     return f"\n  declared at {variable.site}" if variable.site else ""

@@ -51,8 +51,8 @@ class LocalScope:
         holder = taken_by(self._binding, value)
         if holder is not None:
             raise PreconditionNotMet(
-                f"{name!r} of device {self.device} is gone: {holder.name!r} has taken over its memory; fetch it, or set "
-                "ExecutionStrategy.keep_temporaries = True to keep every value until the next step"
+                f"{name!r} of device {self.device} is gone: {holder.name!r} has taken over its memory; fetch it, or "
+                "set ExecutionStrategy.keep_temporaries = True to keep every value until the next step"
             )
         current = self._binding.current(value)
         return None if current is None else Temporary(name, np.array(dense(np, current)))
@@ -95,4 +95,3 @@ def _overlap(a: Ref, b: Ref) -> bool:
         return False
     start_a, start_b = a.root.offset + a.offset, b.root.offset + b.offset
     return start_a < start_b + max(b.nbytes, 1) and start_b < start_a + max(a.nbytes, 1)
-

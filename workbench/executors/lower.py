@@ -162,7 +162,7 @@ def _same_memory(node: Node, ins: list[Any], outs: list[Any]) -> bool:
     """Whether the result of a view op already is where it should be."""
     (out,) = [o for o in outs if o is not None]
     source = next((a for a in ins if isinstance(a, np.ndarray)), None)
-    return source is not None and np.may_share_memory(source, out) and source.size == out.size or not out.size
+    return (source is not None and np.may_share_memory(source, out) and source.size == out.size) or not out.size
 
 
 class _Copying:
@@ -329,7 +329,9 @@ def _as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
             ):
                 return None
             count = (ends[-1] - device[0].offset) // device[0].dtype.itemsize
-            spans.append(context.flat(Ref(root, device[0].offset, (count,), (device[0].dtype.itemsize,), device[0].dtype)))
+            spans.append(
+                context.flat(Ref(root, device[0].offset, (count,), (device[0].dtype.itemsize,), device[0].dtype))
+            )
     half = len(spans) // 2
     return spans[:half], spans[half:]
 
@@ -413,9 +415,7 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     return [partial(_update_together, powers, betas, flat, one_by_one)]
 
 
-def _update_together(
-    powers: list[np.ndarray], betas: list[float], flat: list[Call], one_by_one: list[Call]
-) -> None:
+def _update_together(powers: list[np.ndarray], betas: list[float], flat: list[Call], one_by_one: list[Call]) -> None:
     if any((p != p[0]).any() for p in powers):
         for call in one_by_one:
             call()

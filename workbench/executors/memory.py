@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ from workbench.graph.ssa import (
     FETCH,
     FUSED_ALL_REDUCE,
     FUSED_ELEMENTWISE,
-    FUSED_UPDATE,
     Graph,
     Node,
     Uses,
@@ -110,6 +109,7 @@ class Memory:
     """The memory of one plan.
 
     Args:
+        fed: persistable values, as (name, device), that are given with the feed instead of read from the scope.
         staged: persistable values that are computed aside and copied into the scope by the commit.
         in_scope: persistable values that updates write right into the scope.
         committed: those updates; they run after everything else, so what they read is needed until the end.
@@ -130,6 +130,7 @@ class Memory:
         shapes: Shapes,
         schedule: Schedule,
         uses: Uses,
+        fed: frozenset[tuple[str, int]],
         staged: set[Value],
         in_scope: set[Value],
         committed: set[Node],
@@ -138,11 +139,16 @@ class Memory:
         in_place: bool,
     ) -> None:
         self.graph, self.shapes, self.schedule, self.uses = graph, shapes, schedule, uses
+        self.fed = fed
         self.staged, self.in_scope, self.committed, self.in_place = staged, in_scope, committed, in_place
         self.position = {node: i for i, node in enumerate(schedule.order)}
         self.refs: dict[Value, Ref] = {}
         self.roots: list[Root] = []
         self.looks: set[Value] = set()
+        self.readers: dict[Value, list[Node]] = {}  # of what values hold; many gradients only look at shapes
+        for node in graph.nodes:
+            for value in node.value_reads:
+                self.readers.setdefault(value, []).append(node)
         self.homes: dict[tuple[str, int], Root] = {}
         self.held: dict[Root, list[Value]] = {}
         self.phantom = Phantom(max([0, *(_nbytes(s) for s in shapes.specs.values() if is_static(s))]) + ALIGN)
@@ -172,8 +178,11 @@ class Memory:
         spec = self.shapes.specs[value]
         if not is_static(spec):
             return
-        if value.persistable:
+        if value.persistable and (value.name, value.place) not in self.fed:
             self._hold(value, self._home(value), spec)
+        elif value.persistable:
+            self._hold(value, self._new_root(value.place, spec, first=-1), spec)
+            self.refs[value].root.last = END  # the commit hands it to the scope
         else:
             self._hold(value, self._new_root(value.place, spec, first=-1), spec)
 
@@ -255,7 +264,7 @@ class Memory:
         return ref
 
     def _over_any(self, node: Node, spec: Spec) -> Ref | None:
-        for value in values_of(node.inputs):
+        for value in node.value_reads:
             found = self._over(node, value, spec)
             if found is not None:
                 return found
@@ -272,7 +281,7 @@ class Memory:
             return None
         if ref.shape != spec.shape or ref.dtype != spec.dtype.numpy or ref.root.last == END:
             return None
-        readers = [reader for v in self.held[ref.root] for reader in self.uses.readers_of(v)]
+        readers = [reader for v in self.held[ref.root] for reader in self.readers.get(v, ())]
         if any(reader is not node for reader in readers) and alone:
             return None
         position, thread = self.position[node], self.schedule.thread[node]
@@ -300,12 +309,11 @@ class Memory:
     def _touch(self, node: Node) -> None:
         at_end = node.type == FETCH or node in self.committed
         position, thread = END if at_end else self.position[node], self.schedule.thread[node]
-        for slots in (node.inputs, node.outputs):
-            for value in values_of(slots):
-                ref = self.refs.get(value)
-                if ref is not None:
-                    ref.root.last = max(ref.root.last, position)
-                    ref.root.threads.add(thread)
+        for value in (*node.value_reads, *node.writes):
+            ref = self.refs.get(value)
+            if ref is not None:
+                ref.root.last = max(ref.root.last, position)
+                ref.root.threads.add(thread)
 
     # Groups
 
@@ -332,7 +340,7 @@ class Memory:
         if not self.in_place or node.type not in (ALL_REDUCE, FUSED_ALL_REDUCE):
             return
         part = _part_of(node, node.writes.index(value))
-        if self.uses.readers_of(part) == [node] and part in self.uses.writer:
+        if self.readers.get(part) == [node] and part in self.uses.writer:
             self.bucketed[part] = ref
 
     # Offsets

@@ -61,7 +61,7 @@ class ParallelExecutor:
             _require(scope, Scope, "scope")
         if num_trainers != 1 or trainer_id != 0:
             build.set_trainers(num_trainers, trainer_id)
-        self._engine = Engine(
+        self._engine: Engine = Engine(
             program,
             discover(use_cuda),
             loss_name,
@@ -71,9 +71,7 @@ class ParallelExecutor:
             share_vars_from._engine if share_vars_from is not None else None,
         )
 
-    def run(
-        self, fetch_list: Any, feed: Feed = None, feed_dict: Any = None, return_numpy: bool = True
-    ) -> list[Any]:
+    def run(self, fetch_list: Any, feed: Feed = None, feed_dict: Any = None, return_numpy: bool = True) -> list[Any]:
         """Run every operator of the program once on every device; the step applies whole or not at all.
 
         Args:

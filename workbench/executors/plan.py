@@ -111,12 +111,15 @@ class Plan:
     __str__ = text
 
 
-def make_plan(graph: Graph, given: Given, num_threads: int, layout: Layout) -> Plan:
+def make_plan(
+    graph: Graph, given: Given, num_threads: int, layout: Layout, fed: frozenset[tuple[str, int]] = frozenset()
+) -> Plan:
     """The plan of a graph.
 
     Args:
         given: specs of the feeds, by (name, device).
         num_threads: at most so many threads.
+        fed: persistable values, as (name, device), that are given with the feed.
     """
     shapes, uses = Shapes(graph, given), Uses(graph.nodes)
     before = _dependencies(graph, uses)
@@ -125,7 +128,9 @@ def make_plan(graph: Graph, given: Given, num_threads: int, layout: Layout) -> P
     updates = [node for node in graph.nodes if node.type == FUSED_UPDATE]
     flat = [_gradients(node) for node in updates] if layout.flat else []
     committed = {uses.writer[value] for value in in_scope}
-    memory = Memory(graph, shapes, schedule, uses, staged, in_scope, committed, flat, layout.reuse, layout.in_place)
+    memory = Memory(
+        graph, shapes, schedule, uses, fed, staged, in_scope, committed, flat, layout.reuse, layout.in_place
+    )
     rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
         graph,
@@ -156,9 +161,7 @@ def _dependencies(graph: Graph, uses: Uses) -> dict[Node, list[Node]]:
     return before
 
 
-def _writes_to_scope(
-    graph: Graph, uses: Uses, shapes: Shapes
-) -> tuple[set[Value], set[Value]]:
+def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes) -> tuple[set[Value], set[Value]]:
     """Which persistable values updates write in place, and which are staged.
 
     An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op

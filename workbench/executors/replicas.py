@@ -29,6 +29,7 @@ class Replicas:
 
     def __init__(self, scope: Scope, devices: int, shares: Replicas | None = None) -> None:
         self.shares = shares
+        self.scopes: list[Scope]
         if shares is not None:
             self.scopes = [parent.new_scope() for parent in shares.scopes]
         else:

@@ -24,7 +24,12 @@ class Runner:
     """
 
     def __init__(
-        self, program: Program, place: int, blocks: dict[int, list[Call]], rng_step: int = 0, trips: tuple[int, ...] = ()
+        self,
+        program: Program,
+        place: int,
+        blocks: dict[int, list[Call]],
+        rng_step: int = 0,
+        trips: tuple[int, ...] = (),
     ) -> None:
         self.program, self.place, self.blocks = program, place, blocks
         self.rng_step, self.trips = rng_step, trips

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.framework.infer import infer
-from workbench.framework.op import Cost, Op
+from workbench.framework.op import Cost, Op, find_op, flat
 from workbench.framework.spec import DENSE, Spec, size_of
 from workbench.graph.ssa import (
     FETCH,
@@ -55,8 +55,8 @@ class Shapes:
             for slot, spec in zip(node.outputs, found, strict=True):
                 self._note(slot, spec)
             return
-        found = _RULES.get(node.type, _like_parts)(self.specs, node)
-        self.specs.update(zip(values_of(node.outputs), found, strict=True))
+        made = _RULES.get(node.type, _like_parts)(self.specs, node)
+        self.specs.update(zip(values_of(node.outputs), made, strict=True))
         moved = sum(_bytes(self.specs[v]) for v in (*values_of(node.inputs), *values_of(node.outputs)))
         self.costs[node] = _NOTHING if node.type == FETCH else Cost(moved // 4, moved)
 
@@ -84,7 +84,7 @@ class Shapes:
 
 
 def _cost(record: Op, ins: list[Any], outs: tuple[Any, ...], attrs: dict[str, Any]) -> Cost:
-    if any(-1 in s.shape for s in values_of([*ins, *outs])):
+    if any(-1 in s.shape for s in flat([*ins, *outs])):
         return _NOTHING
     return record.estimate(ins, outs, attrs)
 
@@ -112,8 +112,6 @@ def _as_declared(specs: Specs, node: Node) -> list[Spec]:
 
 def _like_inputs(specs: Specs, node: Node) -> list[Spec]:
     """An update's results are as what they replace; its record says which input that is."""
-    from workbench.framework.op import find_op
-
     record = find_op(node.attrs["update"])
     position = {slot.name: i for i, slot in enumerate(record.inputs)}
     found = []

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from operator import length_hint
 from queue import SimpleQueue
 from typing import Any
 
@@ -79,7 +80,7 @@ class Strand:
                 call()
             self.complete = True
         finally:
-            self.done = len(self.calls) - todo.__length_hint__()
+            self.done = len(self.calls) - length_hint(todo)
 
 
 class Team:

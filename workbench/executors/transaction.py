@@ -42,36 +42,42 @@ def load(binding: Binding, *feeds: Sequence[Mapping[str, Any]]) -> None:
                     binding.loose_inputs[name, place].value = np.array(array)
 
 
-def speculate(binding: Binding, strands: Sequence[Strand] | None = None) -> None:
+def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
     """Run everything but the commit.
 
     Args:
-        strands: what to run instead of the plain calls, of the same rows (timed, or checked).
+        programs: the binding's, plain or watched.
 
     Raises:
         EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
     """
-    plain = [program.strand for program in binding.speculative]
     try:
         with np.errstate(all="ignore"), one_blas_thread:
-            binding.team.run(plain if strands is None else strands)
-    except BaseException as error:
-        if strands is None and isinstance(error, Exception):
-            explained = explain(binding.speculative, error)
-            binding.reset()
-            raise explained from error
+            binding.team.run([program.strand for program in programs])
+    except Exception as error:
+        explained = explain(programs, error)
+        binding.reset()
+        if explained is error:
+            raise
+        raise explained from error
+    except BaseException:
         binding.reset()
         raise
 
 
-def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
-    """The error of a call, with the op it belongs to."""
-    if isinstance(error, EnforceNotMet) and error.located:
-        return error
+def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row | None:
+    """The row whose call raised `error`."""
     failed = [p for p in programs if not p.strand.complete and p.strand.done]
     own = [p for p in failed if p.strand.error is error] or [p for p in failed if p.strand.error is None] or failed
-    row = own[0].failed_row() if own else None
-    return error if row is None or isinstance(error, Stopped) else row_failure(row, error)
+    return own[0].failed_row() if own else None
+
+
+def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
+    """The error of a call, with the op it belongs to."""
+    if isinstance(error, Stopped) or (isinstance(error, EnforceNotMet) and error.located):
+        return error
+    row = failed_row(programs, error)
+    return error if row is None else row_failure(row, error)
 
 
 def row_failure(row: Row, error: Exception) -> EnforceNotMet:
@@ -93,10 +99,13 @@ def row_failure(row: Row, error: Exception) -> EnforceNotMet:
     return located(kind("\n".join(lines)))
 
 
-def commit(binding: Binding, counters: Sequence[LoDTensor], fills: Sequence[Fill]) -> None:
+def commit(
+    binding: Binding, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: Sequence[Fill]
+) -> None:
     """Apply the step.
 
     Args:
+        programs: the binding's commit, plain or watched.
         counters: step counters to move on. fills: copies of what was written, for fetches.
 
     Raises:
@@ -105,7 +114,7 @@ def commit(binding: Binding, counters: Sequence[LoDTensor], fills: Sequence[Fill
     """
     pending = [(tensor, _value(source)) for source, tensor in binding.staged]
     pending = [(tensor, value if tensor.holds(value) else np.array(value)) for tensor, value in pending]
-    strands = [program.strand for program in binding.commit]
+    strands = [program.strand for program in programs]
     with deferred_interrupt(), np.errstate(all="ignore"):
         trouble = _run_to_the_end(binding, strands) if strands[0].calls or len(strands) > 1 else None
         for tensor, value in pending:
@@ -119,7 +128,7 @@ def commit(binding: Binding, counters: Sequence[LoDTensor], fills: Sequence[Fill
             fill()
     if trouble is not None:
         raise ExecutionError(
-            f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied as a whole, on "
+            f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied whole, on "
             "all devices"
         ) from trouble
 
@@ -148,7 +157,6 @@ def _finish(strand: Strand, error: BaseException) -> None:
             strand.run(max(strand.done - 1, 0))
     except BaseException as again:
         raise Broken(
-            f"a call of the commit raised {error!r}, and again {again!r}: the devices may differ now; load or initialise "
+            f"a call of the commit raised {error!r}, and again {again!r}: the devices may differ now; load or set "
             "all parameters before the next run"
         ) from again
-

@@ -108,6 +108,14 @@ class Node:
         return list(values_of(self.inputs))
 
     @property
+    def value_reads(self) -> list[Value]:
+        """The values whose content is read; of many inputs of a gradient only shape and dtype are."""
+        if not self.is_op or not self.record.is_grad:  # what a forward op says there is about its gradient
+            return self.reads
+        slots = zip(self.record.inputs, self.inputs, strict=True)
+        return list(values_of(v for slot, v in slots if slot.name not in self.record.shape_only))
+
+    @property
     def writes(self) -> list[Value]:
         """All values written, in slot order."""
         return list(values_of(self.outputs))

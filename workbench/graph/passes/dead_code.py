@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.framework.op import Op
+from workbench.framework.roles import BACKWARD, OPTIMIZE
 from workbench.graph.passes.rewrite import renumber
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Graph, Node, Value, values_of
 
@@ -12,8 +13,8 @@ _OURS = __name__.partition(".")[0] + "."
 class DeadCode:
     """Removes nodes whose results are not read, not fetched and not persistable.
 
-    All ops always run (X-47), so a node goes only if nobody can tell: not an op that users declared (its body may do
-    anything), that runs blocks, or that reads integers (labels and indices, which it may refuse), and no collective
+    All ops always run (X-47), so a node goes only if nobody can tell: no forward op, whose result can be looked at in
+    the local scope; not an op that users declared (its body may do anything), that runs blocks, or that reads integers (labels and indices, which it may refuse), and no collective
     (other trainers count on it). Random streams are numbered in the program and do not shift.
     """
 
@@ -37,6 +38,8 @@ class DeadCode:
 
 def _is_silent(node: Node) -> bool:
     """Whether a node does nothing but compute its results, whatever the data."""
+    if not node.role & (BACKWARD | OPTIMIZE):
+        return False
     if node.type in (SCALE_LOSS_GRAD, FUSED_ELEMENTWISE):
         return True
     if not node.is_op or "run_block" in node.record.needs or not _is_ours(node.record):

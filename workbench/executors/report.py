@@ -1,0 +1,129 @@
+"""What an engine tells observers about its steps (see `workbench.events`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter_ns
+
+from workbench import events
+from workbench.executors.binding import Binding
+from workbench.executors.plan import Plan, Row
+from workbench.executors.split import Fed
+from workbench.executors.watch import Span
+from workbench.framework.dtype import as_dtype
+from workbench.framework.place import Place
+from workbench.framework.roles import role_text
+from workbench.runtime.arena import Arena
+
+
+class Reporter:
+    """Makes the events of one executor.
+
+    Args:
+        name: of the executor. places: its devices.
+    """
+
+    def __init__(self, name: str, places: Sequence[Place]) -> None:
+        self.name, self.places = name, tuple(places)
+
+    def fed(self, step: int, fed: Fed) -> None:
+        """What each device was fed."""
+        if not events.listening(events.Feed):
+            return
+        devices = fed.per_device
+        names = list(fed.rows)
+        events.emit(
+            events.Feed(
+                self.name,
+                step,
+                self.places[: fed.active],
+                dict(fed.rows),
+                {name: tuple(arrays[name].shape for arrays in devices if name in arrays) for name in names},
+                {name: as_dtype(devices[0][name].dtype).name for name in names if name in devices[0]},
+                tuple(sum(array.nbytes for array in arrays.values()) for arrays in devices),
+            )
+        )
+
+    def ran(self, step: int, binding: Binding, spans: Sequence[Span]) -> None:
+        """The ops and collectives of a step."""
+        infos = self._infos(binding)
+        made: list[events.Event] = []
+        for span in spans:
+            node = span.row.node
+            if node.is_collective:
+                names = tuple(node.attrs.get("names") or (node.attrs["name"],))
+                nbytes = sum(ref.nbytes for refs in span.row.ins for ref in refs[:1] if ref is not None)
+                places = tuple(self.places[p] for p in node.places)
+                made.append(
+                    events.Collective(
+                        self.name, step, node.type, names, nbytes, places, span.thread, span.start, span.end
+                    )
+                )
+            made.append(events.OpRun(self.name, step, infos[id(span.row)], span.thread, span.start, span.end))
+        events.emit_all(sorted(made, key=lambda e: e.start))  # type: ignore[attr-defined]
+
+    def _infos(self, binding: Binding) -> dict[int, events.OpInfo]:
+        if binding.infos is None:
+            plan = binding.plan
+            numbers = {node: number for number, node in enumerate(plan.graph.nodes)}
+            rows = [*plan.rows, *plan.commit]
+            binding.infos = {id(row): self._info(numbers[row.node], row, plan) for row in rows}
+        return binding.infos
+
+    def _info(self, number: int, row: Row, plan: Plan) -> events.OpInfo:
+        node = row.node
+        outputs = tuple(
+            events.Output(v.name, spec.shape, spec.dtype.name, ref.nbytes if ref is not None else 0)
+            for v in node.writes
+            for spec, ref in [(plan.shapes.specs[v], plan.refs.get(v))]
+        )
+        kinds = tuple(op.type for op in node.origins)
+        return events.OpInfo(
+            number, node.type, self.places[node.place], role_text(node.role), node.site, kinds, outputs
+        )
+
+    def stepped(self, step: int, start: int, fed: Fed) -> None:
+        """A step has been applied."""
+        if events.listening(events.Step):
+            rows = next(iter(fed.rows.values()), ())
+            places = self.places[: fed.active]
+            events.emit(events.Step(self.name, step, start, perf_counter_ns(), places, tuple(rows)))
+
+    def compiled(self, step: int, plan: Plan, cached: int, start: int) -> None:
+        """A plan was made."""
+        if events.listening(events.PlanCompiled):
+            rows = len(plan.rows) + len(plan.commit)
+            graph = plan.graph
+            program = graph.program.origin
+            event = events.PlanCompiled(
+                self.name, step, program, tuple(graph.places), len(graph.nodes), rows, cached, start, perf_counter_ns()
+            )
+            events.emit(event)
+
+    def memory(self, step: int, arenas: dict[int, Arena]) -> None:
+        """What each device holds for temporaries."""
+        if events.listening(events.Memory):
+            for place, arena in arenas.items():
+                events.emit(events.Memory(self.name, step, self.places[place], arena.resident))
+
+    def dropped(self, step: int, freed: dict[int, int], cause: str) -> None:
+        """Temporaries were given back."""
+        if events.listening(events.ScopeDrop):
+            places = tuple(self.places[place] for place in freed)
+            events.emit(events.ScopeDrop(self.name, step, places, tuple(freed.values()), cause))
+
+    def failed(self, step: int, error: BaseException, row: Row | None) -> None:
+        """A step failed."""
+        if not events.listening(events.Error):
+            return
+        node = row.node if row is not None else None
+        events.emit(
+            events.Error(
+                self.name,
+                step,
+                str(error) or type(error).__name__,
+                node.type if node is not None else None,
+                self.places[node.place] if node is not None else None,
+                node.site if node is not None else None,
+            )
+        )

@@ -1,0 +1,104 @@
+"""The same calls as ever with a look between them: at the clock, or for NaN and Inf in what a row has made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+import numpy as np
+
+from workbench.errors import ExecutionError, located
+from workbench.executors.binding import Binding, Part, ThreadProgram
+from workbench.executors.plan import Row
+from workbench.framework.rows import Rows
+from workbench.graph.ssa import Value
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a row ran, in ns of `time.perf_counter_ns`."""
+
+    row: Row
+    thread: int
+    start: int
+    end: int
+
+
+class Watched:
+    """Thread programs with looks in them.
+
+    Args:
+        programs: of one part of a binding.
+        clock: note when each row begins and ends.
+        finite: raise ExecutionError, naming op, device and line, for the first row that makes a NaN or an Inf.
+    """
+
+    def __init__(self, binding: Binding, programs: Sequence[ThreadProgram], clock: bool, finite: bool) -> None:
+        self.programs: list[ThreadProgram] = []
+        self._times: list[list[int]] = []
+        for program in programs:
+            times: list[int] = []
+            watched = ThreadProgram()
+            for part in program.parts:
+                watched.add(_with_looks(binding, part, times if clock else None, finite))
+            self.programs.append(watched)
+            self._times.append(times)
+
+    def begin(self) -> None:
+        """Forget the times of the last run."""
+        for times in self._times:
+            times.clear()
+
+    def spans(self) -> list[Span]:
+        """When each row ran that has come to its end."""
+        found = []
+        for thread, (program, times) in enumerate(zip(self.programs, self._times, strict=True)):
+            pairs = zip(times[::2], times[1::2], strict=False)
+            found += [Span(part.row, thread, *pair) for part, pair in zip(program.parts, pairs, strict=False)]
+        return found
+
+
+def _with_looks(binding: Binding, part: Part, times: list[int] | None, finite: bool) -> Part:
+    calls = list(part.calls)
+    if finite:
+        calls.append(_Check(binding, part.row))
+    if times is not None:
+        clock = _Clock(times)
+        calls = [clock, *calls, clock]
+    return part._replace(calls=calls)
+
+
+class _Clock:
+    __slots__ = ("times",)
+
+    def __init__(self, times: list[int]) -> None:
+        self.times = times
+
+    def __call__(self) -> None:
+        self.times.append(perf_counter_ns())
+
+
+class _Check:
+    """Looks at everything a row has written."""
+
+    def __init__(self, binding: Binding, row: Row) -> None:
+        self.binding, self.row = binding, row
+
+    def __call__(self) -> None:
+        for value in self.row.node.writes:
+            found = self.binding.current(value)
+            data = found.values if isinstance(found, Rows) else found
+            if isinstance(data, np.ndarray) and data.dtype.kind in "fV" and not np.isfinite(data).all():
+                raise not_finite(self.row, value, data)
+
+
+def not_finite(row: Row, value: Value, data: np.ndarray) -> ExecutionError:
+    """The error for a value that holds NaN or Inf."""
+    nans, infs = int(np.isnan(data).sum()), int(np.isinf(data).sum())
+    error = ExecutionError(
+        f"op {row.node.type!r} made {nans} NaN and {infs} Inf among the {data.size} elements of {value.name!r} on "
+        f"device {value.place}\n  found because FLAGS_check_nan_inf is set\n  at {row.node.site}"
+    )
+    located(error)
+    return error
