@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
@@ -110,7 +111,7 @@ def _same(got: Any, want: Any, what: str) -> None:
 BOUND: set[str] = set()  # ops that had a prepared form in some check
 
 
-def _check(op: Op, arrays: list[Any], outs: list[Any], attrs: dict[str, Any], **extra: Any) -> bool:
+def check(op: Op, arrays: list[Any], outs: list[Any], attrs: dict[str, Any], **extra: Any) -> bool:
     """Bind once, run three times on changing values; False if there is no prepared form.
 
     An out that is the memory of an input is left alone before it is compared.
@@ -160,7 +161,7 @@ def test_forward(case: C.Case) -> None:
 
 def _check_case(case: C.Case) -> None:
     for _, arrays in _variants(case):
-        _check(case.op, arrays, [_stale(out) for out in _forward(case, arrays)], case.full_attrs)
+        check(case.op, arrays, [_stale(out) for out in _forward(case, arrays)], case.full_attrs)
 
 
 @over(lambda case: _bound(case) and len(case.op.outputs) > 1)
@@ -168,7 +169,7 @@ def test_outputs_nobody_wants(case: C.Case) -> None:
     for place in range(len(case.op.outputs)):
         arrays = _laid_out(case.arrays(), plain)
         outs = [_stale(out) if i == place else None for i, out in enumerate(_forward(case, arrays))]
-        _check(case.op, arrays, outs, case.full_attrs)
+        check(case.op, arrays, outs, case.full_attrs)
 
 
 def _in_place(op: Op, arrays: list[Any], outs: list[Any]) -> list[list[Any]]:
@@ -192,7 +193,7 @@ def test_in_place(case: C.Case) -> None:
         for i in range(len(_in_place(case.op, arrays, _forward(case, arrays)))):
             arrays = _laid_out(case.arrays(dtype), plain)
             outs = _in_place(case.op, arrays, _forward(case, arrays))[i]
-            _check(case.op, arrays, outs, case.full_attrs)
+            check(case.op, arrays, outs, case.full_attrs)
 
 
 def _backward_operands(case: C.Case, arrays: list[Any], layout: Layout, alone: int | None = None) -> list[Any]:
@@ -229,7 +230,7 @@ def _check_gradient(case: C.Case) -> None:
             if all(g is None for g in operands[-len(case.op.outputs) :]):
                 continue  # the one output is of integers
             outs = [_stale(out) for out in _gradients(op, operands, attrs)]
-            _check(op, operands, outs, attrs, wanted=(True,) * len(outs))
+            check(op, operands, outs, attrs, wanted=(True,) * len(outs))
 
 
 @over(lambda case: _bound_back(case) and len(find_op(case.op.grad_type).outputs) > 1)
@@ -238,7 +239,7 @@ def test_gradients_nobody_wants(case: C.Case) -> None:
     for place in range(len(op.outputs)):
         operands = _backward_operands(case, _laid_out(case.arrays(), plain), plain)
         outs = [_stale(out) if i == place else None for i, out in enumerate(_gradients(op, operands, attrs))]
-        _check(op, operands, outs, attrs, wanted=tuple(out is not None for out in outs))
+        check(op, operands, outs, attrs, wanted=tuple(out is not None for out in outs))
 
 
 def test_hot_ops_have_a_prepared_form() -> None:
@@ -250,6 +251,42 @@ def test_hot_ops_have_a_prepared_form() -> None:
             _check_gradient(case)
     missing = sorted(set(HOT) - BOUND)
     assert not missing
+
+
+# Short cuts: other functions than those of `forward`, which have to give its bits
+
+
+@given(
+    st.tuples(*[st.integers(1, 70)] * 3), st.booleans(), st.booleans(), st.sampled_from(["float32", "float64"]),
+    st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_products_of_any_size(sizes: tuple[int, int, int], trans_x: bool, trans_y: bool, dtype: str, seed: int) -> None:
+    """`np.dot` where `forward` calls `np.matmul`."""
+    rng, (m, k, n) = np.random.default_rng(seed), sizes
+    x = rng.standard_normal((k, m) if trans_x else (m, k)).astype(dtype)
+    y = rng.standard_normal((n, k) if trans_y else (k, n)).astype(dtype)
+    op, attrs, out = find_op("matmul_v2"), {"trans_x": trans_x, "trans_y": trans_y}, np.empty((m, n), dtype)
+    assert check(op, [x, y], [out], attrs)
+    assert check(
+        find_op("matmul_v2_grad"),
+        [x, y, rng.standard_normal((m, n)).astype(dtype)],
+        [_stale(x), _stale(y)],
+        attrs,
+        wanted=(True, True),
+    )
+
+
+@given(st.data(), st.integers(1, 6), st.integers(1, 40))
+@settings(max_examples=150, deadline=None)
+def test_cross_entropy_of_any_logits(data: st.DataObject, rows: int, classes: int) -> None:
+    """`argmax` where `forward` takes the maximum: ties, zeros of both signs, infinities, NaN."""
+    values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 3e38, -3e38, np.inf, -np.inf, np.nan]) | st.floats(-50, 50)
+    logits = np.array(data.draw(st.lists(values, min_size=rows * classes, max_size=rows * classes)), "float32")
+    label = np.array(data.draw(st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows)))
+    op, x = find_op("softmax_with_cross_entropy"), logits.reshape(rows, classes)
+    assert check(op, [x, label[:, None]], [_stale(x), _stale(x[:, :1])], op.attrs)
+    assert check(find_op("softmax"), [x], [_stale(x)], {"axis": 1})
 
 
 # Labels
@@ -292,7 +329,7 @@ def test_labels_narrower_than_the_number_of_classes(classes: int) -> None:
     for dtype in ("int8", "uint8", "int16", "int64"):
         label = np.array([[0], [4], [120], [1]], dtype)
         op, arrays, outs = _labelled(label, classes)
-        assert _check(op, arrays, outs, op.attrs)
+        assert check(op, arrays, outs, op.attrs)
         label[0] = -1 if dtype.startswith("i") else 0
         calls = op.bind(outs, arrays, Scratch(), **op.attrs)
         if dtype.startswith("i"):
@@ -349,59 +386,3 @@ def test_what_changes_its_input_is_no_view() -> None:
     views = {type for type, op in OPS.items() if op.is_view}
     shapes = {"reshape2", "reshape_like", "flatten_contiguous_range", "squeeze2", "unsqueeze2", "transpose2"}
     assert {"slice", "strided_slice", "assign_grad"} | shapes | {type + "_grad" for type in shapes} == views
-
-
-# Updates
-
-
-UPDATES = ("sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "adamax")
-LARGE = 3 * 32768 + 17  # more than two blocks, the last one short
-
-
-def _update(type: str, shape: tuple[int, ...], dtype: str = "float32") -> tuple[Op, list[Any], list[Any]]:
-    """An update in place: op, inputs, outputs."""
-    op, rng = find_op(type), np.random.default_rng(9)
-
-    def draw(name: str) -> Any:
-        return rng.random((1,) if name == "LearningRate" or name.endswith("Pow") else shape).astype(dtype)
-
-    arrays = {slot.name: draw(slot.name) for slot in op.inputs}
-    return op, list(arrays.values()), [arrays[op.aliases[slot.name]] for slot in op.outputs]
-
-
-@pytest.mark.parametrize("type", UPDATES)
-@pytest.mark.parametrize("shape", [(64, 32), (LARGE,), (1,), ()])
-def test_updates_in_place(type: str, shape: tuple[int, ...]) -> None:
-    op, arrays, outs = _update(type, shape)
-    assert _check(op, arrays, outs, op.attrs)
-
-
-@pytest.mark.parametrize("type", UPDATES)
-@pytest.mark.parametrize("shape", [(64, 32), (LARGE,)])
-def test_updates_allocate_nothing(type: str, shape: tuple[int, ...]) -> None:
-    op, arrays, outs = _update(type, shape)
-    calls = op.bind(outs, arrays, Scratch(), **op.attrs)
-
-    def step() -> None:
-        for call in calls:
-            call()
-
-    step()
-    tracemalloc.start()
-    try:
-        step()
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        step()
-        peak = tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
-    assert peak < 1000, f"{peak} bytes"  # NumPy makes keyword arguments into a short-lived tuple
-
-
-@pytest.mark.parametrize("type", UPDATES)
-def test_updates_of_long_parameters_need_little_memory(type: str) -> None:
-    op, arrays, outs = _update(type, (LARGE,))
-    scratch = Scratch()
-    op.bind(outs, arrays, scratch, **op.attrs)
-    assert sum(a.nbytes for a in scratch.given) < 3 * LARGE
