@@ -33,9 +33,10 @@ from workbench.graph.ssa import (
     Node,
     Value,
 )
-from workbench.runtime.comm.base import Communicator
+from workbench.runtime.comm.base import Collective, Communicator
 
 Call = Callable[[], Any]
+_PATIENCE = 600.0  # seconds a collective may take
 
 
 class Cell:
@@ -311,10 +312,14 @@ def _broadcast(comm: Communicator, ins: list[Any], outs: list[Any], root: int) -
     return _run(comm.broadcast(ins[0], [*outs[:root], ins[0], *outs[root:]], root))
 
 
-def _run(collective: Any) -> list[Call]:
+def _run(collective: Collective) -> list[Call]:
     """The calls of a prepared collective; of one that does not compute here, starting it and waiting for it."""
     calls = collective.calls()
-    return calls if calls is not None else [lambda: collective.start().wait(None)]
+    return calls if calls is not None else [partial(_start_and_wait, collective)]
+
+
+def _start_and_wait(collective: Collective) -> None:
+    collective.start().wait(_PATIENCE)
 
 
 def _as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
@@ -344,9 +349,6 @@ def _exchange_rows(node: Node, context: Context) -> None:
         for result in results:
             context.cell(result).value = values[0]
         return
-    if node.type == REDUCE:
-        root = node.attrs["root"]
-        values = [values[root], *values[:root], *values[root + 1 :]]  # the owner's first (G-31)
     gathered = context.comm.gather_rows(values)
     for result in results:
         context.cell(result).value = gathered
