@@ -31,9 +31,9 @@ def _cast(x: Any, dtype: str) -> Any:
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
     """NumPy's `where`, in which a Python number does not widen bfloat16."""
-    if isinstance(x, int | float):
+    if type(x) in (int, float, bool):  # np.float64, what a ufunc makes of no dimensions, is a float as well
         x = y.dtype.type(x)
-    elif isinstance(y, int | float):
+    elif type(y) in (int, float, bool):
         y = x.dtype.type(y)
     return np.where(condition, x, y)
 
