@@ -130,9 +130,21 @@ def run_call(call: Call, values: Values, extras: Extras) -> Pairs:
             raise  # from inside a sub-block: it names its op already
         raise failure(call, arrays, error) from error
     outputs = [(call.only, results)] if call.only is not None and results is not None else _outputs(call, results)
+    if not call.op.record.is_view:
+        outputs = [(name, _row_major(value)) for name, value in outputs]
     if get_flag("FLAGS_check_nan_inf"):
         _check_finite(call, outputs)
     return outputs
+
+
+def _row_major(value: Any) -> Any:
+    """The value as it lies in a planned buffer: the next sum then adds in the same order everywhere.
+
+    NumPy lets results follow the layout of operands such as transposed views.
+    """
+    if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+        return np.ascontiguousarray(value)
+    return value
 
 
 def uninitialised(call: Call, name: str) -> EnforceNotMet:
