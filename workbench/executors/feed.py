@@ -74,19 +74,19 @@ def _feed_names(program: Program) -> list[str]:
 
 
 def as_array(variable: Variable, value: Any) -> np.ndarray:
-    """A fed value as an array: arrays as they are, tensors' values, Python numbers as one element (E-7)."""
+    """A fed value as an array: arrays as they are, tensors' values, numbers as one element (E-7)."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, LoDTensor):
         return value.array if value.array is not None else value.numpy()
     if isinstance(value, bool | int | float):
-        return _from_numbers(variable, [value])
+        return _from_numbers(variable, [value] if variable.shape else value)
     if isinstance(value, list | tuple):
         return _from_numbers(variable, value)
     if hasattr(value, "numpy") and not isinstance(value, Variable):
         return np.asarray(value.numpy())
     if isinstance(value, np.generic):
-        return np.asarray(value).reshape(1)
+        return np.asarray(value).reshape(1 if variable.shape else ())
     raise InvalidType(f"feed {variable.name!r} takes an array, nested lists or a number, got {type(value).__name__}")
 
 

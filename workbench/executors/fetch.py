@@ -83,7 +83,7 @@ def fetchable(value: Any) -> np.ndarray:
     """
     if isinstance(value, Stack):
         raise InvalidArgument("what a branch or loop keeps for its gradient cannot be fetched")
-    return dense(np, value)  # type: ignore[no-any-return]
+    return dense(np, value)
 
 
 def to_user(value: Any, return_numpy: bool) -> Any:

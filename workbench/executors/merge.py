@@ -1,7 +1,7 @@
 """From every device's value of a fetched variable to what the user gets (rules X-41 … X-43, X-45).
 
-Merged, the default: the devices' arrays one after the other on dimension 0. Nothing is averaged: N devices' losses
-`[1]` make `[N]` (X-45). Not merged: a list with one array per device. Both are copies, which never change afterwards.
+The devices' arrays one after the other on dimension 0. Nothing is averaged: N devices' losses `[1]` make `[N]` (X-45).
+The result is a copy, which never changes afterwards.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.executors.fetch import fetchable, to_user
+from workbench.executors.fetch import fetchable
 from workbench.framework.spec import Shape, shape_text, size_of
-from workbench.runtime.tensor import LoDTensor
 
 
 def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Shape | None:
@@ -31,21 +30,32 @@ def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Sh
     Raises:
         InvalidArgument: different ranks, or dimensions other than the first differ.
     """
+    first = shapes[0]
     if len(shapes) == 1:
-        return shapes[0]
+        return first
+    if first and 0 not in first and shapes.count(first) == len(shapes):  # as good as always
+        return (len(shapes) * first[0], *first[1:])
+    return _joined_shape(name, shapes, training)
+
+
+def _joined_shape(name: str, shapes: Sequence[Shape | None], training: bool) -> Shape | None:
     taken = _taken(shapes)
     if not taken:
         return next((shape or (1,) for shape in shapes if shape is not None), None)
     first, *others = ((device, shapes[device] or (1,)) for device in taken)
     for other in others:
-        if other[1][1:] != first[1][1:] or len(other[1]) != len(first[1]):
+        if other[1][1:] != first[1][1:]:
             raise _different(name, first, other, training)
-    return (sum((shapes[device] or (1,))[0] for device in taken), *first[1][1:])
+    return (sum(_rows(shapes[device]) for device in taken), *first[1][1:])
 
 
 def _taken(shapes: Sequence[Shape | None]) -> list[int]:
     """The devices that contribute elements."""
     return [device for device, shape in enumerate(shapes) if shape is not None and size_of(shape)]
+
+
+def _rows(shape: Shape | None) -> int:
+    return shape[0] if shape else 1
 
 
 def _different(name: str, a: tuple[int, Shape], b: tuple[int, Shape], training: bool) -> InvalidArgument:
@@ -79,11 +89,9 @@ class Merger:
 
     def __init__(self, name: str, shapes: Sequence[Shape | None], dtype: Any, training: bool = True) -> None:
         self.shape, self.dtype = check_merge(name, shapes, training), np.dtype(dtype)
-        self._single = len(shapes) == 1
-        taken = _taken(shapes)
-        self._plain = len(taken) == len(shapes) and all(shapes)
-        ends = np.cumsum([(shapes[device] or (1,))[0] for device in taken]).tolist()
-        self._parts = [(device, start, end) for device, start, end in zip(taken, [0, *ends], ends, strict=False)]
+        self._taken = _taken(shapes)
+        # np.concatenate does without views of the parts, but does not take what has no dimensions.
+        self._plain = len(shapes) > 1 and len(self._taken) == len(shapes) and () not in shapes
 
     def allocate(self) -> np.ndarray | None:
         """Memory for the result, its content undefined; None if no device has a value."""
@@ -93,13 +101,16 @@ class Merger:
         """Copy the devices' arrays, of the shapes announced, into what `allocate` gave."""
         if out is None:
             return
-        if self._single:
-            np.copyto(out, arrays[0])
-        elif self._plain:
+        if self._plain:
             np.concatenate(arrays, out=out)
+        elif len(arrays) == 1:
+            np.copyto(out, arrays[0])
         else:
-            for device, start, end in self._parts:
+            start = 0
+            for device in self._taken:
+                end = start + _rows(arrays[device].shape)
                 out[start:end] = arrays[device]
+                start = end
 
 
 def merge(name: str, values: Sequence[Any], training: bool = True) -> np.ndarray | None:
@@ -127,20 +138,3 @@ def merge(name: str, values: Sequence[Any], training: bool = True) -> np.ndarray
     out = merger.allocate()
     merger.fill(out, arrays)
     return out
-
-
-def merged(name: str, values: Sequence[Any], training: bool = True, return_numpy: bool = True) -> Any:
-    """`merge` as the user gets it: an ndarray or a LoDTensor, None if no device has a value (E-10)."""
-    array = merge(name, values, training)
-    return array if return_numpy or array is None else LoDTensor(array)
-
-
-def unmerged(values: Sequence[Any], return_numpy: bool = True) -> list[Any]:
-    """A copy of every device's value, None for a device without one (X-43).
-
-    The real engine hands out tensors that alias its buffers; these do not follow later steps.
-
-    Raises:
-        InvalidArgument: what a branch or loop keeps for its gradient.
-    """
-    return [None if value is None else to_user(value, return_numpy) for value in values]

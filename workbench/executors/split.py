@@ -96,11 +96,12 @@ class Recipe(NamedTuple):
     rows: Mapping[str, tuple[int, ...]]
 
     def serve(self, sources: Sequence[Mapping[str, np.ndarray]]) -> Fed:
-        """Cut the arrays; `sources` holds the dict each device's rows are taken from."""
+        """Cut the arrays; `sources` begins with the dict each device's rows are taken from."""
         data = [{name: source[name][index] for name, index in row} for source, row in zip(sources, self.data)]
         kept = self.nothing
         if self.persistable:
-            kept = [{name: source[name][index] for name, index in row} for source, row in zip(sources, self.persistable)]
+            pairs = zip(sources, self.persistable)
+            kept = [{name: source[name][index] for name, index in row} for source, row in pairs]
         return Fed(data, kept, len(data), self.rows)
 
 
@@ -165,11 +166,13 @@ class Splitter:
         """
         if type(feed) is dict and (recipe := self._recipes.get(_key(feed))) is not None:
             return recipe.serve([feed] * self.devices)
-        if feed is None or isinstance(feed, Mapping):
-            arrays = self._arrays(feed or {})
-            return self._recipe(_key(arrays), lambda: self._divided(arrays)).serve([arrays] * self.devices)
-        dicts = self._dicts(feed)
-        return self._recipe(tuple(map(_key, dicts)), lambda: self._listed(dicts)).serve(dicts)
+        if type(feed) is list and (recipe := self._recipes.get(tuple(map(_key, feed)))) is not None:
+            return recipe.serve([*feed, *self._nothing])
+        dicts = [] if feed is None or isinstance(feed, Mapping) else self._dicts(feed)
+        if dicts:
+            return self._recipe(tuple(map(_key, dicts)), lambda: self._listed(dicts)).serve([*dicts, *self._nothing])
+        arrays = self._arrays(feed) if isinstance(feed, Mapping) else {}
+        return self._recipe(_key(arrays), lambda: self._divided(arrays)).serve([arrays] * self.devices)
 
     def _recipe(self, key: Key, make: Callable[[], Recipe]) -> Recipe:
         found = self._recipes.get(key)
@@ -276,8 +279,6 @@ class Splitter:
     # A list: element i is for device i
 
     def _listed(self, dicts: list[Arrays]) -> Recipe:
-        if not dicts:
-            return self._divided({})
         self._require_length(dicts)
         self._require(dicts[0])
         for device, arrays in enumerate(dicts):
@@ -298,11 +299,10 @@ class Splitter:
         given = sum(map(bool, dicts))
         if given == len(dicts) and (given == self.devices or (self.partial and given < self.devices)):
             return
-        gap = "" if given == len(dicts) else ", with empty ones between them"
+        gap = "" if given == len(dicts) else " with empty ones between them"
         takes = "a dict for each of the first devices at most" if self.partial else "one for every device, none empty"
         raise Unimplemented(
-            f"feed is a list of {_count(given, 'non-empty dict')}{gap} for {self._all_devices()}\n"
-            f"  expected: {takes}"
+            f"feed is a list of {_count(given, 'non-empty dict')}{gap} for {self._all_devices()}\n  expected: {takes}"
         )
 
     def _check_element(self, device: int, arrays: Arrays, first: Arrays) -> None:
@@ -330,8 +330,8 @@ class Splitter:
 
 
 _FEWER = {
-    "cpu": "use fewer devices: set the environment variable CPU_NUM={}, or pass cpu_places({}) as places",
-    "gpu": "use fewer devices: name {} in FLAGS_selected_gpus or CUDA_VISIBLE_DEVICES",
+    "cpu": "use fewer devices: set the environment variable CPU_NUM={0}, or pass cpu_places({0}) as places",
+    "gpu": "use fewer devices: name {0} in FLAGS_selected_gpus or CUDA_VISIBLE_DEVICES",
 }
 
 
