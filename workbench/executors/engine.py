@@ -42,6 +42,7 @@ from workbench.graph.passes import default_passes, run_passes
 from workbench.graph.ssa import Graph, Uses, is_update
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.arena import Arena
+from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
@@ -155,7 +156,7 @@ class Engine:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
         if has_backward(self.program) or loss_gradients(self.program):
             return False
-        return not self.graph(()).collectives()
+        return not (self.settings.sync_batch_norm and any(op.type == "batch_norm" for op in self.program.all_ops()))
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
         """The graph of a step that fetches these names, after all passes.
@@ -215,7 +216,8 @@ class Engine:
         found = self._bindings.get(key)
         if found is not None and found.is_current():
             return found
-        return self._bind(key, fetches, fed, observed)
+        with collector_paused():
+            return self._bind(key, fetches, fed, observed)
 
     def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, observed: bool) -> Binding:
         plan = self._plan(key, fetches, fed, observed)

@@ -45,6 +45,8 @@ class Root:
         nbytes, offset: in the arena.
         first, last: positions in the schedule between which its content matters.
         threads: those that touch it.
+        read_from, read_until: positions of the first and the last node that reads a value in it; readers: their threads.
+        pinned: it holds a value the commit needs.
     """
 
     place: int
@@ -54,6 +56,10 @@ class Root:
     first: int = 0
     last: int = -1
     threads: set[int] = field(default_factory=set)
+    read_from: int = END
+    read_until: int = -1
+    readers: set[int] = field(default_factory=set)
+    pinned: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +156,6 @@ class Memory:
             for value in node.value_reads:
                 self.readers.setdefault(value, []).append(node)
         self.homes: dict[tuple[str, int], Root] = {}
-        self.held: dict[Root, list[Value]] = {}
         self.phantom = Phantom(max([0, *(_nbytes(s) for s in shapes.specs.values() if is_static(s))]) + ALIGN)
         self.bucketed: dict[Value, Ref] = {}
         self.flats = [self._put_together(members) for members in flat]
@@ -281,17 +286,12 @@ class Memory:
             return None
         if ref.shape != spec.shape or ref.dtype != spec.dtype.numpy or ref.root.last == END:
             return None
-        readers = [reader for v in self.held[ref.root] for reader in self.readers.get(v, ())]
-        if any(reader is not node for reader in readers) and alone:
+        root, position, thread = ref.root, self.position[node], self.schedule.thread[node]
+        if root.read_until > position or root.pinned:
             return None
-        position, thread = self.position[node], self.schedule.thread[node]
-        if any(self.position[r] > position or r.type == FETCH or r in self.committed for r in readers):
-            return None
-        if not alone and any(self.schedule.thread[r] != thread for r in readers):
-            return None
-        if any(v in self.staged for v in self.held[ref.root]):
-            return None
-        return ref if alone or ref.root.threads <= {thread} else None
+        if alone:
+            return ref if root.read_from == position else None
+        return ref if root.readers <= {thread} and root.threads <= {thread} else None
 
     def _new_root(self, place: int, spec: Spec, first: int) -> Root:
         root = Root(place, _nbytes(spec), first=first)
@@ -304,7 +304,13 @@ class Memory:
 
     def _hold_ref(self, value: Value, ref: Ref) -> None:
         self.refs[value] = ref
-        self.held.setdefault(ref.root, []).append(value)
+        root = ref.root
+        root.pinned |= value in self.staged
+        for reader in self.readers.get(value, ()):
+            at_end = reader.type == FETCH or reader in self.committed
+            position = END if at_end else self.position[reader]
+            root.read_from, root.read_until = min(root.read_from, position), max(root.read_until, position)
+            root.readers.add(self.schedule.thread[reader])
 
     def _touch(self, node: Node) -> None:
         at_end = node.type == FETCH or node in self.committed
