@@ -20,8 +20,8 @@ from workbench.executors.team import Flag, Strand, Team
 from workbench.framework.spec import agree, spec_of
 from workbench.framework.variable import Variable
 from workbench.graph.ssa import Node, Value
-from workbench.runtime.arena import Arena
 from workbench.runtime.comm.base import Communicator
+from workbench.runtime.device import Memory
 from workbench.runtime.tensor import LoDTensor, Moves
 
 
@@ -75,7 +75,7 @@ class Binding:
         self,
         plan: Plan,
         replicas: Replicas,
-        arenas: Mapping[int, Arena],
+        arenas: Mapping[int, Memory],
         comm: Communicator,
         team: Team,
         fed: frozenset[tuple[str, int]],

@@ -41,9 +41,10 @@ from workbench.graph.check import check_graph
 from workbench.graph.passes import default_passes, run_passes
 from workbench.graph.ssa import Graph, Uses, is_update
 from workbench.graph.strategy import BuildStrategy
-from workbench.runtime.arena import Arena
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
+from workbench.runtime.device import Memory
+from workbench.runtime.devices import open_device
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
 
@@ -90,8 +91,9 @@ class Engine:
         self.build, self.execution, self.data_parallel = build, execution, data_parallel
         self.loss_name = loss_name
         self.reporter = Reporter(f"executor {self.number}", self.places)
+        self.devices = [open_device(place) for place in self.places]
         self.comm = LocalCommunicator(len(self.places))
-        self.arenas: dict[bool, dict[int, Arena]] = {False: {}, True: {}}  # observed or not
+        self.arenas: dict[bool, dict[int, Memory]] = {False: {}, True: {}}  # observed or not
         self.iteration = self.steps = 0
         self.last: Binding | None = None
         self.started = False
@@ -137,7 +139,8 @@ class Engine:
         mine, theirs = len(self.places), len(self.shares.places)
         if mine != theirs:
             raise InvalidArgument(
-                f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the variables of one"
+                f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the "
+                "variables of one"
             )
 
     def _reads(self) -> list[str]:
@@ -246,11 +249,11 @@ class Engine:
         owned = {v.name for node in graph.nodes if is_update(node) for v in node.writes if v.persistable}
         return owned | set(graph.owners)
 
-    def _room_for(self, plan: Plan, observed: bool) -> dict[int, Arena]:
+    def _room_for(self, plan: Plan, observed: bool) -> dict[int, Memory]:
         arenas = self.arenas[observed]
         for place, nbytes in plan.sizes.items():
             if place not in arenas or arenas[place].nbytes < nbytes:
-                arenas[place] = Arena(max(nbytes, 1))
+                arenas[place] = self.devices[place].allocate(nbytes)
                 self._bindings = {k: b for k, b in self._bindings.items() if k[-1] != observed}
                 self._latest = {}
         return arenas
@@ -266,7 +269,9 @@ class Engine:
         if self.broken is not None:
             raise PreconditionNotMet(f"the executor cannot run: {self.broken}")
         with self._alone():
-            self.start()
+            if not self.started:
+                with collector_paused():
+                    self.start()
             fed = self._splitter.split(feed)
             binding = self._same_as_last(fetches, fed)
             if self.execution._dry_run:

@@ -45,7 +45,7 @@ class Root:
         nbytes, offset: in the arena.
         first, last: positions in the schedule between which its content matters.
         threads: those that touch it.
-        read_from, read_until: positions of the first and the last node that reads a value in it; readers: their threads.
+        read_from, read_until: positions of the first and last node that reads a value in it; readers: their threads.
         pinned: it holds a value the commit needs.
     """
 

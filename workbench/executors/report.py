@@ -13,7 +13,7 @@ from workbench.executors.watch import Span
 from workbench.framework.dtype import as_dtype
 from workbench.framework.place import Place
 from workbench.framework.roles import role_text
-from workbench.runtime.arena import Arena
+from workbench.runtime.device import Memory
 
 
 class Reporter:
@@ -100,7 +100,7 @@ class Reporter:
             )
             events.emit(event)
 
-    def memory(self, step: int, arenas: dict[int, Arena]) -> None:
+    def memory(self, step: int, arenas: dict[int, Memory]) -> None:
         """What each device holds for temporaries."""
         if events.listening(events.Memory):
             for place, arena in arenas.items():

@@ -13,6 +13,8 @@ from typing import Any
 from workbench.config import environment, get_flag, set_environment
 from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.framework.place import CPUPlace, CUDAPlace, Place
+from workbench.runtime.cpu import CPUDevice
+from workbench.runtime.device import Device
 
 _GPU_EXECUTORS = False  # there is no GPU implementation of the `Device` protocol yet
 _ON_THE_CPU = "use_cuda=False and CPUPlace() run on the CPU"
@@ -149,9 +151,7 @@ def _selected() -> list[int]:
         return []
     parts = [part.strip() for part in given.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise InvalidArgument(
-            f"FLAGS_selected_gpus\n  expected: numbers of GPUs, as '0,1'\n  got:      {given!r}"
-        )
+        raise InvalidArgument(f"FLAGS_selected_gpus\n  expected: numbers of GPUs, as '0,1'\n  got:      {given!r}")
     ids = [int(part) for part in parts]
     _require_different("FLAGS_selected_gpus", ids)
     return ids
@@ -209,3 +209,15 @@ def _has_nccl() -> bool:
 
 def _count(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"
+
+
+def open_device(place: Place) -> Device:
+    """The device at a place.
+
+    Raises:
+        Unavailable: there is none that can be used; says what is missing.
+    """
+    if place.kind == CPUPlace.kind:
+        return CPUDevice(place.index)
+    require_gpu()
+    raise Unavailable(f"running on {place!r} is not available yet")
