@@ -409,6 +409,22 @@ def test_choices(dtype: str, size: int, place: str) -> None:
     np.testing.assert_array_equal(outs[place].view(bits), want)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32", "bool"])
+@pytest.mark.parametrize("size", [0, 100, 5000])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, C.strided])
+def test_choices_into_new_memory(dtype: str, size: int, layout: Any) -> None:
+    """`numpy_xp.where` is `np.where`, with numbers for either side too."""
+    rng = np.random.default_rng(size)
+    x, y = (layout(rng.standard_normal((4, size)).astype(dtype)) for _ in range(2))
+    mask = layout(rng.random((4, size)) < 0.5)
+    kind = np.dtype(dtype).type
+    for a, b in ((x, y), (x, 0), (0, y), (x, 2), (2, y), (x, y[:1]), (x[0], np.array(3, dtype)), (x, -0.0)):
+        typed = [kind(v) if isinstance(v, int | float) else v for v in (a, b)]
+        want, got = np.where(mask, *typed), numpy_xp.where(mask, a, b)
+        same_bits(got, want)
+        same_bits(numpy_xp.where(mask.astype(dtype), a, b), np.where(mask.astype(dtype), *typed))
+
+
 # Chains made at random
 
 

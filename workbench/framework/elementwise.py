@@ -23,6 +23,7 @@ from workbench.framework.erf import erf
 from workbench.framework.expr import Expr, Recording
 from workbench.framework.op import Op, op
 from workbench.framework.spec import Spec, broadcast_shapes, require_same_dtype
+from workbench.framework.step_calls import choose
 
 
 def _cast(x: Any, dtype: str) -> Any:
@@ -35,7 +36,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
         x = y.dtype.type(x)
     elif type(y) in (int, float, bool):
         y = x.dtype.type(y)
-    return np.where(condition, x, y)
+    return choose(condition, x, y)
 
 
 class _NumpyFunctions(SimpleNamespace):

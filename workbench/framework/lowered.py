@@ -17,6 +17,7 @@ import numpy as np
 from workbench.framework.dtype import as_dtype
 from workbench.framework.erf import erf
 from workbench.framework.expr import Expr
+from workbench.framework.step_calls import choose
 
 Dtype = np.dtype[Any]
 
@@ -119,7 +120,7 @@ def _function(step: Step) -> Callable[..., Any]:
     if step.function == "copy":
         return lambda x: np.asarray(x).astype(step.dtype)
     if step.function == "select":
-        return np.where
+        return choose
     return erf if step.function == "erf" else getattr(np, step.function)
 
 

@@ -15,6 +15,7 @@ Scratch = Callable[[tuple[int, ...], Any], Array]
 BLOCK = 1 << 15  # elements: a few operands of a block stay in the second-level cache
 _SHORT_ROW = 64
 _SHORT_CHOICE = 256
+_LONG_CHOICE = 1 << 12
 _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
 
 
@@ -118,6 +119,25 @@ def select_calls(
 def by_arithmetic(size: int, dtype: Any) -> bool:
     """Whether `select_calls` computes on the bits: a few calls more, which pay from some hundred elements on."""
     return size > _SHORT_CHOICE and dtype.kind in "fiu" and dtype.itemsize in _BITS
+
+
+def choose(mask: Any, x: Any, y: Any) -> Any:
+    """`np.where`, by arithmetic where that takes a fraction of the time: many elements, row by row, of one dtype."""
+    if not isinstance(mask, np.ndarray) or mask.size < _LONG_CHOICE or mask.dtype.kind != "b":
+        return np.where(mask, x, y)
+    x, y = np.asarray(x), np.asarray(y)
+    plain = x.dtype == y.dtype and all(a.shape in (mask.shape, ()) and a.flags.c_contiguous for a in (x, y))
+    if not (plain and mask.flags.c_contiguous and by_arithmetic(mask.size, x.dtype)):
+        return np.where(mask, x, y)
+    out = np.empty(mask.shape, x.dtype)
+    for call in select_calls(mask, x, y, out, Pool(np.empty), (_is_zero(x), _is_zero(y))):
+        call()
+    return out
+
+
+def _is_zero(array: Array) -> bool:
+    """Whether this is the number +0."""
+    return not array.shape and not any(array.tobytes())
 
 
 def _select_by_copies(mask: Array, x: Array, y: Array, out: Array, pool: Pool) -> Calls:
