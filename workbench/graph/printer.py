@@ -12,7 +12,7 @@ nothing of theirs. Collectives are marked `==`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.errors import NotFound
@@ -114,11 +114,53 @@ def attr_text(value: Any) -> str:
     """An attribute's value; large arrays by type and shape only, expressions as calls."""
     if getattr(value, "size", 0) > SPELLED and hasattr(value, "dtype"):
         return f"array({type_text(spec_of(value))})"
-    if isinstance(value, Expr):
-        return repr(value)
+    if isinstance(value, Expr) or (isinstance(value, list) and value and isinstance(value[0], Expr)):
+        return expressions_text(value if isinstance(value, list) else [value])
     if isinstance(value, list | tuple):
         left, right = "[]" if isinstance(value, list) else "()"
         return left + ", ".join(map(attr_text, value)) + right
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {attr_text(v)}" for k, v in value.items()) + "}"
     return quote(value) if isinstance(value, str) else value_text(value)
+
+
+def expressions_text(results: Sequence[Expr]) -> str:
+    """Expressions over `x0`, `x1`, ...; what is used more than once is written once: `t0 = exp(x0); [add(t0, t0)]`."""
+    order, times = _parts_of(results)
+    text: dict[int, str] = {}
+    named: list[str] = []
+    for part in order:
+        call = repr(part) if not part.args else _call_text(part, text)
+        if part.args and times[id(part)] > 1:
+            named.append(f"t{len(named)} = {call}")
+            call = f"t{len(named) - 1}"
+        text[id(part)] = call
+    return "; ".join([*named, f"[{', '.join(text[id(result)] for result in results)}]"])
+
+
+def _parts_of(results: Sequence[Expr]) -> tuple[list[Expr], dict[int, int]]:
+    """All parts of expressions, each after its own parts, and how often each is used."""
+    order: list[Expr] = []
+    times: dict[int, int] = {}
+    done: set[int] = set()
+    for result in results:
+        times[id(result)] = times.get(id(result), 0) + 1
+    rest = list(reversed(results))
+    while rest:
+        part = rest[-1]
+        missing = [arg for arg in part.args if id(arg) not in done]
+        if missing:
+            rest += reversed(missing)
+            continue
+        rest.pop()
+        if id(part) not in done:
+            done.add(id(part))
+            order.append(part)
+            for arg in part.args:
+                times[id(arg)] = times.get(id(arg), 0) + 1
+    return order, times
+
+
+def _call_text(part: Expr, text: dict[int, str]) -> str:
+    extra = f", {part.value}" if part.function == "cast" else ""
+    return f"{part.function}({', '.join(text[id(arg)] for arg in part.args)}{extra})"

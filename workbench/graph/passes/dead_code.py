@@ -14,8 +14,9 @@ class DeadCode:
     """Removes nodes whose results are not read, not fetched and not persistable.
 
     All ops always run (X-47), so a node goes only if nobody can tell: no forward op, whose result can be looked at in
-    the local scope; not an op that users declared (its body may do anything), that runs blocks, or that reads integers (labels and indices, which it may refuse), and no collective
-    (other trainers count on it). Random streams are numbered in the program and do not shift.
+    the local scope; no op that users declared (its body may do anything), that runs blocks, or that reads integers
+    (labels and indices, which it may refuse); no collective (other trainers count on it). Random streams are numbered
+    in the program and do not shift.
     """
 
     name = "dead_code"

@@ -10,14 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from workbench.errors import InvalidType
-from workbench.graph.order import add_hazard_edges
 from workbench.graph.passes.dead_code import DeadCode
 from workbench.graph.passes.draw import Draw
+from workbench.graph.passes.elementwise_chains import ElementwiseChains
+from workbench.graph.passes.fuse_add_act import FuseAddAct
 from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
+from workbench.graph.passes.fuse_bn_act import FuseBnAct, FuseBnAddAct
 from workbench.graph.passes.fuse_broadcast import FuseBroadcast
 from workbench.graph.passes.fuse_optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.sequential import Sequential
+from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import ReduceStrategy, Settings
 
@@ -48,7 +51,12 @@ def default_passes(settings: Settings) -> list[Pass]:
     path = s.debug_graphviz_path
     chosen: list[tuple[bool, Pass]] = [
         (bool(path), Draw(f"{path}_original_graph")),
+        (s.sync_batch_norm, SyncBatchNorm()),
         (True, DeadCode()),
+        (s.fuse_bn_act_ops, FuseBnAct()),
+        (s.fuse_bn_add_act_ops, FuseBnAddAct()),
+        (s.fuse_elementwise, FuseAddAct()),
+        (s.fuse_elementwise, ElementwiseChains()),
         (s.fuse_all_optimizer_ops, FuseOptimizer()),
         (bool(path), Draw(f"{path}_fused_graph")),
         (s.fuse_all_reduce_ops, FuseAllReduce()),
@@ -62,7 +70,7 @@ def default_passes(settings: Settings) -> list[Pass]:
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> list[str]:
-    """Run the passes in order, then make hazards ordering edges (G-17).
+    """Run the passes in order.
 
     Returns:
         the names of the passes that changed the graph.
@@ -78,7 +86,6 @@ def run_passes(graph: Graph, passes: Sequence[Pass]) -> list[str]:
         except Exception as error:
             error.add_note(f"in graph pass {one.name!r}")
             raise
-    add_hazard_edges(graph)
     return changed
 
 
@@ -111,7 +118,11 @@ class _UserPass:
         return f"<graph pass {self.name!r}>"
 
 
-_ALL = (DeadCode, FuseOptimizer, FuseAllReduce, FuseBroadcast, OrderCollectives, Sequential)
+REWRITES: tuple[type[Pass], ...] = (
+    DeadCode, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains, FuseOptimizer, FuseAllReduce, FuseBroadcast,
+    OrderCollectives, Sequential,
+)  # fmt: skip
+"""The passes that do not change what is computed, only how."""
 
-EXACT = frozenset(p.name for p in _ALL if p.exact)
-"""Names of the passes after which a step still computes the same bits."""
+EXACT = frozenset(p.name for p in (make() for make in REWRITES) if p.exact)
+"""Names of those after which a step computes the same bits."""

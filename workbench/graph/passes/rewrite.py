@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from workbench.graph.ssa import Graph, Node, Value, values_of
 
@@ -15,14 +15,14 @@ class Layout:
 
     Attributes:
         position: index of every node.
-        reader: index of the first node that reads a value `nodes` write.
+        readers: indexes of the nodes that read a value which `nodes` read or write, ascending.
         overwriter: index of the node that writes the next version of a variable `nodes` read or write.
         follower: index of the first node with an ordering edge from another.
     """
 
     def __init__(self, graph: Graph, nodes: Iterable[Node]) -> None:
         self.position = {node: index for index, node in enumerate(graph.nodes)}
-        self.reader: dict[Value, int] = {}
+        self.readers: dict[Value, list[int]] = {}
         self.overwriter: dict[Value, int] = {}
         self.follower: dict[Node, int] = {}
         newest: dict[tuple[str, int], Value] = {}
@@ -32,7 +32,7 @@ class Layout:
                 self.follower.setdefault(before, index)
             for value in values_of(node.inputs):
                 if value.name in names:
-                    self.reader.setdefault(value, index)
+                    self.readers.setdefault(value, []).append(index)
                     newest[value.name, value.place] = value
             for value in values_of(node.outputs):
                 if value.name in names:
@@ -41,11 +41,11 @@ class Layout:
                         self.overwriter[replaced] = index
                     newest[value.name, value.place] = value
 
-    def deadline(self, node: Node) -> int:
+    def deadline(self, node: Node, among: Collection[Node] = ()) -> int:
         """The index of the first node that has to come after `node`, past the end if none has to.
 
         These are the readers of what it writes, whoever writes the next version of what it reads or writes, and
-        those with an ordering edge.
+        those with an ordering edge; readers `among` some nodes do not count.
         """
         end, own = len(self.position), self.position[node]
         limit = self.follower.get(node, end)
@@ -53,9 +53,16 @@ class Layout:
             overwritten = self.overwriter.get(value, end)
             if overwritten != own:
                 limit = min(limit, overwritten)
+        joined = {self.position[n] for n in among}
         for value in values_of(node.outputs):
-            limit = min(limit, self.reader.get(value, end), self.overwriter.get(value, end))
+            read = next((index for index in self.readers.get(value, ()) if index not in joined), end)
+            limit = min(limit, read, self.overwriter.get(value, end))
         return limit
+
+    def meet(self, nodes: Sequence[Node]) -> bool:
+        """Whether nodes that only pass values on to each other may all be moved to the place of the last one."""
+        last = max(self.position[node] for node in nodes)
+        return all(self.deadline(node, nodes) > last for node in nodes)
 
     def runs(self, nodes: Iterable[Node]) -> list[list[Node]]:
         """Nodes in order, cut into runs whose members may all be moved to the place of the run's last."""

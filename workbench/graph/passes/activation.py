@@ -1,0 +1,79 @@
+"""What the passes share that join an activation with the op before it: finding the two and their backward ops."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from workbench.framework.op import find_op
+from workbench.graph.ssa import Node, Slot, Uses, Value
+
+
+class Activation(NamedTuple):
+    """An activation and its backward op, None if there is none; what else reads the activated value; its result."""
+
+    node: Node
+    back: Node | None
+    others: list[Node]
+    result: Value
+
+    @property
+    def gradient(self) -> Value | None:
+        """The gradient of the activated value, as the backward op gives it."""
+        return self.back.writes[0] if self.back is not None and self.back.writes else None
+
+
+def activation_of(value: Value, kinds: Collection[str], uses: Uses) -> Activation | None:
+    """The one activation of a value, with its default attributes; None if there is none or several."""
+    readers = uses.readers_of(value)
+    found = [node for node in readers if node.type in kinds and node.attrs == node.record.attrs]
+    if len(found) != 1 or not is_temporary(value):
+        return None
+    (node,) = found
+    backs = [other for other in readers if other.type == node.record.grad_type and other.inputs[0] is value]
+    result = node.writes[0]
+    if len(backs) > 1 or not is_temporary(result) or (backs and backs[0].attrs != node.attrs):
+        return None
+    back = backs[0] if backs else None
+    return Activation(node, back, [other for other in readers if other not in (node, back)], result)
+
+
+def is_temporary(value: Value) -> bool:
+    """Whether a value is written once and forgotten after the step."""
+    return value.version == 0 and not value.persistable
+
+
+def only_reader(value: Value, uses: Uses) -> Node | None:
+    """The node that alone reads a value."""
+    readers = uses.readers_of(value)
+    return readers[0] if len(readers) == 1 and is_temporary(value) else None
+
+
+def slots_of(node: Node) -> dict[str, Slot]:
+    """What an op reads, by slot."""
+    return {slot.name: value for slot, value in zip(node.record.inputs, node.inputs, strict=True)}
+
+
+def results_of(node: Node) -> dict[str, Slot]:
+    """What an op writes, by slot."""
+    return {slot.name: value for slot, value in zip(node.record.outputs, node.outputs, strict=True)}
+
+
+def made_of(
+    members: Sequence[Node],
+    type: str,
+    given: Mapping[str, Slot],
+    results: Mapping[str, Slot],
+    attrs: Mapping[str, Any],
+) -> Node:
+    """The node that stands for several, the last of which gives it its role; slots that are not given are absent."""
+    record = find_op(type)
+    return Node(
+        type,
+        members[-1].places,
+        [given.get(slot.name) for slot in record.inputs],
+        [results.get(slot.name) for slot in record.outputs],
+        {**record.attrs, **attrs},
+        members[-1].role,
+        [op for node in members for op in node.origins],
+    )

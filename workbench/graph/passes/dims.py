@@ -1,0 +1,81 @@
+"""Which values have the same shape although their sizes are unknown before a step runs.
+
+Every dimension is a number or a symbol; a symbol stands for one size. Two unknown dimensions of equal declaration may
+turn out different (one could be 1 and be broadcast), so only symbols that come from one place are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.graph.ssa import COLLECTIVES, Graph, Node, Value, values_of
+
+Dim = object  # an int, or a symbol: any other object
+Dims = tuple[Dim, ...]
+
+_LIKE_X = {
+    "batch_norm": ("Y",), "dropout": ("Out", "Mask"), "fused_batch_norm_act": ("Y",), "fused_bn_add_activation": ("Y",),
+    "layer_norm": ("Y",), "log_softmax": ("Out",), "softmax": ("Out",),
+}  # fmt: skip
+_SAME_ROWS = {"conv2d", "depthwise_conv2d", "mul", "pool2d"}
+
+
+def dims_of(graph: Graph) -> dict[Value, Dims]:
+    """The dimensions of every value of a graph."""
+    found: dict[Value, Dims] = {}
+    for node in graph.nodes:
+        for value in values_of(node.inputs):
+            if value not in found:
+                found[value] = _fresh(value)
+        for value in values_of(node.outputs):
+            found[value] = _fresh(value)
+        if any(-1 in value.spec.shape for value in values_of(node.outputs)):
+            found.update(_derived(node, found))
+    return found
+
+
+def _fresh(value: Value) -> Dims:
+    return tuple(dim if dim >= 0 else object() for dim in value.spec.shape)
+
+
+def _derived(node: Node, found: dict[Value, Dims]) -> dict[Value, Dims]:
+    """Outputs whose dimensions follow from those of the inputs."""
+    if node.type in COLLECTIVES:
+        sources = [slot[0] for slot in node.inputs]
+        return {v: found[source] for source, slot in zip(sources, node.outputs, strict=True) for v in slot}
+    if not node.is_op:
+        return {}
+    ins = {slot.name: value for slot, value in zip(node.record.inputs, node.inputs, strict=True)}
+    outs = {slot.name: value for slot, value in zip(node.record.outputs, node.outputs, strict=True)}
+    made = {name: value for name, value in outs.items() if isinstance(value, Value)}
+    if node.record.is_grad:  # a gradient has the shape of what it is the gradient of
+        pairs = ((ins.get(name.removesuffix("@GRAD")), value) for name, value in made.items())
+        return {value: found[source] for source, value in pairs if isinstance(source, Value)}
+    first = next(values_of(node.inputs), None)
+    if node.type in _LIKE_X and first is not None:
+        return {v: found[first] for name, v in made.items() if name in _LIKE_X[node.type]}
+    if node.type == "sum":
+        terms = {found[value] for value in values_of(node.inputs)}
+        return dict.fromkeys(values_of(node.outputs), terms.pop()) if len(terms) == 1 else {}
+    if node.record.is_elementwise:
+        operands = [found[v] for v in ins.values() if isinstance(v, Value)]
+        return {v: _broadcast(operands, found[v]) for v in made.values()}
+    if node.type in _SAME_ROWS and first is not None and found[first]:
+        return {v: _with_rows(found[first], found[v]) for v in made.values()}
+    return {}
+
+
+def _broadcast(operands: Sequence[Dims], declared: Dims) -> Dims:
+    """The dimensions of an element-wise result; a dimension several different symbols meet in stays unknown."""
+    dims = list(declared)
+    for axis in range(1, len(dims) + 1):
+        met = {operand[-axis] for operand in operands if axis <= len(operand)} - {1}
+        if not isinstance(dims[-axis], int) and len(met) == 1:
+            dims[-axis] = met.pop()
+    return tuple(dims)
+
+
+def _with_rows(source: Dims, declared: Dims) -> Dims:
+    if not declared or isinstance(declared[0], int):
+        return declared
+    return (source[0], *declared[1:])

@@ -1,0 +1,72 @@
+"""A sum and its activation become one node, and so do their backward ops."""
+
+from __future__ import annotations
+
+from workbench.framework.op import find_op
+from workbench.graph.passes.activation import Activation, activation_of, made_of, only_reader, results_of, slots_of
+from workbench.graph.passes.rewrite import Layout, join, renumber
+from workbench.graph.ssa import Graph, Node, Uses
+from workbench.ops.fused import ACTIVATIONS, BY_INPUT
+
+ADD, FUSED = "elementwise_add", "fused_elemwise_add_activation"
+Group = tuple[list[Node], Node]
+
+
+class FuseAddAct:
+    """`elementwise_add` and the activation of its result become `fused_elemwise_add_activation`.
+
+    Where the two have backward ops these must hand over to each other alone, or nothing is joined; a sum that is read
+    elsewhere too is kept as `IntermediateOut`.
+    """
+
+    name = "fuse_add_act"
+    exact = True
+
+    def __call__(self, graph: Graph) -> bool:
+        uses = Uses(graph.nodes)
+        sums = [(node, activation_of(node.writes[0], ACTIVATIONS, uses)) for node in graph.nodes if node.type == ADD]
+        found = [_Pair(node, act, uses) for node, act in sums if act is not None]
+        layout = Layout(graph, (node for pair in found for node in pair.nodes))
+        groups = [group for pair in found if pair.fits(layout) for group in pair.groups()]
+        changed = join(graph, groups)
+        if changed:
+            renumber(graph)
+        return changed
+
+
+class _Pair:
+    """A sum, its activation and the backward ops of both."""
+
+    def __init__(self, add: Node, act: Activation, uses: Uses) -> None:
+        self.add, self.act = add, act
+        self.add_back = only_reader(act.gradient, uses) if act.gradient is not None else None
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [n for n in (self.add, self.act.node, self.act.back, self.add_back) if n is not None]
+
+    def fits(self, layout: Layout) -> bool:
+        """Whether both directions can be joined."""
+        if not layout.meet([self.add, self.act.node]):
+            return False
+        if self.act.back is None:
+            return True
+        back = self.add_back
+        if back is None or back.type != find_op(ADD).grad_type or back.inputs[:2] != self.add.inputs:
+            return False
+        return layout.meet([self.act.back, back])
+
+    def groups(self) -> list[Group]:
+        """The members and the node for them, forward and backward."""
+        act = self.act.node.type
+        kept = self.add.writes[0] if self.act.others or act in BY_INPUT else None
+        attrs = {"functor_list": (act, ADD), "save_intermediate_out": kept is not None}
+        given = {**slots_of(self.add), "Out": self.act.result, "IntermediateOut": kept}
+        forward = [self.add, self.act.node]
+        groups = [(forward, made_of(forward, FUSED, given, given, attrs))]
+        if self.act.back is not None and self.add_back is not None:
+            backward = [self.act.back, self.add_back]
+            given = {**given, "Out@GRAD": slots_of(self.act.back)["Out@GRAD"]}
+            made = made_of(backward, find_op(FUSED).grad_type, given, results_of(self.add_back), attrs)
+            groups.append((backward, made))
+        return groups
