@@ -471,6 +471,22 @@ class LookAlike:
         return numbered(4, 3)
 
 
+def test_rows_are_the_same_object_for_the_same_shapes_and_dtypes_only(program: Program) -> None:
+    """So an engine sees at a glance that its last plan still serves."""
+    splitter = Splitter(program, 2)
+    forms: list[Any] = [
+        {"x": numbered(4, 3)},
+        {"x": numbered(6, 3)},
+        [{"x": numbered(2, 3)}] * 2,
+        {"unchecked": numbered(4, 3)},
+        {"unchecked": numbered(4, 3, dtype="float64")},
+        {"x": numbered(4, 3), "lr": numbered(1)},
+    ]
+    first = [splitter.split(form).rows for form in forms]
+    assert len(set(map(id, first))) == len(forms)
+    assert all(splitter.split(form).rows is rows for form, rows in zip(forms, first, strict=True))
+
+
 def test_memory_of_shapes_is_bounded(program: Program) -> None:
     splitter = Splitter(program, 1)
     for rows in range(500):

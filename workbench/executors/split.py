@@ -73,7 +73,8 @@ class Fed(NamedTuple):
         per_device: for each device that takes part, its data by name.
         persistable: for each device, idle ones too, what is fed for persistable variables (X-19).
         active: number of devices that take part, the first ones; fewer than all only where `partial` allows it.
-        rows: for every variable of `per_device`, the rows each active device gets (a 0-d array counts as one).
+        rows: for every variable of `per_device`, the rows each active device gets (a 0-d array counts as one). The
+            same object comes back for the same form, names, shapes and dtypes only, as long as they are remembered.
     """
 
     per_device: list[Arrays]
@@ -97,12 +98,19 @@ class Recipe(NamedTuple):
 
     def serve(self, sources: Sequence[Mapping[str, np.ndarray]]) -> Fed:
         """Cut the arrays; `sources` begins with the dict each device's rows are taken from."""
-        data = [{name: source[name][index] for name, index in row} for source, row in zip(sources, self.data)]
-        kept = self.nothing
-        if self.persistable:
-            pairs = zip(sources, self.persistable)
-            kept = [{name: source[name][index] for name, index in row} for source, row in pairs]
+        data = _cut(sources, self.data)
+        kept = _cut(sources, self.persistable) if self.persistable else self.nothing
         return Fed(data, kept, len(data), self.rows)
+
+
+def _cut(sources: Sequence[Mapping[str, np.ndarray]], rows: list[Row]) -> list[Arrays]:
+    cut = []
+    for source, row in zip(sources, rows):  # plain loops: a comprehension in another costs 0.4 µs a step more
+        arrays: Arrays = {}
+        for name, index in row:
+            arrays[name] = source[name][index]
+        cut.append(arrays)
+    return cut
 
 
 def feed_devices(
