@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
@@ -50,6 +50,7 @@ from workbench.runtime.tensor import LoDTensor
 
 _GRAPHS = 16  # kept per executor
 _BINDINGS = 32
+_PARTS = 16
 _BYTES = 1 << 28  # of plans' tables, roughly; the arenas are shared
 _FUSIONS = (
     "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
@@ -62,13 +63,11 @@ class Engine:
     """A snapshot of a program on a list of devices.
 
     Args:
-        program: copied; what is appended to it later does not run (X-3).
+        program: a snapshot of the user's (X-3), which nobody changes any more.
         places: the devices.
         loss_name: of the loss that is trained; None for programs without a backward pass (X-4).
         scope: of device 0. shares: an engine whose devices' values are used (X-25).
-
-    Raises:
-        InvalidArgument: loss_name is missing for a program with a backward pass, or no variable of it.
+        whole: the engine this one runs a part of, on the same devices and their values (C-7).
     """
 
     def __init__(
@@ -81,12 +80,11 @@ class Engine:
         scope: Scope,
         shares: Engine | None = None,
         data_parallel: bool = True,
+        whole: Engine | None = None,
     ) -> None:
-        if data_parallel:
-            check_loss(program, loss_name)
-        self.number = next(_numbers)
-        self.program = program.clone()
-        self.program.lr_schedulers = program.lr_schedulers  # live: the user steps them
+        self.number, self.program = next(_numbers), program
+        self.whole: Engine = self if whole is None else whole
+        self.parts: Cache[Engine] = Cache(_PARTS)
         self.places, self.scope, self.shares = tuple(places), scope, shares
         self.build, self.execution, self.data_parallel = build, execution, data_parallel
         self.loss_name = loss_name
@@ -120,7 +118,7 @@ class Engine:
         check_program(self.program)
         self._check_sharer()
         self._team = Team(self.execution.timeout)
-        self.replicas = Replicas(self.scope, len(self.places), self.shares.replicas if self.shares else None)
+        self.replicas = self._replicas()
         self.persistables = [v.name for v in self.program.persistables()]
         self.draws = any(_draws(op) for op in self.program.all_ops())
         self.separable = self._is_separable()
@@ -129,6 +127,30 @@ class Engine:
             self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind
         )
         self.started = True
+
+    def _replicas(self) -> Replicas:
+        if self.whole is not self:
+            self.whole.start()
+            return self.whole.replicas
+        return Replicas(self.scope, len(self.places), self.shares.replicas if self.shares else None)
+
+    def part(self, key: Any, make: Callable[[], Program]) -> Engine:
+        """An engine for a part of the program, kept under `key`; the devices and their values are the same (C-7)."""
+
+        def build() -> Engine:
+            return Engine(
+                make(),
+                self.places,
+                self.loss_name,
+                self.build,
+                self.execution,
+                self.scope,
+                None,
+                self.data_parallel,
+                self,
+            )
+
+        return self.parts.get(key, build)
 
     def _check_sharer(self) -> None:
         """X-5."""
@@ -244,6 +266,8 @@ class Engine:
 
     def _one_copy(self, graph: Graph) -> set[str]:
         """What all devices share in Reduce mode: parameters and optimizer state, each changed by its owner only."""
+        if self.whole is not self:
+            return self.whole._one_copy(self.whole.graph(()))
         if not graph.owners:
             return set()
         owned = {v.name for node in graph.nodes if is_update(node) for v in node.writes if v.persistable}
@@ -266,8 +290,8 @@ class Engine:
         Returns:
             one entry per fetched name: merged over the devices, or a list with one entry per device.
         """
-        if self.broken is not None:
-            raise PreconditionNotMet(f"the executor cannot run: {self.broken}")
+        if self.whole.broken is not None:
+            raise PreconditionNotMet(f"the executor cannot run: {self.whole.broken}")
         with self._alone():
             if not self.started:
                 with collector_paused():
@@ -276,13 +300,16 @@ class Engine:
             binding = self._same_as_last(fetches, fed)
             if self.execution._dry_run:
                 return _nothing(fetches)
-            step = self._watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else self._step
+            step = self._kind_of_step()
             try:
                 for _ in range(self.execution.iterations - 1):
                     step(binding, fed, return_numpy, merged)
                 return step(binding, fed, return_numpy, merged)
             finally:
-                self._count()
+                self.whole._count()
+
+    def _kind_of_step(self) -> Callable[..., list[Any]]:
+        return self._watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else self._step
 
     def _same_as_last(self, fetches: Sequence[str], fed: Fed) -> Binding:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
@@ -337,10 +364,10 @@ class Engine:
         try:
             commit(binding, programs, counters, fills)
         except Broken as error:
-            self.broken = error
+            self.whole.broken = error
             raise
         self.steps += 1
-        self.last = binding
+        self.whole.last = binding
 
     def _load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""
@@ -390,15 +417,27 @@ class Engine:
             bytes given back.
         """
         self.iteration, self.last = 0, None
-        for binding in self._bindings.values():
-            binding.forget()
         freed = dict.fromkeys(range(len(self.places)), 0)
-        for arenas in self.arenas.values():
-            for place, arena in arenas.items():
-                freed[place] += arena.release()
+        self._release(freed)
+        for part in self.parts.values():
+            part._release(freed)
         self.reporter.dropped(self.steps, freed, cause)
         self.reporter.memory(self.steps, self.arenas[False])
         return sum(freed.values())
+
+    def _release(self, freed: dict[int, int]) -> None:
+        for binding in self._bindings.values():
+            binding.forget()
+        for arenas in self.arenas.values():
+            for place, arena in arenas.items():
+                freed[place] += arena.release()
+
+
+def snapshot(program: Program) -> Program:
+    """A copy of a program that later changes do not reach, but for learning rates, which the user steps (X-3)."""
+    made = program.clone()
+    made.lr_schedulers = program.lr_schedulers
+    return made
 
 
 def check_loss(program: Program, loss_name: str | None) -> None:
