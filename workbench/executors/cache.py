@@ -37,6 +37,11 @@ class Cache(Generic[V]):
                 self._entries.popitem(last=False)
         return made
 
+    def values(self) -> list[V]:
+        """All entries, the one used last at the end."""
+        with self._lock:
+            return list(self._entries.values())
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
-from workbench.executors.engine import Engine
+from workbench.executors.engine import Engine, check_loss, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
-from workbench.executors.fetch import fetch_names
+from workbench.executors.parts import run_needed
 from workbench.framework.place import CPUPlace, Place
 from workbench.framework.program import Program
 from workbench.graph.ssa import Graph
@@ -21,8 +21,8 @@ from workbench.runtime.scope import Scope
 class CompiledProgram:
     """A program and how to run it; `Executor.run` takes it like a Program.
 
-    Nothing is compiled before the first run. Without `with_data_parallel` it runs on the executor's one device, through
-    the same engine (C-4).
+    The program is copied: what is appended to it later does not run. Nothing is compiled before the first run. Without
+    `with_data_parallel` it runs on the executor's one device, through the same engine (C-4).
 
     Args:
         program_or_graph: a Program, or a Graph made from one.
@@ -38,7 +38,7 @@ class CompiledProgram:
             raise InvalidType(f"CompiledProgram takes a Program or a Graph, got {program_or_graph!r}")
         if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
             raise InvalidType(f"build_strategy takes a BuildStrategy, got {build_strategy!r}")
-        self._program = program
+        self._program = snapshot(program)
         self._build = build_strategy
         self._execution: ExecutionStrategy | None = None
         self._is_data_parallel = False
@@ -77,17 +77,19 @@ class CompiledProgram:
         self._execution, self._loss_name, self._share_vars_from = exec_strategy, loss_name, share_vars_from
         if places is not None:
             self._places = [places] if isinstance(places, Place) else list(places)
-        self._check_loss(loss_name)
+        check_loss(self._program, loss_name)
         self._is_data_parallel = True
         return self
 
-    def _check_loss(self, loss_name: str | None) -> None:
-        from workbench.executors.engine import check_loss
-
-        check_loss(self._program, loss_name)
-
     def run_with(
-        self, place: Place, scope: Scope, feed: Feed, fetch_list: Any, return_numpy: bool, return_merged: bool
+        self,
+        place: Place,
+        scope: Scope,
+        feed: Feed,
+        fetch_list: Any,
+        return_numpy: bool,
+        return_merged: bool,
+        use_prune: bool = False,
     ) -> list[Any]:
         """One step, on behalf of an Executor.
 
@@ -101,7 +103,7 @@ class CompiledProgram:
             raise InvalidArgument(
                 "a CompiledProgram stays with the scope and place of its first run; make another one for these"
             )
-        return self._engine.run(feed, fetch_names(fetch_list), return_numpy, return_merged)
+        return run_needed(self._engine, feed, fetch_list, return_numpy, return_merged, use_prune)
 
     def _make_engine(self, place: Place, scope: Scope) -> Engine:
         places = self._places if self._is_data_parallel else [place]

@@ -7,7 +7,6 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -51,7 +50,7 @@ from workbench.runtime.tensor import LoDTensor
 _GRAPHS = 16  # kept per executor
 _BINDINGS = 32
 _PARTS = 16
-_BYTES = 1 << 28  # of plans' tables, roughly; the arenas are shared
+_ROWS = 500_000  # of all plans kept together, some 1.5 kB each; the arenas are shared
 _FUSIONS = (
     "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
     "fuse_elewise_add_act_ops", "enable_auto_fusion",
@@ -105,7 +104,6 @@ class Engine:
         self._bindings: dict[Any, Binding] = {}
         self._latest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
         self._blocks: dict[int, list[Call]] = {}
-        self._lock = threading.RLock()
 
     # Compiling
 
@@ -215,10 +213,13 @@ class Engine:
             self._plans[key] = plan
             self.reporter.compiled(self.steps, plan, len(self._plans), start)
         self._plans.move_to_end(key)
-        while len(self._plans) > _BINDINGS:
+        while len(self._plans) > 1 and (len(self._plans) > _BINDINGS or self._rows() > _ROWS):
             old, _ = self._plans.popitem(last=False)
             self._bindings.pop(old, None)
         return self._plans[key]
+
+    def _rows(self) -> int:
+        return sum(len(plan.rows) for plan in self._plans.values())
 
     def _layout(self) -> Layout:
         return Layout(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)

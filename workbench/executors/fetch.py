@@ -41,18 +41,6 @@ def split_optimize_ops(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
     return rest, ops
 
 
-def fetch_names(fetch_list: Any) -> list[str]:
-    """The names of fetched variables, in order.
-
-    Raises:
-        InvalidForm: not a list. InvalidType: an item that is neither a Variable nor a name.
-    """
-    rest, ops = split_optimize_ops(fetch_list)
-    if ops:
-        raise InvalidType(f"fetch_list takes Variables and names here, got the operator {ops[0].type!r}")
-    return [item.name if isinstance(item, Variable) else item for item in rest]
-
-
 def as_items(fetch_list: Any) -> list[Any]:
     """A fetch list as a list; a bare Variable or name counts as a list of one."""
     if fetch_list is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidType
-from workbench.executors.engine import Engine
+from workbench.executors.engine import Engine, check_loss, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
-from workbench.executors.fetch import fetch_names
+from workbench.executors.parts import run_needed
 from workbench.framework.guard import default_main_program
 from workbench.framework.program import Program
 from workbench.graph.strategy import BuildStrategy
@@ -61,8 +61,9 @@ class ParallelExecutor:
             _require(scope, Scope, "scope")
         if num_trainers != 1 or trainer_id != 0:
             build.set_trainers(num_trainers, trainer_id)
+        check_loss(program, loss_name)
         self._engine: Engine = Engine(
-            program,
+            snapshot(program),
             discover(use_cuda),
             loss_name,
             build,
@@ -75,7 +76,8 @@ class ParallelExecutor:
         """Run every operator of the program once on every device; the step applies whole or not at all.
 
         Args:
-            fetch_list: Variables or names; [] runs the step and returns [].
+            fetch_list: Variables or names; [] runs the step and returns []. What `minimize` returns may be in it and
+                has no result; with some of the updates only, just they and what they need is run (E-3).
             feed: a dict of arrays, split over the devices along dimension 0, or a list with one dict per device.
             feed_dict: not used any more; accepted and ignored, as in Paddle.
             return_numpy: ndarrays, else LoDTensors; both are copies.
@@ -87,7 +89,7 @@ class ParallelExecutor:
         Raises:
             EnforceNotMet: or a subclass, naming the feed, variable or operator, the device and the line.
         """
-        return self._engine.run(feed, fetch_names(fetch_list), return_numpy)
+        return run_needed(self._engine, feed, fetch_list, return_numpy)
 
     def drop_local_exe_scopes(self) -> None:
         """Give the memory of temporaries back at once (X-52).

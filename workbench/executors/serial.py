@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable, Unimplemented
+from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.cache import Cache
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.feed import Feed, as_dict, check_feed
@@ -123,10 +123,8 @@ class Executor:
         return_merged: bool,
         use_prune: bool,
     ) -> list[Any]:
-        if use_prune:
-            raise Unimplemented("use_prune prunes Programs; prune the program before it is compiled")
         scope = global_scope() if scope is None else scope
-        return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged)
+        return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged, use_prune)
 
     def _speculate(
         self, prepared: Prepared, scope: Scope, arrays: dict[str, Any], names: list[str], return_numpy: bool
