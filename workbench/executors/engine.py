@@ -241,6 +241,7 @@ class Engine:
         key = (tuple(fetches), _shapes_of(fed), observed)
         found = self._bindings.get(key)
         if found is not None and found.is_current():
+            self._plans.move_to_end(key)
             return found
         with collector_paused():
             return self._bind(key, fetches, fed, observed)

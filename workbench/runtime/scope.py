@@ -145,32 +145,28 @@ class Scope:
             finally:
                 lock.release()
 
-    def in_use(self, patience: float = _PATIENCE) -> _Use:
-        """A `with` body in which no other thread's step changes a value; Ctrl-C is delivered as ever.
+    def in_use(self, patience: float = _PATIENCE) -> Any:
+        """A lock, free just now, for a `with` body in which no other thread's step changes a value.
+
+        The `with` is the lock's own, because nothing interrupts that between taking and noting it.
 
         Raises:
             Unavailable: another thread kept the values for itself for `patience` seconds.
         """
-        return _Use(self.root.lock, patience)
+        lock: Any = self.root.lock
+        owned = lock._is_owned()
+        try:
+            if not lock.acquire(False):
+                _acquire(lock, patience, lambda: False)
+            lock.release()
+        except BaseException:
+            if lock._is_owned() and not owned:
+                lock.release()  # Ctrl-C came in between
+            raise
+        return lock
 
     def __repr__(self) -> str:
         return f"Scope({len(self.vars)} variables, {len(self.kids)} kids)"
-
-
-class _Use:
-    """Holds a lock; a class because this is entered in every step."""
-
-    __slots__ = ("_lock", "_patience")
-
-    def __init__(self, lock: Any, patience: float) -> None:
-        self._lock, self._patience = lock, patience
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(False):
-            _acquire(self._lock, self._patience, lambda: False)
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
 
 
 def _acquire(lock: Any, patience: float, interrupted: Callable[[], bool]) -> None:
