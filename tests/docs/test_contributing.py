@@ -12,6 +12,8 @@ import pytest
 
 import workbench as wb
 import workbench.ops  # fills the op table, from which the fixture takes the example's ops again
+from tests.graph.building import apply, build, regression
+from tests.graph.interpret import bits, interpret, some_values
 from tests.ops import case as harness
 from workbench.framework.op import OPS
 
@@ -50,6 +52,18 @@ def test_the_examples_case_agrees_with_its_reference(example: dict[str, Any]) ->
     assert isinstance(case, harness.Case)
     found = OPS["hard_shrink"].forward(np, *case.inputs, **case.attrs)
     assert np.array_equal(found, case.ref(*case.inputs, **case.attrs))
+
+
+def test_the_examples_pass_keeps_the_bits_of_other_programs(example: dict[str, Any]) -> None:
+    one = example["DropIdentityScales"]()
+    program = regression((3, 2), optimizer=wb.optimizer.Adam(0.1, grad_clip=wb.nn.ClipGradByGlobalNorm(1.0)))
+    x = program.global_block().var("fc_0.tmp_0")
+    with wb.static.program_guard(program, wb.static.Program()):
+        for scale in (1.0, 2.0):
+            x = wb.scale(x, scale)
+    plain, graph = (build(program, 2, [x.name]) for _ in range(2))
+    assert apply(graph, one) == [True]
+    assert bits(interpret(graph, some_values())) == bits(interpret(plain, some_values()))
 
 
 def the_communicators_tests() -> type:

@@ -30,34 +30,37 @@ from workbench.graph.ssa import (
 Values = dict[Value, Any]
 
 
-def interpret(graph: Graph, start: Callable[[Value], Any]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+Found = dict[str, np.ndarray]
+
+
+def interpret(graph: Graph, start: Callable[[Value], Any]) -> tuple[Found, Found]:
     """Run the nodes in order.
 
     Args:
         start: the array of a value nobody writes.
 
     Returns:
-        the bits of all persistable values afterwards, and of everything fetched, by `name@place`.
+        all persistable values that were written, and everything fetched, by `name@place`.
     """
     run = _Run(start)
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             run.node(node)
     newest = {(v.name, v.place): v for v in sorted(run.values, key=lambda v: v.version) if v.persistable}
-    state = {f"{name}@{place}": _bits(run.values[v]) for (name, place), v in newest.items() if v.version}
+    state = {f"{name}@{place}": dense(np, run.values[v]) for (name, place), v in newest.items() if v.version}
     return state, run.fetched
 
 
-def _bits(value: Any) -> bytes:
-    array = dense(np, value)
-    return str((array.dtype, array.shape)).encode() + np.ascontiguousarray(array).tobytes()
+def bits(found: tuple[Found, Found]) -> list[dict[str, Any]]:
+    """What `interpret` found, to be compared to the bit."""
+    return [{name: (a.dtype, a.shape, a.tobytes()) for name, a in part.items()} for part in found]
 
 
 class _Run:
     def __init__(self, start: Callable[[Value], Any]) -> None:
         self.start = start
         self.values: Values = {}
-        self.fetched: dict[str, bytes] = {}
+        self.fetched: Found = {}
 
     def read(self, slot: Any) -> Any:
         if slot is None or isinstance(slot, list):
@@ -126,7 +129,7 @@ class _Run:
 
     def fetch(self, node: Node) -> None:
         for value in node.reads:
-            self.fetched[f"{value.name}@{value.place}"] = _bits(self.read(value))
+            self.fetched[f"{value.name}@{value.place}"] = dense(np, self.read(value))
 
 
 def _sum(parts: list[Any]) -> Any:

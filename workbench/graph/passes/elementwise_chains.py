@@ -13,7 +13,7 @@ from typing import Any
 from workbench.framework.expr import Expr, Recording
 from workbench.framework.spec import DENSE
 from workbench.graph.passes.dims import dims_of
-from workbench.graph.passes.rewrite import join, renumber
+from workbench.graph.passes.rewrite import join, read_instead, renumber
 from workbench.graph.ssa import FUSED_ELEMENTWISE, Graph, Node, Uses, Value, values_of
 
 LIMIT = 32  # ops in a region: expressions stay shallow
@@ -228,9 +228,8 @@ def _show_another(value: Value, readers: list[Node], shown: list[Value]) -> None
     twin = next((other for other in shown if other.spec.dtype is value.spec.dtype), None)
     if twin is None:
         shown.append(value)
-        return
-    for node in readers:
-        node.inputs = [twin if given is value else given for given in node.inputs]
+    else:
+        read_instead(readers, value, twin)
 
 
 def _numbered(results: Sequence[Expr]) -> tuple[list[Value], list[Expr]]:

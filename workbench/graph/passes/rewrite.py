@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from workbench.graph.ssa import Graph, Node, Value, values_of
+from workbench.graph.ssa import Graph, Node, Slot, Value, values_of
 
 
 class Layout:
@@ -95,6 +95,18 @@ def join(graph: Graph, groups: Sequence[tuple[Sequence[Node], Node]]) -> bool:
     mapping = dict.fromkeys(instead, ()) | {nodes[-1]: (made,) for nodes, made in groups}
     graph.replace(mapping)
     return True
+
+
+def read_instead(nodes: Iterable[Node], old: Value, new: Value) -> None:
+    """Have nodes read another value wherever they read `old`."""
+    for node in nodes:
+        node.inputs = [_exchanged(slot, old, new) for slot in node.inputs]
+
+
+def _exchanged(slot: Slot, old: Value, new: Value) -> Slot:
+    if isinstance(slot, list):
+        return [new if value is old else value for value in slot]
+    return new if slot is old else slot
 
 
 def renumber(graph: Graph) -> None:
