@@ -19,7 +19,8 @@ TAILS = st.lists(st.integers(0, 3), max_size=2).map(tuple)
 
 
 @pytest.mark.parametrize(
-    ("shape", "expected"), [((1,), (2,)), ((1, 2), (2, 2)), ((2,), (4,)), ((), (2,)), ((0, 3), (0, 3))]
+    ("shape", "expected"),
+    [((1,), (2,)), ((1, 2), (2, 2)), ((2,), (4,)), ((), (2,)), ((0, 3), (0, 3)), ((2, 0), (4, 0))],
 )
 def test_x41_arrays_one_after_the_other(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     values = [np.full(shape, device, np.float32) for device in range(2)]

@@ -387,10 +387,12 @@ def test_x19_a_split_that_breaks_a_parameter_says_what_to_do(program: Program) -
 
 def test_idle_devices_get_persistables_of_a_dict_and_none_of_a_list(program: Program) -> None:
     one = {"x": numbered(2, 3), "lr": numbered(1)}
-    fed = feed_devices(program, one, 3, partial=True)
-    assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}] * 3)
-    fed = feed_devices(program, [one, one], 3, partial=True)
-    assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}, {"lr"}, set()])
+    splitter = Splitter(program, 3, partial=True)
+    for _ in range(2):  # the second time from memory
+        fed = splitter.split(one)
+        assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}] * 3)
+        fed = splitter.split([one, one])
+        assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}, {"lr"}, set()])
 
 
 # Inference

@@ -21,7 +21,7 @@ def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Sh
 
     Args:
         shapes: one per device, None for a device without a value. A single device's value is taken as it is; among
-            several, `[]` counts as `[1]`, and values without elements are left out.
+            several, `[]` counts as `[1]`, and values without elements are left out unless all are alike.
         training: whether the message suggests to fetch without merging.
 
     Returns:
@@ -33,7 +33,7 @@ def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Sh
     first = shapes[0]
     if len(shapes) == 1:
         return first
-    if first and 0 not in first and shapes.count(first) == len(shapes):  # as good as always
+    if first and shapes.count(first) == len(shapes):  # as good as always
         return (len(shapes) * first[0], *first[1:])
     return _joined_shape(name, shapes, training)
 
