@@ -99,4 +99,4 @@ class _Fetch:
 
 def _is_late(binding: Binding, value: Value) -> bool:
     """Whether the commit gives the value, or another device's update of the same storage does."""
-    return value.persistable and value not in binding.given_aside
+    return value.persistable and (value not in binding.given_aside or value in binding.plan.patched)

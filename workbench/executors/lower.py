@@ -111,7 +111,7 @@ def lower(row: Row, context: Context, scratch: Scratch) -> list[Call]:
     if node.type == FUSED_UPDATE:
         return _fused_update(node, context, scratch)
     if _is_dynamic(row):
-        return [_Dynamic(row, context)]
+        return [_Patching(row, context) if node.record.patch is not None else _Dynamic(row, context)]
     return _static(node, context, scratch)
 
 
@@ -222,6 +222,20 @@ class _Dynamic:
             holder.value = _owned(result, ins)
         else:
             _put(self.node, holder, result)
+
+
+class _Patching(_Dynamic):
+    """An update with a sparse gradient: makes the rows it changes, where the others stay as they are."""
+
+    def __call__(self) -> None:
+        ins = [_values(holder) for holder in self.ins]
+        found = self.node.record.patch(numpy_xp, *ins, **self.attrs) if self.node.record.patch is not None else None
+        if found is None or not all(o is None or isinstance(o, Cell) for o in self.outs):
+            super().__call__()
+            return
+        for holder, result in zip(self.outs, found, strict=True):
+            if holder is not None:
+                holder.value = result
 
 
 def _owned(result: Any, ins: list[Any]) -> Any:

@@ -119,6 +119,7 @@ class Memory:
         staged: persistable values that are computed aside and copied into the scope by the commit.
         in_scope: persistable values that updates write right into the scope.
         committed: those updates; they run after everything else, so what they read is needed until the end.
+        patched: values of which only some rows are made; they travel as objects.
         flat: groups of values that are to lie one after the other, in this order (the gradients of one update).
         reuse, in_place: whether values may share memory one after the other, and results take over that of inputs.
 
@@ -140,6 +141,7 @@ class Memory:
         staged: set[Value],
         in_scope: set[Value],
         committed: set[Node],
+        patched: set[Value],
         flat: Sequence[Sequence[Value]],
         reuse: bool,
         in_place: bool,
@@ -159,19 +161,19 @@ class Memory:
         self.phantom = Phantom(max([0, *(_nbytes(s) for s in shapes.specs.values() if is_static(s))]) + ALIGN)
         self.bucketed: dict[Value, Ref] = {}
         self.flats = [self._put_together(members) for members in flat]
-        self._visit_all()
+        self._visit_all(patched)
         self.sizes = self._lay_out(reuse)
 
     # Which root a value gets
 
-    def _visit_all(self) -> None:
+    def _visit_all(self, patched: set[Value]) -> None:
         for node in self.graph.nodes:  # nodes of one device in program order, whatever the schedule
             for value in values_of(node.inputs):
                 if value not in self.refs and value not in self.uses.writer:
                     self._begin_with(value)
         for node in self.schedule.order:
             for k, value in enumerate(node.writes):
-                if is_static(self.shapes.specs[value]):
+                if is_static(self.shapes.specs[value]) and value not in patched:
                     self._give(node, k, value)
             self._touch(node)
         for value in self.staged:

@@ -15,7 +15,7 @@ from workbench.executors.memory import Memory, Ref
 from workbench.executors.schedule import Schedule, make_schedule
 from workbench.executors.shapes import Shapes, is_static
 from workbench.framework.op import Cost, find_op
-from workbench.framework.spec import Spec
+from workbench.framework.spec import ROWS, Spec
 from workbench.graph.ssa import (
     FETCH,
     FUSED_UPDATE,
@@ -75,6 +75,7 @@ class Plan:
         feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
         refs: the memory of every value that has its own; flats: that of the gradients of each flat update.
         sizes: bytes of each device's arena.
+        patched: staged values of which the commit replaces some rows only.
         looks: values that only see the memory of another one differently.
         position: of every node in the schedule.
         waits: per node the nodes of other threads it has to wait for.
@@ -92,6 +93,7 @@ class Plan:
     refs: Mapping[Value, Ref]
     flats: Mapping[Node, Ref | None]
     sizes: Mapping[int, int]
+    patched: set[Value]
     looks: set[Value]
     position: Mapping[Node, int]
     waits: Mapping[Node, list[Node]]
@@ -127,9 +129,10 @@ def make_plan(
     in_scope, staged = _writes_to_scope(graph, uses, shapes)
     updates = [node for node in graph.nodes if node.type == FUSED_UPDATE]
     flat = [_gradients(node) for node in updates] if layout.flat else []
+    patched = _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
     memory = Memory(
-        graph, shapes, schedule, uses, fed, staged, in_scope, committed, flat, layout.reuse, layout.in_place
+        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place
     )
     rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
@@ -145,6 +148,7 @@ def make_plan(
         memory.refs,
         dict(zip(updates, memory.flats, strict=False)),
         memory.sizes,
+        patched,
         memory.looks,
         memory.position,
         _waits(schedule, before),
@@ -180,6 +184,17 @@ def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes) -> tuple[set[Valu
         else:
             staged.update(v for v in writes if graph.newest[v.name, v.place] is v)
     return in_scope, staged
+
+
+def _patched(graph: Graph, uses: Uses) -> set[Value]:
+    """What updates with sparse gradients write, if nothing but a fetch reads it."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        sparse = is_update(node) and any(v.spec.kind == ROWS for v in node.reads)
+        if sparse and node.is_op and node.record.patch is not None:
+            if all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v)):
+                found.update(node.writes)
+    return found
 
 
 def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:

@@ -17,7 +17,7 @@ from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.lower import Cell
 from workbench.executors.plan import Row
 from workbench.executors.team import Stopped, Strand
-from workbench.framework.rows import dense
+from workbench.framework.rows import Patch, dense
 from workbench.graph.ssa import values_of
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.interrupt import deferred_interrupt
@@ -113,12 +113,15 @@ def commit(
         Broken: it could not be.
     """
     pending = [(tensor, _value(source)) for source, tensor in binding.staged]
-    pending = [(tensor, value if tensor.holds(value) else np.array(value)) for tensor, value in pending]
+    pending = [(t, value if isinstance(value, Patch) or t.holds(value) else np.array(value)) for t, value in pending]
     strands = [program.strand for program in programs]
     with deferred_interrupt(), np.errstate(all="ignore"):
         trouble = _run_to_the_end(binding, strands) if strands[0].calls or len(strands) > 1 else None
         for tensor, value in pending:
-            tensor.take(value)
+            if isinstance(value, Patch):
+                tensor.patch(value.rows, value.values)
+            else:
+                tensor.take(value)
         for tensor in binding.updated:
             tensor.version += 1
         for counter in counters:
@@ -134,6 +137,8 @@ def commit(
 
 
 def _value(source: Any) -> Any:
+    if isinstance(source, Cell) and isinstance(source.value, Patch):
+        return source.value
     return np.asarray(dense(np, source.value)) if isinstance(source, Cell) else source
 
 

@@ -82,6 +82,8 @@ class Op:
             input where `aliases` says so, and in element-wise ops. An entry of `outs` is None if nobody wants it.
         grad_bind: `bind` of the backward op: `arrays` and `outs` in the order of its slots, without `wanted`. Of
             slots that are `shape_only` nothing but shape and dtype is read.
+        patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
+            where a sparse gradient changes every row.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -99,6 +101,7 @@ class Op:
     forward_out: Callable[..., Any] | None = None
     bind: Callable[..., list[Callable[[], Any]] | None] | None = None
     grad_bind: Callable[..., list[Callable[[], Any]] | None] | None = None
+    patch: Callable[..., list[Any] | None] | None = None
     cost: Callable[..., Cost] | None = None
     saved: tuple[str, ...] = ()
     shape_only: tuple[str, ...] = ()

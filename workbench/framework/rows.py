@@ -7,9 +7,20 @@ gradients; a row may occur several times, which means the sum. Paddle calls it S
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.errors import InvalidArgument
+
+
+class Patch(NamedTuple):
+    """What an update makes of some rows of a table; the others stay.
+
+    Attributes:
+        rows: int64 `[k]`, each at most once. values: `[k, ...]`, the rows' new values.
+    """
+
+    rows: Any
+    values: Any
 
 
 class Rows:

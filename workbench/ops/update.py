@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op import Op, op
-from workbench.framework.rows import Rows, dense
+from workbench.framework.rows import Patch, Rows, dense
 from workbench.framework.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.bound import Calls, Scratch
 from workbench.ops.bound_updates import bind_update
@@ -85,16 +85,39 @@ class Update:
 
     def into(self, xp: Any, outs: Sequence[Any], param: Any, grad: Any, rate: Any, *state: Any, **attrs: Any) -> None:
         """The same, into given buffers, which may be those of the inputs."""
+        held, powers, scalars = self._split(param, rate, state)
+        count = len(held)
+        if isinstance(grad, Rows) and self.touched_only(**attrs):
+            self._rows_into(xp, outs[:count], held, grad.merge(xp), scalars, attrs)
+        else:
+            self._dense_into(xp, outs[:count], held, dense(xp, grad), scalars, attrs)
+        for out, power, beta in zip(outs[count:], powers, self.betas, strict=True):
+            out[...] = wide(power) * attrs[beta]
+
+    def patch(self, xp: Any, param: Any, grad: Any, rate: Any, *state: Any, **attrs: Any) -> list[Any] | None:
+        """The new values of the rows a sparse gradient names; None where all rows change.
+
+        Returns:
+            a `Patch` for the parameter and each accumulator (None where it is absent), and the new powers.
+        """
+        if not (isinstance(grad, Rows) and self.touched_only(**attrs)):
+            return None
+        held, powers, scalars = self._split(param, rate, state)
+        merged = grad.merge(xp)
+        new = self._new(xp, _part(held, merged.rows), merged.values, scalars, attrs)
+        patches = [
+            None if old is None else Patch(merged.rows, value.astype(old.dtype, copy=False))
+            for old, value in zip(held, new, strict=True)
+        ]
+        moved = (wide(p) * attrs[beta] for p, beta in zip(powers, self.betas, strict=True))
+        return [*patches, *(new.astype(p.dtype) for new, p in zip(moved, powers, strict=True))]
+
+    def _split(self, param: Any, rate: Any, state: Sequence[Any]) -> tuple[list[Any], Sequence[Any], list[Any]]:
+        """What is held per element, the powers, and rate and powers as numbers of the working dtype."""
         count = len(state) - len(self.betas)
         held, powers = [param, *state[:count]], state[count:]
         work = "float32" if param.dtype.itemsize <= NARROW else param.dtype
-        scalars = [a.reshape(()).astype(work) for a in (rate, *powers)]
-        if isinstance(grad, Rows) and self.touched_only(**attrs):
-            self._rows_into(xp, outs[: count + 1], held, grad.merge(xp), scalars, attrs)
-        else:
-            self._dense_into(xp, outs[: count + 1], held, dense(xp, grad), scalars, attrs)
-        for out, power, beta in zip(outs[count + 1 :], powers, self.betas, strict=True):
-            out[...] = wide(power) * attrs[beta]
+        return held, powers, [a.reshape(()).astype(work) for a in (rate, *powers)]
 
     def bind(self, outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **attrs: Any) -> Calls | None:
         """The same as callables without arguments; None for sparse gradients and half precision."""
@@ -175,6 +198,7 @@ def _declare(
         infer=infer,
         forward_out=body.into,
         bind=body.bind,
+        patch=body.patch,
         aliases={_out(name).rstrip("?"): name.rstrip("?") for name in replaced},
         doc=formula.__doc__ or "",
     )(body.forward)

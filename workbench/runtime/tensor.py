@@ -70,6 +70,11 @@ class LoDTensor:
             self._replace(new)
         self.version += 1
 
+    def patch(self, rows: Any, values: Any) -> None:
+        """Give some rows new values."""
+        self.array[rows] = values
+        self.version += 1
+
     def move_to(self, storage: Any, bucket: Any) -> None:
         """Keep the value, from now on in `storage`, an array of the same shape and dtype."""
         np.copyto(storage, self.array)
