@@ -37,14 +37,17 @@ class Layout:
     Attributes:
         reuse: values share memory one after the other. in_place: results take over the memory of inputs.
         flat: gradients and parameters of one update lie one after the other.
+        aside: the scope keeps its values until the end: updates, too, write to the arena and are copied by the commit.
     """
 
     reuse: bool = True
     in_place: bool = True
     flat: bool = True
+    aside: bool = False
 
 
-OBSERVED = Layout(reuse=False, in_place=False, flat=False)
+KEPT = Layout(reuse=False, in_place=False, flat=False)
+OBSERVED = Layout(reuse=False, in_place=False, flat=False, aside=True)
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Plan:
 
         return plan_text(self)
 
-    __str__ = text
+    __str__ = __repr__ = text
 
 
 def make_plan(
@@ -126,10 +129,10 @@ def make_plan(
     shapes, uses = Shapes(graph, given), Uses(graph.nodes)
     before = _dependencies(graph, uses)
     schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads)
-    in_scope, staged = _writes_to_scope(graph, uses, shapes)
+    in_scope, staged = _writes_to_scope(graph, uses, shapes, layout.aside)
     updates = [node for node in graph.nodes if node.type == FUSED_UPDATE]
     flat = [_gradients(node) for node in updates] if layout.flat else []
-    patched = _patched(graph, uses)
+    patched = set() if layout.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
     memory = Memory(
         graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place
@@ -165,11 +168,13 @@ def _dependencies(graph: Graph, uses: Uses) -> dict[Node, list[Node]]:
     return before
 
 
-def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes) -> tuple[set[Value], set[Value]]:
+def _writes_to_scope(
+    graph: Graph, uses: Uses, shapes: Shapes, aside: bool
+) -> tuple[set[Value], set[Value]]:
     """Which persistable values updates write in place, and which are staged.
 
     An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op
-    has calls prepared for that; so the commit allocates nothing.
+    has calls prepared for that; so the commit allocates nothing. With `aside` all are staged.
     """
     in_scope: set[Value] = set()
     staged: set[Value] = set()
@@ -179,7 +184,7 @@ def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes) -> tuple[set[Valu
         writes = [v for v in node.writes if v.persistable]
         if not writes:
             continue
-        if is_update(node) and _can_commit(node, uses, shapes):
+        if not aside and is_update(node) and _can_commit(node, uses, shapes):
             in_scope.update(writes)
         else:
             staged.update(v for v in writes if graph.newest[v.name, v.place] is v)
@@ -190,10 +195,10 @@ def _patched(graph: Graph, uses: Uses) -> set[Value]:
     """What updates with sparse gradients write, if nothing but a fetch reads it."""
     found: set[Value] = set()
     for node in graph.nodes:
-        sparse = is_update(node) and any(v.spec.kind == ROWS for v in node.reads)
-        if sparse and node.is_op and node.record.patch is not None:
-            if all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v)):
-                found.update(node.writes)
+        sparse = is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
+        read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
+        if sparse and not read and node.record.patch is not None:
+            found.update(node.writes)
     return found
 
 

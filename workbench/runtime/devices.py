@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 from workbench.config import environment, get_flag, set_environment
-from workbench.errors import InvalidArgument, InvalidType, Unavailable
+from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, Unavailable
 from workbench.framework.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.cpu import CPUDevice
 from workbench.runtime.device import Device
@@ -211,13 +211,31 @@ def _count(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"
 
 
+_KINDS: dict[str, Callable[[int], Device]] = {CPUPlace.kind: CPUDevice}
+
+
+def register_device(kind: str, make: Callable[[int], Device]) -> None:
+    """Let executors open devices of a kind of place.
+
+    Args:
+        kind: `Place.kind` of the places. make: gives the device for an index.
+
+    Raises:
+        AlreadyExists: the kind is taken.
+    """
+    if kind in _KINDS:
+        raise AlreadyExists(f"there is a device for places of kind {kind!r} already")
+    _KINDS[kind] = make
+
+
 def open_device(place: Place) -> Device:
     """The device at a place.
 
     Raises:
         Unavailable: there is none that can be used; says what is missing.
     """
-    if place.kind == CPUPlace.kind:
-        return CPUDevice(place.index)
+    make = _KINDS.get(place.kind)
+    if make is not None:
+        return make(place.index)
     require_gpu()
     raise Unavailable(f"running on {place!r} is not available yet")
