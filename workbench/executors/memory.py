@@ -46,7 +46,7 @@ class Root:
         first, last: positions in the schedule between which its content matters.
         threads: those that touch it.
         read_from, read_until: positions of the first and last node that reads a value in it; readers: their threads.
-        pinned: it holds a value the commit needs.
+        pinned: it holds a value the commit needs. taken: position of the node whose result took it over last.
     """
 
     place: int
@@ -60,6 +60,7 @@ class Root:
     read_until: int = -1
     readers: set[int] = field(default_factory=set)
     pinned: bool = False
+    taken: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +212,7 @@ class Memory:
             if seen is not None:
                 self.looks.add(value)
             if shared is not None:
+                shared.root.taken = self.position[node]
                 self._hold_ref(value, shared)
             else:
                 self._hold(value, self._new_root(value.place, spec, self.position[node]), spec)
@@ -289,7 +291,7 @@ class Memory:
         if ref.shape != spec.shape or ref.dtype != spec.dtype.numpy or ref.root.last == END:
             return None
         root, position, thread = ref.root, self.position[node], self.schedule.thread[node]
-        if root.read_until > position or root.pinned:
+        if root.read_until > position or root.pinned or root.taken == position:
             return None
         if alone:
             return ref if root.read_from == position else None
