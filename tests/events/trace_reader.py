@@ -48,8 +48,7 @@ class Trace:
             if event["ph"] == "X":
                 self.rows[key].append(event)
         for row in self.rows.values():
-            check_nesting(row, round)
-            check_nesting(row, int)  # Perfetto cuts times to nanoseconds
+            check_nesting(row)
 
     @classmethod
     def read(cls, path: Path) -> Trace:
@@ -102,13 +101,13 @@ def check_metadata(event: dict[str, Any]) -> None:
 CHECKS = {"i": check_instant, "C": check_counter, "M": check_metadata}
 
 
-def check_nesting(row: list[dict[str, Any]], whole: Any) -> None:
+def check_nesting(row: list[dict[str, Any]]) -> None:
     """Slices of a row lie inside each other or apart, and the outer one comes first in the file."""
     begun = -1
     around: list[int] = []
     for event in row:
-        start = whole(event["ts"] * 1000)
-        end = start + whole(event["dur"] * 1000)
+        start = round(event["ts"] * 1000)
+        end = start + round(event["dur"] * 1000)
         assert start >= begun, "not in order"
         begun = start
         while around and around[-1] <= start:

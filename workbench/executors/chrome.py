@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -232,13 +231,13 @@ def _natural(row: str) -> list[Any]:
 
 
 def _complete(one: Slice, pid: int, tid: int, origin: int) -> dict[str, Any]:
-    start, end = microseconds(one.start - origin), microseconds(one.end - one.start)
-    entry = {"name": one.name, "cat": one.category, "ph": "X", "ts": start, "dur": end, "pid": pid, "tid": tid}
+    start, lasts = (one.start - origin) / 1000, (one.end - one.start) / 1000
+    entry = {"name": one.name, "cat": one.category, "ph": "X", "ts": start, "dur": lasts, "pid": pid, "tid": tid}
     return {**entry, "args": one.args}
 
 
 def _mark(mark: Mark, pid: int, origin: int) -> dict[str, Any]:
-    at = microseconds(mark.at - origin)
+    at = (mark.at - origin) / 1000
     return {"name": mark.name, "ph": mark.ph, "ts": at, "pid": pid, "tid": pid, **mark.extra}
 
 
@@ -256,15 +255,6 @@ def _names(pids: dict[str, int], rows: Sequence[tuple[Lane, int]]) -> Iterator[d
 
 def _metadata(name: str, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "ph": "M", "ts": 0, "pid": pid, "tid": tid, "args": args}
-
-
-def microseconds(nanoseconds: int) -> float:
-    """A time as the format has it, such that readers that cut it to nanoseconds and those that round agree.
-
-    True for times up to two weeks; a JSON number of more has less than a nanosecond's precision.
-    """
-    value = nanoseconds / 1000
-    return value if int(value * 1000.0) == nanoseconds else math.nextafter(value, math.inf)
 
 
 def _json(value: Any) -> str:
