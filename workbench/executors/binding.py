@@ -65,7 +65,7 @@ class Binding:
 
     Attributes:
         speculative, commit: one `ThreadProgram` per thread.
-        collector, infos: what its fetches and its events need, made by those who do.
+        collector, infos, watched: what its fetches, events and debugging need, made by those.
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place.
@@ -92,6 +92,7 @@ class Binding:
         self._fed = fed
         self.collector: Any = None
         self.infos: Any = None
+        self.watched: dict[tuple[bool, bool], Any] = {}
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         context = Context(

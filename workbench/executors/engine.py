@@ -23,13 +23,13 @@ from workbench.executors.calls import Call
 from workbench.executors.collect import Collector, Fill
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.local_view import LocalScope
-from workbench.executors.plan import OBSERVED, Layout, Plan, make_plan
+from workbench.executors.plan import KEPT, OBSERVED, Layout, Plan, make_plan
 from workbench.executors.replicas import Replicas
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
 from workbench.executors.team import Team
 from workbench.executors.transaction import Broken, commit, failed_row, load, speculate
-from workbench.executors.watch import Watched
+from workbench.executors.watch import watched
 from workbench.framework.check import check_program
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
@@ -90,7 +90,7 @@ class Engine:
         self.reporter = Reporter(f"executor {self.number}", self.places)
         self.devices = [open_device(place) for place in self.places]
         self.comm = LocalCommunicator(len(self.places))
-        self.arenas: dict[bool, dict[int, Memory]] = {False: {}, True: {}}  # observed or not
+        self.arenas: dict[int, Memory] = {}
         self.iteration = self.steps = 0
         self.last: Binding | None = None
         self.started = False
@@ -208,8 +208,9 @@ class Engine:
                 for place, arrays in enumerate(fed_arrays)
                 for name, array in arrays.items()
             }
-            layout = OBSERVED if observed or self.execution.keep_temporaries else self._layout()
-            plan = make_plan(graph, given, self.execution.num_threads, layout, self._given_persistables(fed))
+            threads = 1 if observed else self.execution.num_threads
+            layout = OBSERVED if observed else self._layout()
+            plan = make_plan(graph, given, threads, layout, self._given_persistables(fed))
             self._plans[key] = plan
             self.reporter.compiled(self.steps, plan, len(self._plans), start)
         self._plans.move_to_end(key)
@@ -222,6 +223,8 @@ class Engine:
         return sum(len(plan.rows) for plan in self._plans.values())
 
     def _layout(self) -> Layout:
+        if self.execution.keep_temporaries:
+            return KEPT
         return Layout(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)
 
     def _require_feeds(self, graph: Graph, fed: Fed) -> None:
@@ -237,7 +240,11 @@ class Engine:
                     )
 
     def binding(self, fetches: Sequence[str], fed: Fed, observed: bool = False) -> Binding:
-        """The binding for this feed's shapes and these fetches, made or made anew where needed."""
+        """The binding for this feed's shapes and these fetches, made or made anew where needed.
+
+        Args:
+            observed: one of its own, without fused nodes, in which every value keeps its memory.
+        """
         key = (tuple(fetches), _shapes_of(fed), observed)
         found = self._bindings.get(key)
         if found is not None and found.is_current():
@@ -251,13 +258,14 @@ class Engine:
         if not self.replicas.is_whole():
             self.replicas.renew()
         self.replicas.distribute(self.persistables, self._one_copy(plan.graph))
-        arenas = self._room_for(plan, observed)
+        arenas = self._own_room(plan) if observed else self._room_for(plan)
         made = Binding(
             plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), _weights(fed),
             self._blocks,
         )  # fmt: skip
         made.collector = Collector(made, training=not self.separable)
-        self._bindings[key] = made
+        if not observed:
+            self._bindings[key] = made
         return made
 
     def _given_persistables(self, fed: Fed) -> frozenset[tuple[str, int]]:
@@ -275,14 +283,16 @@ class Engine:
         owned = {v.name for node in graph.nodes if is_update(node) for v in node.writes if v.persistable}
         return owned | set(graph.owners)
 
-    def _room_for(self, plan: Plan, observed: bool) -> dict[int, Memory]:
-        arenas = self.arenas[observed]
+    def _room_for(self, plan: Plan) -> dict[int, Memory]:
         for place, nbytes in plan.sizes.items():
-            if place not in arenas or arenas[place].nbytes < nbytes:
-                arenas[place] = self.devices[place].allocate(nbytes)
-                self._bindings = {k: b for k, b in self._bindings.items() if k[-1] != observed}
-                self._latest = {}
-        return arenas
+            if place not in self.arenas or self.arenas[place].nbytes < nbytes:
+                self.arenas[place] = self.devices[place].allocate(nbytes)
+                self._bindings, self._latest = {}, {}
+        return self.arenas
+
+    def _own_room(self, plan: Plan) -> dict[int, Memory]:
+        """Memory no other step uses: what is observed stays while others run."""
+        return {place: self.devices[place].allocate(nbytes) for place, nbytes in plan.sizes.items()}
 
     # Running
 
@@ -292,13 +302,8 @@ class Engine:
         Returns:
             one entry per fetched name: merged over the devices, or a list with one entry per device.
         """
-        if self.whole.broken is not None:
-            raise PreconditionNotMet(f"the executor cannot run: {self.whole.broken}")
         with self._alone():
-            if not self.started:
-                with collector_paused():
-                    self.start()
-            fed = self._splitter.split(feed)
+            fed = self.prepare(feed)
             binding = self._same_as_last(fetches, fed)
             if self.execution._dry_run:
                 return _nothing(fetches)
@@ -309,6 +314,19 @@ class Engine:
                 return step(binding, fed, return_numpy, merged)
             finally:
                 self.whole._count()
+
+    def prepare(self, feed: Any) -> Fed:
+        """What a feed gives each device; the first time the engine is started.
+
+        Raises:
+            PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
+        """
+        if self.whole.broken is not None:
+            raise PreconditionNotMet(f"the executor cannot run: {self.whole.broken}")
+        if not self.started:
+            with collector_paused():
+                self.start()
+        return self._splitter.split(feed)
 
     def _kind_of_step(self) -> Callable[..., list[Any]]:
         return self._watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else self._step
@@ -335,10 +353,7 @@ class Engine:
         """The same for those who listen, or look for NaN."""
         start = perf_counter_ns()
         clock = events.listening(events.OpRun) or events.listening(events.Collective)
-        parts = [
-            Watched(binding, programs, clock, bool(get_flag("FLAGS_check_nan_inf")) and programs is binding.speculative)
-            for programs in (binding.speculative, binding.commit)
-        ]
+        parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
         self.reporter.fed(self.steps, fed)
         counters = self._load(binding, fed)
         try:
@@ -390,6 +405,16 @@ class Engine:
                 found.append(tensor)
         return list({id(t): t for t in found}.values())
 
+    def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
+        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
+        binding = self.binding(fetches, fed, observed=True)
+        return binding, self._load(binding, fed)
+
+    def apply(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
+        """Commit a step that has been begun and run."""
+        self._commit(binding, binding.commit, counters, fills)
+        self.whole._count()
+
     def _alone(self) -> Any:
         """One step of a scope at a time."""
         return self.scope.in_use(self.execution.timeout)
@@ -424,15 +449,14 @@ class Engine:
         for part in self.parts.values():
             part._release(freed)
         self.reporter.dropped(self.steps, freed, cause)
-        self.reporter.memory(self.steps, self.arenas[False])
+        self.reporter.memory(self.steps, self.arenas)
         return sum(freed.values())
 
     def _release(self, freed: dict[int, int]) -> None:
         for binding in self._bindings.values():
             binding.forget()
-        for arenas in self.arenas.values():
-            for place, arena in arenas.items():
-                freed[place] += arena.release()
+        for place, arena in self.arenas.items():
+            freed[place] += arena.release()
 
 
 def snapshot(program: Program) -> Program:
@@ -476,7 +500,7 @@ def _nothing(fetches: Sequence[str]) -> list[Any]:
 
 def unfused(settings: Any) -> Any:
     """The same decisions without what joins nodes: every op of the program is a node of its own."""
-    return replace(settings, **dict.fromkeys(_FUSIONS, False))
+    return replace(settings, debug_graphviz_path="", **dict.fromkeys(_FUSIONS, False))
 
 
 def _shapes_of(fed: Fed) -> tuple[Any, ...]:

@@ -59,6 +59,21 @@ class Watched:
         return found
 
 
+def watched(binding: Binding, clock: bool, finite: bool) -> tuple[Watched, Watched]:
+    """Both parts of a binding with looks in them, made once; only the speculative one looks for NaN.
+
+    A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
+    """
+    found = binding.watched.get((clock, finite))
+    if found is None:
+        speculative = Watched(binding, binding.speculative, clock, finite)
+        found = speculative, Watched(binding, binding.commit, clock, False)
+        binding.watched[clock, finite] = found
+    for part in found:
+        part.begin()
+    return found
+
+
 def _with_looks(binding: Binding, part: Part, times: list[int] | None, finite: bool) -> Part:
     calls = list(part.calls)
     if finite:
