@@ -36,6 +36,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         "amp",
         "autograd",
         "regularizer",
+        "profiler",
         "utils",
     ),
 }

@@ -72,7 +72,7 @@ PLANNED = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "optimizer", "regularizer", "io", "experiments", "utils"]
+MODULES = ["static", "nn", "optimizer", "regularizer", "io", "experiments", "utils", "events", "profiler"]
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.activation": (
@@ -120,6 +120,8 @@ STATIC_NN = {  # `workbench.static.nn`
     "workbench.builders.norm": "batch_norm layer_norm",
     "workbench.builders.control_flow": "cond while_loop",
 }
+
+PROFILER = {"workbench.executors.profile": "profile=Profile"}  # `workbench.profiler`
 
 IO = {  # `workbench.io`
     "workbench.data": (
