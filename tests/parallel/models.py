@@ -75,14 +75,17 @@ def build(body: Callable[[], Any], optimizer: Any = None, seed: int = 7) -> Mode
     return Model(main, startup, test, loss, static.Scope())
 
 
+def constant(value: float) -> Any:
+    """The attribute of a parameter that starts with one value everywhere."""
+    return wb.ParamAttr(initializer=wb.nn.initializer.Constant(value))
+
+
 def line(optimizer: Any = None, weight: float = 1.0, width: int = 1) -> Model:
     """mean(X w + b) with every weight `weight` and b = 0: the program the rules' check values are given for."""
 
     def body() -> Any:
         x = static.data("X", [None, 1])
-        constant = wb.ParamAttr(initializer=wb.nn.initializer.Constant(weight))
-        h = static.nn.fc(x, width, weight_attr=constant, bias_attr=wb.ParamAttr(initializer=wb.nn.initializer.Constant(0.0)))
-        return wb.mean(h)
+        return wb.mean(static.nn.fc(x, width, weight_attr=constant(weight), bias_attr=constant(0.0)))
 
     return build(body, wb.optimizer.SGD(0.1) if optimizer is None else optimizer)
 

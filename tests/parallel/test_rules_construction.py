@@ -14,7 +14,7 @@ from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 
 
 def test_x_0_one_device_equals_the_plain_executor():
-    one, plain = classifier(wb.optimizer.Momentum(0.1, 0.9)).start(), classifier(wb.optimizer.Momentum(0.1, 0.9)).start()
+    one, plain = (classifier(wb.optimizer.Momentum(0.1, 0.9)).start() for _ in range(2))
     exe, pe = static.Executor(), one.parallel(1)
     for k in range(3):
         mine = pe.run([one.loss], feed=batch(8, k))
@@ -140,7 +140,7 @@ def test_wrong_arguments_are_named():
     model = line()
     with pytest.raises(TypeError, match="build_strategy takes a BuildStrategy"):
         model.parallel(2, build_strategy=3)
-    with pytest.raises(TypeError, match="exec_strategy takes an ExecutionStrategy|exec_strategy takes a"):
+    with pytest.raises(TypeError, match="exec_strategy takes a ExecutionStrategy"):
         model.parallel(2, exec_strategy=3)
     with pytest.raises(TypeError, match="main_program takes a Program"):
         static.ParallelExecutor(False, main_program=3)
@@ -161,7 +161,8 @@ def test_cpu_num_unset_is_set_to_one_with_one_notice():
         "import workbench as wb; wb.enable_static()\n"
         "print(len(wb.static.cpu_places()), os.environ['CPU_NUM'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=_without_cpu_num())
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=_without_cpu_num())
     assert done.stdout.split() == ["1", "1"], done.stderr
     assert done.stderr.count("CPU_NUM") >= 1
 
