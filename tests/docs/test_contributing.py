@@ -16,6 +16,7 @@ from tests.graph.building import apply, build, regression
 from tests.graph.interpret import bits, interpret, some_values
 from tests.ops import case as harness
 from workbench.framework.op import OPS
+from workbench.runtime import devices
 
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"
 
@@ -40,6 +41,7 @@ def example() -> Iterator[dict[str, Any]]:
         wb.disable_static()
         for name in OPS.keys() - known.keys():
             del OPS[name]
+        devices._KINDS.pop("metered", None)
 
 
 def test_the_example_runs_as_printed(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,6 +66,11 @@ def test_the_examples_pass_keeps_the_bits_of_other_programs(example: dict[str, A
     plain, graph = (build(program, 2, [x.name]) for _ in range(2))
     assert apply(graph, one) == [True]
     assert bits(interpret(graph, some_values())) == bits(interpret(plain, some_values()))
+
+
+def test_the_examples_device_hands_out_memory(example: dict[str, Any]) -> None:
+    handed_out = example["MeteredDevice"].handed_out
+    assert sorted(handed_out) == [0, 1] and all(nbytes > 0 for nbytes in handed_out.values())
 
 
 def the_communicators_tests() -> type:
