@@ -74,10 +74,20 @@ def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row |
 
 def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
-    if isinstance(error, Stopped) or (isinstance(error, EnforceNotMet) and error.located):
+    row = None if isinstance(error, Stopped) else failed_row(programs, error)
+    if row is None:
         return error
-    row = failed_row(programs, error)
-    return error if row is None else row_failure(row, error)
+    if isinstance(error, EnforceNotMet) and error.located:
+        return _failure_inside(row, error)
+    return row_failure(row, error)
+
+
+def _failure_inside(row: Row, error: EnforceNotMet) -> EnforceNotMet:
+    """The error of an op in a body of control flow, which does not know the device; any other as it is."""
+    node = row.node
+    if not any(op.blocks() for op in node.origins) or type(error).__init__ is not EnforceNotMet.__init__:
+        return error
+    return located(type(error)(f"{error}\n  inside op {node.type!r} on device {node.place}, at {node.site}"))
 
 
 def row_failure(row: Row, error: Exception) -> EnforceNotMet:
