@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidType
+from workbench.executors.debugging import Debugging
 from workbench.executors.engine import Engine, check_loss, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
@@ -16,7 +17,7 @@ from workbench.runtime.devices import discover
 from workbench.runtime.scope import Scope, global_scope
 
 
-class ParallelExecutor:
+class ParallelExecutor(Debugging):
     """Runs a program on several devices at once, each on its part of the batch.
 
     Every device computes the gradients of its part; they are summed over the devices before the update, so that all
@@ -113,6 +114,9 @@ class ParallelExecutor:
             InvalidArgument: there is no such device.
         """
         return self._engine.local_scope(device)
+
+    def _to_debug(self) -> Engine:
+        return self._engine
 
     def __repr__(self) -> str:
         return f"ParallelExecutor({self._engine.program!r} on {', '.join(map(str, self._engine.places))})"
