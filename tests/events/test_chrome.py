@@ -130,6 +130,14 @@ def test_collectives_in_flight_together_get_lanes(path: Path) -> None:
     assert names == {"collectives": ["g0", "g3", "g4"], "collectives (2)": ["g1"], "collectives (3)": ["g2"]}
 
 
+def test_what_lies_inside_stays_on_the_row(path: Path) -> None:
+    """Beginning or ending together is inside, too; the outer slice comes first."""
+    spans = [(0, 3), (3, 10), (0, 10), (0, 0), (10, 10), (10, 12)]
+    trace = written(path, [OpRun("e", 0, MUL[0], 0, a * MS, b * MS) for a, b in spans])
+    assert [*trace.rows] == [("cpu:0", "thread 0")]
+    assert [e["dur"] for e in trace.rows["cpu:0", "thread 0"]] == [10_000, 3_000, 0, 7_000, 2_000, 0]
+
+
 def test_rows_and_devices_are_in_the_order_of_their_numbers(path: Path) -> None:
     places = [CPUPlace(10), CPUPlace(2), CUDAPlace(0)]
     events: list[Event] = [
