@@ -148,9 +148,9 @@ def grow(draw: Any, known: list[Any]) -> None:
         known.append(x * draw(st.sampled_from([2.0, -0.5])) + 0.25)
     elif kind == "fc":
         known.append(wb.static.nn.fc(x, 3))
-    elif kind == "in place" and not x.is_data:
+    elif kind == "in place" and not x.is_data and not x.persistable:
         x.block.append_op("scale", {"X": x}, {"Out": x}, {"scale": 0.5, "bias": 0.25})
-    elif kind == "overwrite" and not x.is_data:
+    elif kind == "overwrite" and not x.is_data and not x.persistable:
         x.block.append_op("elementwise_mul", {"X": x, "Y": y}, {"Out": x}, {})
 
 
@@ -162,6 +162,7 @@ def programs(draw: st.DrawFn) -> tuple[Any, list[str], dict[str, int]]:
     with building() as main:
         known = [wb.static.data(name, [None, 3], dtype) for name in batches]
         known.append(wb.static.data("row", [1, 3], dtype))
+        known.append(main.global_block().create_parameter("weight", (1, 3), dtype))
         for _ in range(draw(st.integers(1, 14))):
             grow(draw, known)
         made = [v for v in known if not v.is_data]

@@ -150,6 +150,13 @@ def test_gradients_of_several_dtypes_and_sparse_ones_travel_apart() -> None:
     assert types(graph)["fused_all_reduce"] == 2 and types(graph)["reduce"] == types(graph)["broadcast"] == 1
 
 
+def test_gradients_of_unknown_shape_travel_alone() -> None:
+    graph = build(regression())
+    for value in (*graph.collectives()[0].reads, *graph.collectives()[0].writes):
+        value.spec = value.spec.with_shape((-1,))
+    assert names(gradient_groups(graph)) == [["fc_0.w_0"]]
+
+
 def test_a_gradient_needed_before_its_group_is_complete_travels_alone() -> None:
     graph = build(regression())
     first, second = graph.collectives()
@@ -199,6 +206,19 @@ def test_updates_that_differ_are_not_joined() -> None:
     assert [node.places for node in fused] == [(0,), (1,)]
     alone = [node.inputs[0].name for node in graph.nodes if node.type == "sgd"]
     assert alone == ["embedding_0.w_0"] * 2 + ["fc_0.w_0"] * 2
+
+
+def test_an_update_stays_before_its_gradient_is_overwritten() -> None:
+    declared = (
+        "\n".join(f"parameter %{p}: float32[2]\n var %{p}@GRAD: float32[2] data" for p in "pq")
+        + "\n var %rate: float32[1] persistable"
+    )
+    update = "ParamOut=%{0} = sgd(Param=%{0}, Grad=%{0}@GRAD, LearningRate=%rate) role=Optimize"
+    spoil = "%p@GRAD: float32[2] = scale(X=%p@GRAD) {scale=2.0} role=Optimize"
+    rows = [update.format("p"), spoil, update.format("q")]
+    assert apply(build(chain("\n".join(rows), declared), devices=1), FuseOptimizer()) == [False]
+    rows.reverse()
+    assert apply(build(chain("\n".join(rows), declared), devices=1), FuseOptimizer()) == [True]
 
 
 def test_an_update_needed_early_is_not_moved() -> None:
@@ -329,7 +349,8 @@ def test_a_shape_is_looked_up_elsewhere_when_its_value_has_gone() -> None:
 )
 def test_chains_leave_alone_what(body: str, why: str) -> None:
     more = "var %s: float32[?, 2] persistable\n var %y: float32[?, 2] data\n var %row: float32[1, 2] data"
-    assert apply(build(chain(body, more), devices=1), ElementwiseChains()) == [False], why
+    last = body.split("%")[-1] and body.splitlines()[-1].strip()[1]
+    assert apply(build(chain(body, more), devices=1, fetches=[last]), ElementwiseChains()) == [False], why
 
 
 def test_a_chain_ends_where_an_outsider_reads_it() -> None:
@@ -344,6 +365,33 @@ def test_a_chain_ends_where_an_outsider_reads_it() -> None:
         fetches=["b"],
     )
     assert apply(graph, ElementwiseChains()) == [False]
+
+
+def test_a_chain_ends_where_a_variable_it_reads_is_overwritten() -> None:
+    graph = build(
+        chain("""
+          %y: float32[?, 2] = softmax(X=%x)
+          %a: float32[?, 2] = tanh(X=%y)
+          %y: float32[?, 2] = softmax(X=%y)
+          %b: float32[?, 2] = scale(X=%a) {scale=2.0}
+          %c: float32[?, 2] = tanh(X=%b)
+        """),
+        devices=1,
+        fetches=["c"],
+    )
+    assert apply(graph, ElementwiseChains()) == [True]
+    assert [n.attrs["types"] for n in graph.nodes if n.type == "fused_elementwise"] == [["scale", "tanh"]]
+
+
+def test_gradients_that_are_summed_stay_out() -> None:
+    """A row times a batch: the row's gradient is summed over the batch before it is scaled."""
+    with building() as main:
+        x = wb.static.data("x", [None, 3], "float32")
+        row = main.global_block().create_parameter("row", (1, 3), "float32")
+        wb.optimizer.SGD(0.1).minimize(wb.mean(x * (row * 2.0)))
+    graph = build(main, devices=1)
+    assert apply(graph, ElementwiseChains()) == [False]
+    assert types(graph)["elementwise_mul_grad"] == types(graph)["scale_grad"] == 1
 
 
 def test_long_chains_are_cut() -> None:
@@ -393,6 +441,27 @@ def test_a_sum_that_is_read_elsewhere_is_kept() -> None:
     silu = build(regression((2,), activation="silu"), devices=1)
     apply(silu, FuseAddAct())
     assert [len(n.writes) for n in silu.nodes if n.type == "fused_elemwise_add_activation"] == [2]
+
+
+def test_a_sum_stays_before_a_term_is_overwritten() -> None:
+    program = chain(
+        """
+        %s: float32[?, 2] = elementwise_add(X=%x, Y=%y)
+        %y: float32[?, 2] = softmax(X=%y)
+        %r: float32[?, 2] = relu(X=%s)
+        """,
+        "var %y: float32[?, 2] data",
+    )
+    assert apply(build(program, devices=1, fetches=["r"]), FuseAddAct()) == [False]
+
+
+def test_activations_with_attributes_of_their_own_are_left_alone() -> None:
+    program = chain(
+        "%s: float32[?, 2] = elementwise_add(X=%x, Y=%x)\n%r: float32[?, 2] = gelu(X=%s) {approximate=True}"
+    )
+    assert apply(build(program, devices=1, fetches=["r"]), FuseAddAct()) == [False]
+    usual = program.replace(" {approximate=True}", "")
+    assert apply(build(usual, devices=1, fetches=["r"]), FuseAddAct()) == [True]
 
 
 def test_a_sum_whose_gradient_has_two_sources_is_left_alone() -> None:

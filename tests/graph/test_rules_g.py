@@ -16,6 +16,7 @@ from workbench.framework.block import Block
 from workbench.framework.roles import LOSS_GRAD
 from workbench.graph.build import loss_gradients
 from workbench.graph.order import DATA, ORDER, add_hazard_edges, edges, hazards, levels
+from workbench.graph.passes import default_passes, run_passes
 from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FETCH, SCALE_LOSS_GRAD, Graph, Node, Uses
@@ -187,6 +188,15 @@ def test_G_17_readers_of_the_old_version_come_before_the_writer_of_the_new(optim
     assert ordered == expected
     add_hazard_edges(graph)
     assert sum(len(node.after) for node in graph.nodes) == len(expected)
+
+
+def test_G_17_hazards_are_edges_when_the_passes_have_run() -> None:
+    for fields in ({}, {"reduce_strategy": REDUCE}):
+        graph = build(regression((3, 2)), 2, **fields)
+        run_passes(graph, default_passes(graph.settings))
+        ordered = {(before, node) for before, node, kind in edges(graph) if kind == ORDER}
+        expected = naive_hazards(graph)
+        assert expected and expected <= ordered
 
 
 def test_G_17_a_node_that_reads_and_writes_orders_itself() -> None:

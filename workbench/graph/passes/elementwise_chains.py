@@ -110,7 +110,7 @@ class _Growth:
             and all(slot is None or isinstance(slot, Value) for slot in slots)
             and all(_is_plain(value) for value in values_of(slots))
             and not any(v.persistable or (v.name, v.place) in self.rewritten for v in written)
-            and len({self.dims[v] for v in written}) == 1
+            and bool(written)
             and (not node.record.is_grad or self._needs_no_sum(node))
         )
 

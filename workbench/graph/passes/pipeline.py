@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from workbench.errors import InvalidType
+from workbench.graph.order import add_hazard_edges
 from workbench.graph.passes.dead_code import DeadCode
 from workbench.graph.passes.draw import Draw
 from workbench.graph.passes.elementwise_chains import ElementwiseChains
@@ -70,7 +71,7 @@ def default_passes(settings: Settings) -> list[Pass]:
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> list[str]:
-    """Run the passes in order.
+    """Run the passes in order, then make hazards ordering edges (G-17).
 
     Returns:
         the names of the passes that changed the graph.
@@ -86,6 +87,7 @@ def run_passes(graph: Graph, passes: Sequence[Pass]) -> list[str]:
         except Exception as error:
             error.add_note(f"in graph pass {one.name!r}")
             raise
+    add_hazard_edges(graph)
     return changed
 
 

@@ -8,7 +8,6 @@ from workbench.errors import Unimplemented
 from workbench.framework.block import Block
 from workbench.framework.op import find_op
 from workbench.framework.operator import Operator
-from workbench.graph.order import topological
 from workbench.graph.passes.activation import made_of, results_of, slots_of
 from workbench.graph.ssa import ALL_REDUCE, Graph, Node, Value
 
@@ -37,7 +36,6 @@ class SyncBatchNorm:
                 copies.setdefault(node.origins[0], []).append(node)
         if copies:
             graph.replace({old: new for nodes in copies.values() for old, new in _synchronised(graph, nodes)})
-            graph.nodes = topological(graph)
         return bool(copies)
 
 
@@ -61,7 +59,7 @@ def _refuse_inner(owner: Operator, blocks: Iterable[Block]) -> None:
 
 
 def _synchronised(graph: Graph, copies: list[Node]) -> Iterator[tuple[Node, list[Node]]]:
-    """What the copies of one operator on all devices are replaced with."""
+    """What the copies of one operator, which stand next to each other, are replaced with."""
     sums = [_sums(graph, node) for node in copies]
     local = [node.writes[0] for node in sums]
     totals = [graph.fresh(value, value.name + "@ALL") for value in local]
