@@ -107,10 +107,10 @@ class Binding:
         }
         self.speculative = self._programs(plan.rows, context, with_waits=True)
         self.commit = self._programs(plan.commit, context, with_waits=False)
-        self.staged = [(self._source(v), replicas.make(v.name, v.place)) for v in plan.staged]
-        self.staged += [(self._source(v), replicas.make(v.name, v.place)) for v in plan.feeds if self._is_fed(v)]
         self.updated = self._updated()
-        self.given_aside = {*plan.staged, *(v for v in plan.feeds if self._is_fed(v))}
+        self._copied = self._to_copy()
+        self.staged = [(self._source(v), tensor) for v, tensor in self._copied]
+        self.given_aside = {v for v, _ in self._copied}
 
     # Where values are
 
@@ -192,14 +192,22 @@ class Binding:
         for name, place, tensor, array in self._bound:
             if self.replicas.find(name, place) is not tensor or tensor.array is not array:
                 return False
-        if any(self.replicas.find(v.name, v.place) is not t and t.initialized for v, t in self._staged_tensors()):
+        if any(self.replicas.find(v.name, v.place) is not t and t.initialized for v, t in self._copied):
             return False
         self.moves = Moves.count
         return True
 
-    def _staged_tensors(self) -> list[tuple[Value, LoDTensor]]:
-        values = [*self.plan.staged, *(v for v in self.plan.feeds if self._is_fed(v))]
-        return [(v, tensor) for v, (_, tensor) in zip(values, self.staged, strict=True)]
+    def tensors(self) -> list[tuple[str, int, LoDTensor]]:
+        """What it reads of the scopes and what its commit copies there, as (name, device, tensor)."""
+        read = [(name, place, tensor) for name, place, tensor, _ in self._bound]
+        return [*read, *((v.name, v.place, tensor) for v, tensor in self._copied)]
+
+    def _to_copy(self) -> list[tuple[Value, LoDTensor]]:
+        """What the commit copies: values made aside, and what was fed for variables nothing in the step writes."""
+        made = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.staged]
+        written = {id(tensor) for tensor in (*self.updated, *(tensor for _, tensor in made))}
+        fed = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.feeds if self._is_fed(v)]
+        return made + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
 
     def _updated(self) -> list[LoDTensor]:
         written = [self.replicas.make(v.name, v.place) for row in self.plan.commit for v in row.node.writes]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
+from workbench.executors.debugging import Debugging
 from workbench.executors.engine import Engine, check_loss, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
@@ -15,14 +16,17 @@ from workbench.framework.program import Program
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover
-from workbench.runtime.scope import Scope
+from workbench.runtime.scope import Scope, global_scope
 
 
-class CompiledProgram:
+class CompiledProgram(Debugging):
     """A program and how to run it; `Executor.run` takes it like a Program.
 
     The program is copied: what is appended to it later does not run. Nothing is compiled before the first run. Without
     `with_data_parallel` it runs on the executor's one device, through the same engine (C-4).
+
+    Its methods that look into a step may be called before the first run; it then stays with the scope that
+    is the global one at that moment, and with its first place (CPUPlace() without places).
 
     Args:
         program_or_graph: a Program, or a Graph made from one.
@@ -96,14 +100,20 @@ class CompiledProgram:
         Raises:
             InvalidArgument: another scope or place than at the first run (X-8), or a place of another kind.
         """
-        if self._engine is None:
-            self._engine = self._make_engine(place, scope)
-            self._bound = scope, place
-        elif self._bound != (scope, place):
+        engine = self._engine or self._start(place, scope)
+        if self._bound != (scope, place):
             raise InvalidArgument(
                 "a CompiledProgram stays with the scope and place of its first run; make another one for these"
             )
-        return run_needed(self._engine, feed, fetch_list, return_numpy, return_merged, use_prune)
+        return run_needed(engine, feed, fetch_list, return_numpy, return_merged, use_prune)
+
+    def _to_debug(self) -> Engine:
+        return self._engine or self._start(self._places[0] if self._places else CPUPlace(), global_scope())
+
+    def _start(self, place: Place, scope: Scope) -> Engine:
+        self._engine = self._make_engine(place, scope)
+        self._bound = scope, place
+        return self._engine
 
     def _make_engine(self, place: Place, scope: Scope) -> Engine:
         places = self._places if self._is_data_parallel else [place]

@@ -23,7 +23,13 @@ from workbench.framework.variable import Variable
 def run_needed(
     engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, merged: bool = True, use_prune: bool = False
 ) -> list[Any]:
-    """A step of what `fetch_list` asks for.
+    """A step of what `fetch_list` asks for; see `needed`."""
+    engine, feed, names = needed(engine, feed, fetch_list, use_prune)
+    return engine.run(feed, names, return_numpy, merged)
+
+
+def needed(engine: Engine, feed: Feed, fetch_list: Any, use_prune: bool = False) -> tuple[Engine, Feed, list[str]]:
+    """What a step runs on to do what `fetch_list` asks for: the engine or one of a part, its feed, names to fetch.
 
     Optimizer operators in it, such as the tuple `minimize` returns, are not among the results. Listing all updates, or
     none, runs the whole program (X-47); listing some runs these and what they need (E-3), as `use_prune` does (E-5).
@@ -36,7 +42,7 @@ def run_needed(
     keep = _twins(engine.program, ops)
     if use_prune or (keep and _leaves_out(engine.program, keep)):
         engine, feed = _part(engine, feed, names, keep)
-    return engine.run(feed, names, return_numpy, merged)
+    return engine, feed, names
 
 
 def _twins(program: Program, ops: Sequence[Operator]) -> list[Operator]:
@@ -93,7 +99,7 @@ def _without_unneeded(whole: Program, part: Program, feed: Feed) -> Feed:
     known, left = whole.global_block().vars, part.global_block().vars
     dropped = {name for name in _fed_names(feed) if name in known and name not in left}
     for name in sorted(dropped):
-        warnings.warn(f"feed {name!r} is not needed by what is run and was dropped", stacklevel=5)
+        warnings.warn(f"feed {name!r} is not needed by what is run and was dropped", stacklevel=6)
 
     def rest(arrays: Any) -> Any:
         return {k: v for k, v in arrays.items() if (k.name if isinstance(k, Variable) else k) not in dropped}

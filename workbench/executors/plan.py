@@ -76,7 +76,8 @@ class Plan:
         rows: the speculative part, in schedule order; commit: updates that write the scope in place.
         staged: values copied into the scope after them.
         feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
-        refs: the memory of every value that has its own; flats: that of the gradients of each flat update.
+        refs: the memory of every value that has its own; flats: that of the gradients of each update of the commit
+            that may change the scope's buckets as a whole.
         sizes: bytes of each device's arena.
         patched: staged values of which the commit replaces some rows only.
         looks: values that only see the memory of another one differently.
@@ -130,10 +131,10 @@ def make_plan(
     before = _dependencies(graph, uses)
     schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads)
     in_scope, staged = _writes_to_scope(graph, uses, shapes, layout.aside)
-    updates = [node for node in graph.nodes if node.type == FUSED_UPDATE]
-    flat = [_gradients(node) for node in updates] if layout.flat else []
-    patched = set() if layout.aside else _patched(graph, uses)
+    patched: set[Value] = set() if layout.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
+    updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
+    flat = [_gradients(node) for node in updates] if layout.flat else []
     memory = Memory(
         graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place
     )
@@ -168,9 +169,7 @@ def _dependencies(graph: Graph, uses: Uses) -> dict[Node, list[Node]]:
     return before
 
 
-def _writes_to_scope(
-    graph: Graph, uses: Uses, shapes: Shapes, aside: bool
-) -> tuple[set[Value], set[Value]]:
+def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes, aside: bool) -> tuple[set[Value], set[Value]]:
     """Which persistable values updates write in place, and which are staged.
 
     An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op
@@ -210,6 +209,15 @@ def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
     if not all(is_static(shapes.specs[v]) for v in operands):
         return False
     return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
+
+
+def _is_within_scope(node: Node, uses: Uses, fed: frozenset[tuple[str, int]]) -> bool:
+    """Whether a fused update begins with what the scope holds, so that it can change the scope's buckets as a whole."""
+    if node.type != FUSED_UPDATE:
+        return False
+    slots = zip(find_op(node.attrs["update"]).inputs, node.inputs, strict=True)
+    held = values_of(values for slot, values in slots if slot.name not in ("Grad", "LearningRate"))
+    return all(v.persistable and v not in uses.writer and (v.name, v.place) not in fed for v in held)
 
 
 def _gradients(node: Node) -> list[Value]:

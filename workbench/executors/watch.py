@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
 from workbench.errors import ExecutionError, located
 from workbench.executors.binding import Binding, Part, ThreadProgram
 from workbench.executors.plan import Row
-from workbench.framework.rows import Rows
+from workbench.framework.rows import Patch, Rows
 from workbench.graph.ssa import Value
 
 
@@ -101,11 +102,22 @@ class _Check:
         self.binding, self.row = binding, row
 
     def __call__(self) -> None:
-        for value in self.row.node.writes:
-            found = self.binding.current(value)
-            data = found.values if isinstance(found, Rows) else found
-            if isinstance(data, np.ndarray) and data.dtype.kind in "fV" and not np.isfinite(data).all():
-                raise not_finite(self.row, value, data)
+        for value, data in blemished(self.binding, self.row):
+            raise not_finite(self.row, value, data)
+
+
+def blemished(binding: Binding, row: Row) -> Iterator[tuple[Value, np.ndarray]]:
+    """What a row has written that holds a NaN or an Inf, with the numbers; of sparse gradients those of the rows."""
+    for value in row.node.writes:
+        data = numbers(binding.current(value))
+        if data is not None and not np.isfinite(data).all():
+            yield value, data
+
+
+def numbers(found: Any) -> np.ndarray | None:
+    """The floating-point numbers of a value, None if it has none."""
+    data = found.values if isinstance(found, Rows | Patch) else found
+    return data if isinstance(data, np.ndarray) and data.dtype.kind in "fV" else None
 
 
 def not_finite(row: Row, value: Value, data: np.ndarray) -> ExecutionError:
