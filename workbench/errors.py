@@ -22,6 +22,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 
 class EnforceNotMet(RuntimeError):
@@ -29,9 +30,11 @@ class EnforceNotMet(RuntimeError):
 
     Attributes:
         located: the message names the op that failed and the line that built it.
+        node: of the graph, where one failed; None elsewhere.
     """
 
     located = False
+    node: Any = None
 
 
 class InvalidArgument(EnforceNotMet, ValueError):

@@ -7,7 +7,7 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
@@ -28,7 +28,7 @@ from workbench.executors.replicas import Replicas
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
 from workbench.executors.team import Team
-from workbench.executors.transaction import Broken, commit, failed_row, load, speculate
+from workbench.executors.transaction import Broken, commit, load, speculate
 from workbench.executors.watch import watched
 from workbench.framework.check import check_program
 from workbench.framework.operator import Operator
@@ -38,7 +38,7 @@ from workbench.framework.spec import spec_of
 from workbench.graph.build import build_graph, has_backward, loss_gradient_of, loss_gradients
 from workbench.graph.check import check_graph
 from workbench.graph.passes import default_passes, run_passes
-from workbench.graph.ssa import Graph, Uses, is_update
+from workbench.graph.ssa import Graph, Uses
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
@@ -94,6 +94,7 @@ class Engine:
         self.iteration = self.steps = 0
         self.last: Binding | None = None
         self.started = False
+        self._begun = 0
         self.broken: Broken | None = None
         self.replicas: Replicas
         self._team: Team
@@ -275,13 +276,14 @@ class Engine:
         return frozenset(given)
 
     def _one_copy(self, graph: Graph) -> set[str]:
-        """What all devices share in Reduce mode: parameters and optimizer state, each changed by its owner only."""
+        """What all devices share in Reduce mode: parameters and state, each changed by its owner only."""
         if self.whole is not self:
             return self.whole._one_copy(self.whole.graph(()))
         if not graph.owners:
             return set()
-        owned = {v.name for node in graph.nodes if is_update(node) for v in node.writes if v.persistable}
-        return owned | set(graph.owners)
+        written = {(v.name, v.place) for n in graph.nodes if not n.is_collective for v in n.writes if v.persistable}
+        counts = Counter(name for name, _ in written)
+        return {name for name in {*counts, *graph.owners} if counts[name] < graph.devices}
 
     def _room_for(self, plan: Plan) -> dict[int, Memory]:
         for place, nbytes in plan.sizes.items():
@@ -302,18 +304,26 @@ class Engine:
         Returns:
             one entry per fetched name: merged over the devices, or a list with one entry per device.
         """
+        self._begun = perf_counter_ns()
         with self._alone():
-            fed = self.prepare(feed)
-            binding = self._same_as_last(fetches, fed)
-            if self.execution._dry_run:
-                return _nothing(fetches)
-            step = self._kind_of_step()
             try:
-                for _ in range(self.execution.iterations - 1):
-                    step(binding, fed, return_numpy, merged)
-                return step(binding, fed, return_numpy, merged)
-            finally:
-                self.whole._count()
+                return self._run(feed, fetches, return_numpy, merged)
+            except BaseException as error:
+                self.reporter.failed(self.steps, error)
+                raise
+
+    def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
+        fed = self.prepare(feed)
+        binding = self._same_as_last(fetches, fed)
+        if self.execution._dry_run:
+            return _nothing(fetches)
+        step = self._kind_of_step()
+        try:
+            for _ in range(self.execution.iterations - 1):
+                step(binding, fed, return_numpy, merged)
+            return step(binding, fed, return_numpy, merged)
+        finally:
+            self.whole._count()
 
     def prepare(self, feed: Any) -> Fed:
         """What a feed gives each device; the first time the engine is started.
@@ -351,22 +361,17 @@ class Engine:
 
     def _watched_step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
         """The same for those who listen, or look for NaN."""
-        start = perf_counter_ns()
         clock = events.listening(events.OpRun) or events.listening(events.Collective)
         parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
         self.reporter.fed(self.steps, fed)
         counters = self._load(binding, fed)
-        try:
-            speculate(binding, parts[0].programs)
-            results, fills = binding.collector.collect(return_numpy, merged)
-            self._commit(binding, parts[1].programs, counters, fills)
-        except BaseException as error:
-            self.reporter.failed(self.steps, error, failed_row(parts[0].programs, error.__cause__ or error))
-            raise
+        speculate(binding, parts[0].programs)
+        results, fills = binding.collector.collect(return_numpy, merged)
+        self._commit(binding, parts[1].programs, counters, fills)
         number = self.steps - 1
         if clock:
             self.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
-        self.reporter.stepped(number, start, fed)
+        self.reporter.stepped(number, self._begun, fed)
         self.reporter.memory(number, binding.arenas)
         return results
 

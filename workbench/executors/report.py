@@ -59,6 +59,7 @@ class Reporter:
                         self.name, step, node.type, names, nbytes, places, span.thread, span.start, span.end
                     )
                 )
+                continue
             made.append(events.OpRun(self.name, step, infos[id(span.row)], span.thread, span.start, span.end))
         events.emit_all(sorted(made, key=lambda e: e.start))  # type: ignore[attr-defined]
 
@@ -112,11 +113,11 @@ class Reporter:
             places = tuple(self.places[place] for place in freed)
             events.emit(events.ScopeDrop(self.name, step, places, tuple(freed.values()), cause))
 
-    def failed(self, step: int, error: BaseException, row: Row | None) -> None:
+    def failed(self, step: int, error: BaseException) -> None:
         """A step failed."""
         if not events.listening(events.Error):
             return
-        node = row.node if row is not None else None
+        node = getattr(error, "node", None)
         events.emit(
             events.Error(
                 self.name,

@@ -77,12 +77,13 @@ def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     row = None if isinstance(error, Stopped) else failed_row(programs, error)
     if row is None:
         return error
-    if isinstance(error, EnforceNotMet) and error.located:
-        return _failure_inside(row, error)
-    return row_failure(row, error)
+    known = isinstance(error, EnforceNotMet) and error.located
+    explained = _failure_inside(row, error) if known else row_failure(row, error)
+    explained.node = row.node
+    return explained
 
 
-def _failure_inside(row: Row, error: EnforceNotMet) -> EnforceNotMet:
+def _failure_inside(row: Row, error: Any) -> EnforceNotMet:
     """The error of an op in a body of control flow, which does not know the device; any other as it is."""
     node = row.node
     if not any(op.blocks() for op in node.origins) or type(error).__init__ is not EnforceNotMet.__init__:
