@@ -281,13 +281,9 @@ class Engine:
             return self.whole._one_copy(self.whole.graph(()))
         if not graph.owners:
             return set()
-        written: dict[str, set[int]] = {}
-        for node in graph.nodes:
-            for value in node.writes:
-                if value.persistable:
-                    written.setdefault(value.name, set()).add(value.place)
-        some = {name for name, places in written.items() if len(places) < graph.devices}
-        return some | set(graph.owners)
+        written = {(v.name, v.place) for n in graph.nodes if not n.is_collective for v in n.writes if v.persistable}
+        counts = Counter(name for name, _ in written)
+        return {name for name in {*counts, *graph.owners} if counts[name] < graph.devices}
 
     def _room_for(self, plan: Plan) -> dict[int, Memory]:
         for place, nbytes in plan.sizes.items():
