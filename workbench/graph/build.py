@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.errors import PreconditionNotMet, Unimplemented, did_you_mean
@@ -177,9 +177,12 @@ class _Builder:
         """Where an operator runs: everywhere, or on the owner of what it reads or of its `op_role_var` (G-13).
 
         An operator that needs values of several owners, as clipping by global norm does, runs everywhere; they
-        are sent to all devices first.
+        are sent to all devices first. So are parameters that have been updated, to operators of other roles.
         """
-        if not self.home or not op.role & OPTIMIZE:
+        if not self.home:
+            return self.everywhere
+        if not op.role & OPTIMIZE:
+            self._spread(op, (name for name in op.input_arg_names if self.block.var_recursive(name).persistable))
             return self.everywhere
         about = (*op.input_arg_names, *(gradient for _, gradient in op.role_vars))
         homes = {self.home[name] for name in about if name in self.home}
@@ -189,10 +192,14 @@ class _Builder:
             (owner,) = homes
             self.home.update((name, owner) for name in op.output_arg_names)
             return (owner,)
-        for name in dict.fromkeys(op.input_arg_names):
+        self._spread(op, op.input_arg_names)
+        return self.everywhere
+
+    def _spread(self, op: Operator, names: Iterable[str]) -> None:
+        """Send values that are on one device only to all of them."""
+        for name in dict.fromkeys(names):
             if name in self.home:
                 self._broadcast(op, name, self.home.pop(name))
-        return self.everywhere
 
 
 def _refuse_inner_updates(op: Operator) -> None:
