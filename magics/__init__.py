@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from IPython.core.magic import Magics
+
 from workbench.framework import site
 from workbench.magics.completion import MagicCompletion
 from workbench.magics.programs import ProgramMagics
+from workbench.magics.steps import StepMagics
 from workbench.notebook.session import Session
 from workbench.notebook.sites import CellNames
 from workbench.notebook.tracebacks import UserLines
@@ -21,7 +24,7 @@ from workbench.notebook.tracebacks import UserLines
 class Extension:
     """What a shell has got from us."""
 
-    magics: ProgramMagics
+    magics: tuple[Magics, ...]
     completion: MagicCompletion
     cell_names: CellNames
     tracebacks: UserLines
@@ -36,9 +39,9 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     session = _sessions.setdefault(shell, Session(shell))  # outlives an unload, as the user's programs do
-    magics = ProgramMagics(shell, session)
+    magics = (ProgramMagics(shell, session), StepMagics(shell, session))
     made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
-    shell.register_magics(magics)
+    shell.register_magics(*magics)
     made.completion.add()
     site.add_formatter(made.cell_names)
     made.tracebacks.install()
@@ -53,10 +56,11 @@ def unload(shell: Any) -> None:
     made.tracebacks.remove()
     site.remove_formatter(made.cell_names)
     made.completion.remove()
-    _unregister(shell, made.magics)
+    for magics in made.magics:
+        _unregister(shell, magics)
 
 
-def _unregister(shell: Any, magics: ProgramMagics) -> None:
+def _unregister(shell: Any, magics: Magics) -> None:
     """The opposite of `shell.register_magics`, for which IPython has no call."""
     manager = shell.magics_manager
     for kind, names in type(magics).magics.items():

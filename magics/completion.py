@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.magic import Magics
 
 from workbench.framework.variable import Variable
 from workbench.magics.arguments import options
-from workbench.magics.programs import ProgramMagics
+from workbench.notebook.profiling import executors, feeds
 from workbench.notebook.session import Session
 
 _LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%program net`, `run = %train net`
@@ -19,12 +20,13 @@ _LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%progra
 class MagicCompletion:
     """Completes the arguments of the magics of one shell; Python's own completions are left out there."""
 
-    def __init__(self, shell: Any, session: Session, magics: ProgramMagics) -> None:
+    def __init__(self, shell: Any, session: Session, magics: Sequence[Magics]) -> None:
         self.shell, self.session = shell, session
         escapes = {"line": "%", "cell": "%%"}
         self.methods = {
-            escapes[kind] + name: getattr(magics, method)
-            for kind, names in type(magics).magics.items()
+            escapes[kind] + name: getattr(owner, method)
+            for owner in magics
+            for kind, names in type(owner).magics.items()
             for name, method in names.items()
         }
 
@@ -69,8 +71,14 @@ class MagicCompletion:
         previous = words[-1] if words else ""
         if "--fetch" in words and not any(w.startswith("-") for w in words[words.index("--fetch") + 1 :]):
             return [n for n, v in self.session.namespace.items() if isinstance(v, Variable) and n[0] != "_"]
-        if previous in ("--steps", "--epochs", "--seed"):
+        if previous in ("--steps", "--epochs", "--seed", "-n"):
             return []
+        if method.__name__ == "profile_step":
+            return self._profiled(words)
         if method.__name__ == "train" and len(words) == 1:
             return self.session.loaders()
         return list(self.session.programs())
+
+    def _profiled(self, words: list[str]) -> list[str]:
+        names = self.session.own()
+        return executors(names) if not words else feeds(names) if len(words) == 1 else []

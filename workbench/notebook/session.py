@@ -106,8 +106,12 @@ class Session:
 
     def loaders(self) -> list[str]:
         """Names of the user's for what can be iterated over, text and Variables left out."""
-        own = [n for n in self.namespace if not n.startswith("_") and n not in self.shell.user_ns_hidden]
-        return [n for n in own if _gives_batches(self.namespace[n])]
+        return [n for n, v in self.own().items() if _gives_batches(v)]
+
+    def own(self) -> dict[str, Any]:
+        """The user's names, without those that begin with `_` and those IPython brings."""
+        bound = list(self.namespace.items())
+        return {n: v for n, v in bound if not n.startswith("_") and n not in self.shell.user_ns_hidden}
 
     def startup_of(self, name: str) -> Program:
         """The startup program of a main program: of the same cell, else the one called `<name>_startup`.
