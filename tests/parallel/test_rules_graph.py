@@ -1,7 +1,7 @@
 """Rules of graph, collectives and scheduling, seen through an executor (G-15, G-16, G-30 … G-33, G-40, G-50 … G-55).
 
-`tests/graph/test_rules_g.py` has the other G rules, `tests/runtime/comm` the arithmetic of collectives. G-16, graphs with
-parameter servers, is no part of this engine yet: there are no send and recv operators to write such programs with.
+The other G rules are in `tests/graph/test_rules_g.py`, the arithmetic of collectives in `tests/runtime/comm`. G-16,
+graphs with parameter servers, is no part of this engine yet: there are no send and recv operators.
 """
 
 import os
