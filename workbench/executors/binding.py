@@ -189,6 +189,8 @@ class Binding:
         """Whether the scopes still hold the storage this is bound to; costs one comparison while nothing moved."""
         if self.moves == Moves.count:
             return True
+        if not self.replicas.is_whole():
+            return False
         for name, place, tensor, array in self._bound:
             if self.replicas.find(name, place) is not tensor or tensor.array is not array:
                 return False

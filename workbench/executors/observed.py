@@ -164,11 +164,12 @@ class Observation:
 
     def _require_unchanged(self, keys: Sequence[tuple[str, int]]) -> None:
         """The step stands on the values it began with; another step, a load or a `set()` takes them away."""
-        for key in keys:
+        whole = self.binding.is_current()
+        for key in keys if whole else self._seen:
             tensor, version = self._seen.get(key, (None, 0))
             if tensor is not None and tensor.version != version:
                 raise _changed(f"{key[0]!r} of device {key[1]} has changed")
-        if not self.binding.is_current():
+        if not whole:
             raise _changed("variables of the scope have been moved or dropped")
 
 
