@@ -51,6 +51,10 @@ class ThreadProgram:
         """The row a call belongs to."""
         return self.parts[bisect_right(self.ends, call)].row
 
+    def current_row(self) -> Row:
+        """The row that is running now."""
+        return self.row_of(max(self.strand.done - 1, 0))
+
     def failed_row(self) -> Row | None:
         """The row whose call raised in the last run."""
         return self.row_of(self.strand.done - 1) if self.strand.done and not self.strand.complete else None
@@ -69,6 +73,7 @@ class Binding:
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place.
+        in_use: whether a speculative part has begun and did not come to its end: flags may be up.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Binding:
         self.collector: Any = None
         self.infos: Any = None
         self.watched: dict[tuple[bool, bool], Any] = {}
+        self.in_use = False
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         context = Context(
@@ -187,7 +193,8 @@ class Binding:
 
     def is_current(self) -> bool:
         """Whether the scopes still hold the storage this is bound to; costs one comparison while nothing moved."""
-        if self.moves == Moves.count:
+        count = Moves.count  # before looking: what moves meanwhile is seen the next time
+        if self.moves == count:
             return True
         if not self.replicas.is_whole():
             return False
@@ -196,7 +203,7 @@ class Binding:
                 return False
         if any(self.replicas.find(v.name, v.place) is not t and t.initialized for v, t in self._copied):
             return False
-        self.moves = Moves.count
+        self.moves = count
         return True
 
     def tensors(self) -> list[tuple[str, int, LoDTensor]]:
@@ -263,6 +270,7 @@ class Binding:
         for flag in self.flags:
             flag.lower()
         self.forget()
+        self.in_use = False
 
     def forget(self) -> None:
         """Let go of the objects of the last step."""

@@ -10,6 +10,7 @@ import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -93,7 +94,7 @@ class Engine:
         self.arenas: dict[int, Memory] = {}
         self.iteration = self.steps = 0
         self.last: Binding | None = None
-        self.started = False
+        self.started = self._applied = False
         self._begun = 0
         self.broken: Broken | None = None
         self.replicas: Replicas
@@ -304,12 +305,14 @@ class Engine:
         Returns:
             one entry per fetched name: merged over the devices, or a list with one entry per device.
         """
-        self._begun = perf_counter_ns()
+        begun = perf_counter_ns()
         with self._alone():
+            self._begun, self._applied = begun, False
             try:
                 return self._run(feed, fetches, return_numpy, merged)
             except BaseException as error:
-                self.reporter.failed(self.steps, error)
+                if not self._applied:  # Ctrl-C is held back by the commit
+                    self.reporter.failed(self.steps, error)
                 raise
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
@@ -336,7 +339,14 @@ class Engine:
         if not self.started:
             with collector_paused():
                 self.start()
+        if self._team.lost:
+            self._abandon()
         return self._splitter.split(feed)
+
+    def _abandon(self) -> None:
+        """Leave everything to a thread that has not come to rest: it may still write there."""
+        self._team = Team(self.execution.timeout)
+        self.arenas, self._bindings, self._latest, self.whole.last = {}, {}, {}, None
 
     def _kind_of_step(self) -> Callable[..., list[Any]]:
         return self._watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else self._step
@@ -367,29 +377,36 @@ class Engine:
         counters = self._load(binding, fed)
         speculate(binding, parts[0].programs)
         results, fills = binding.collector.collect(return_numpy, merged)
-        self._commit(binding, parts[1].programs, counters, fills)
-        number = self.steps - 1
-        if clock:
-            self.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
-        self.reporter.stepped(number, self._begun, fed)
-        self.reporter.memory(number, binding.arenas)
+        number = self.steps
+        try:
+            self._commit(binding, parts[1].programs, counters, fills)
+        finally:
+            if self._applied:
+                if clock:
+                    self.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
+                self.reporter.stepped(number, self._begun, fed)
+                self.reporter.memory(number, binding.arenas)
         return results
 
     def _load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
         load(binding, fed.per_device, fed.persistable)
         self._load_rates(binding)
+        self._applied = False
         return self._counters(binding)
 
     def _commit(
         self, binding: Binding, programs: Sequence[ThreadProgram], counters: list[LoDTensor], fills: list[Fill]
     ) -> None:
         try:
-            commit(binding, programs, counters, fills)
+            commit(binding, programs, counters, [*fills, partial(self._count_step, binding)])
         except Broken as error:
             self.whole.broken = error
             raise
+
+    def _count_step(self, binding: Binding) -> None:
+        """The end of a commit: whatever is raised from now on, the step has been applied."""
         self.steps += 1
-        self.whole.last = binding
+        self.whole.last, self._applied = binding, True
 
     def _load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""

@@ -49,13 +49,14 @@ class Replicas:
             source = self.scopes[0].find_var(name)
             if source is None or not source.tensor.initialized:
                 continue  # X-21
-            self._copied.add(name)
             for scope in self.scopes[1:]:
                 if name in together:
                     scope.vars[name] = source
                 else:
-                    own = scope.vars[name] = ScopeVariable(name)
+                    own = ScopeVariable(name)
                     own.tensor.assign(np.array(source.tensor.array))
+                    scope.vars[name] = own
+            self._copied.add(name)  # last: Ctrl-C in between must not leave a device with the storage of another
 
     def is_whole(self) -> bool:
         """Whether the kid scopes are still the user's scope's; `drop_kids` takes the replicas away (X-20)."""
@@ -65,8 +66,8 @@ class Replicas:
         """New kid scopes in the place of dropped ones; they get device 0's values at the next `distribute`."""
         parents = self.shares.scopes if self.shares is not None else [self.scopes[0]] * len(self.scopes)
         first = self.scopes[:1] if self.shares is None else [parents[0].new_scope()]
-        self.scopes = [*first, *(parent.new_scope() for parent in parents[1:])]
         self._copied.clear()
+        self.scopes = [*first, *(parent.new_scope() for parent in parents[1:])]
 
     def find(self, name: str, place: int) -> LoDTensor | None:
         """A device's tensor, None if it has no value."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 from queue import SimpleQueue
 from typing import Any
@@ -60,27 +60,64 @@ class Strand:
 
     Attributes:
         calls: without arguments.
-        done: how many of them were begun when the last run ended; complete: whether it came to the end.
+        complete: whether the last run came to the end.
+        error: what it raised, if a worker ran it.
+        resting: whether no worker is at it.
     """
 
-    __slots__ = ("calls", "complete", "done", "error")
+    __slots__ = ("_rest", "_todo", "calls", "complete", "error", "resting")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = list(calls)
-        self.done = 0
-        self.complete = False
         self.error: BaseException | None = None
+        self.resting = True
+        self._rest = threading.Lock()
+        self.rewind()
+
+    def rewind(self) -> None:
+        """As if it had never run."""
+        self._todo: Iterator[Call] = iter(self.calls)
+        self.complete = False
+
+    @property
+    def done(self) -> int:
+        """How many calls of the last run have begun; the last of them is the one that raised, or that is running."""
+        return len(self.calls) - length_hint(self._todo)
 
     def run(self, start: int = 0) -> None:
-        """Run the calls from number `start` on; `done` tells how far it came if one raises."""
-        todo = iter(self.calls if not start else self.calls[start:])
-        self.complete, self.done = False, start
+        """Run the calls from number `start` on."""
+        todo = self._todo = iter(self.calls if not start else self.calls[start:])
+        self.complete = False
+        for call in todo:
+            call()
+        self.complete = True
+
+    def hand_out(self) -> None:
+        """To a worker."""
+        self.error, self.resting, self._rest = None, False, threading.Lock()
+        self._rest.acquire()
+
+    def serve(self, team: Team) -> None:
+        """Run it in a worker."""
         try:
-            for call in todo:
-                call()
-            self.complete = True
-        finally:
-            self.done = len(self.calls) - length_hint(todo)
+            self.run()
+        except BaseException as error:
+            self.error = error
+            team.failed = True
+        self.resting = True
+        self._rest.release()
+
+    def wait(self, team: Team, name: str) -> None:
+        """Wait until the worker of this name is done with it."""
+        if not self.resting:
+            team.wait_for(self._rest, name)
+
+    def comes_to_rest(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """Wait so long, or until interrupted, for the worker to be done with it."""
+        deadline = time.monotonic() + seconds
+        while not self.resting and not interrupted() and time.monotonic() < deadline:
+            self._rest.acquire(timeout=_POLL)
+        return self.resting
 
 
 class Team:
@@ -88,13 +125,19 @@ class Team:
 
     Args:
         timeout: seconds a step may wait for another thread.
+
+    Attributes:
+        failed: whether somebody has failed in this step, so that all others stop.
+        lost: whether a thread was left behind that had not come to rest: what it was bound to is not to be used again,
+            nor is the team.
     """
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
-        self.failed = False
+        self.failed = self.lost = False
         self._deadline = 0.0
         self._workers: list[_Worker] = []
+        self._begun: list[tuple[str, Strand]] = []
         self._process = _process_id()
 
     def run(self, strands: Sequence[Strand]) -> None:
@@ -102,27 +145,27 @@ class Team:
 
         Raises:
             what the first strand that failed raised, after all others have come to rest.
-            Unavailable: one of them has not within the timeout.
+            Unavailable: one of them has not within the timeout; `lost` is then set.
         """
+        if self._begun:
+            self._drain()  # Ctrl-C came again before that was done
         if len(strands) == 1:
             strands[0].run()
             return
         self.failed = False
         self._deadline = time.monotonic() + self.timeout
         workers = self._hire(len(strands) - 1)
-        begun: list[_Worker] = []
         try:
             with deferred_interrupt():
                 for worker, strand in zip(workers, strands[1:], strict=True):
-                    strand.error = None
+                    self._begun.append((worker.name, strand))
                     worker.begin(strand, self)
-                    begun.append(worker)
             strands[0].run()
-            while begun:
-                self.wait_for(begun[0].idle, begun[0].name)
-                del begun[0]
+            for name, strand in self._begun:
+                strand.wait(self, name)
+            self._begun = []
         except BaseException as error:
-            self._drain(begun)
+            self._drain()
             raise _first_cause(error, strands[1:]) from None
         errors = [strand.error for strand in strands[1:] if strand.error is not None]
         if errors:
@@ -137,15 +180,18 @@ class Team:
                 self.failed = True
                 raise Unavailable(f"waited {self.timeout:g} s for {what}")
 
-    def _drain(self, begun: Sequence[_Worker]) -> None:
-        """Tell everybody to stop and wait until they have: nobody may write to the arena of the next step."""
+    def _drain(self) -> None:
+        """Tell everybody to stop and wait until they have: nobody may write to the arena of the next step.
+
+        Another Ctrl-C ends the wait.
+        """
         self.failed = True
-        with deferred_interrupt():
-            deadline = time.monotonic() + self.timeout
-            for worker in begun:
-                if not worker.idle.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
-                    self._workers.clear()  # it may come to rest later; the next step gets new threads
-                    raise Unavailable(f"{worker.name} has not stopped within {self.timeout:g} s after a failure")
+        with deferred_interrupt() as interrupted:
+            for name, strand in self._begun:
+                if not strand.comes_to_rest(self.timeout, interrupted):
+                    self._workers, self.lost = [], True
+                    raise Unavailable(f"{name} has not stopped within {self.timeout:g} s after a failure")
+            self._begun = []
 
     def _hire(self, count: int) -> list[_Worker]:
         if self._process != _process_id():  # threads do not survive a fork
@@ -160,28 +206,23 @@ class _Worker:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.idle = threading.Lock()
-        self.idle.acquire()
-        self._jobs: SimpleQueue[tuple[Strand, Team, Any] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Strand, Team] | None] = SimpleQueue()
         thread = threading.Thread(target=_serve, args=(self._jobs,), name=f"workbench {name}", daemon=True)
         thread.start()
         weakref.finalize(self, self._jobs.put, None)
 
     def begin(self, strand: Strand, team: Team) -> None:
-        self._jobs.put((strand, team, self.idle))
+        strand.hand_out()
+        self._jobs.put((strand, team))
 
 
-def _serve(jobs: SimpleQueue[tuple[Strand, Team, Any] | None]) -> None:
+def _serve(jobs: SimpleQueue[tuple[Strand, Team] | None]) -> None:
     np.seterr(all="ignore")  # of this thread
     while (job := jobs.get()) is not None:
-        strand, team, idle = job
-        try:
-            strand.run()
-        except BaseException as error:
-            strand.error = error
-            team.failed = True
-        del job, strand, team
-        idle.release()
+        strand, team = job
+        del job
+        strand.serve(team)
+        del strand, team
 
 
 def _first_cause(error: BaseException, strands: Sequence[Strand]) -> BaseException:

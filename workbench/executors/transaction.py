@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, located
+from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.lower import Cell
 from workbench.executors.plan import Row
 from workbench.executors.team import Stopped, Strand
 from workbench.framework.rows import Patch, dense
-from workbench.graph.ssa import values_of
+from workbench.graph.ssa import Node, values_of
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.interrupt import deferred_interrupt
 from workbench.runtime.tensor import LoDTensor
@@ -50,10 +50,15 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
 
     Raises:
         EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
+        Unavailable: a thread has not come to an end in time; names it and the op it is at.
     """
+    if binding.in_use:
+        binding.reset()  # Ctrl-C came again before that was done
+    binding.in_use = True
     try:
         with np.errstate(all="ignore"), one_blas_thread:
             binding.team.run([program.strand for program in programs])
+        binding.in_use = False
     except Exception as error:
         explained = explain(programs, error)
         binding.reset()
@@ -74,6 +79,8 @@ def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row |
 
 def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
+    if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.strand.resting]):
+        return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
     row = None if isinstance(error, Stopped) else failed_row(programs, error)
     if row is None:
         return error
@@ -99,8 +106,7 @@ def row_failure(row: Row, error: Exception) -> EnforceNotMet:
     kind: type[EnforceNotMet] = ExecutionError
     if isinstance(error, ValueError | IndexError):
         kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
-    where = f"device {node.place}" if len(node.places) == 1 else f"devices {', '.join(map(str, node.places))}"
-    lines = [f"op {node.type!r} failed on {where}: {error or type(error).__name__}"]
+    lines = [f"op {node.type!r} failed on {_where(node)}: {error or type(error).__name__}"]
     if node.is_op:
         for slot, values in zip(node.record.inputs, node.inputs, strict=True):
             found = list(values_of([values]))
@@ -110,6 +116,14 @@ def row_failure(row: Row, error: Exception) -> EnforceNotMet:
     return located(kind("\n".join(lines)))
 
 
+def _where(node: Node) -> str:
+    return f"device {node.place}" if len(node.places) == 1 else f"devices {', '.join(map(str, node.places))}"
+
+
+def _at(row: Row) -> str:
+    return f"it is at op {row.node.type!r} of {_where(row.node)}, built at {row.node.site}"
+
+
 def commit(
     binding: Binding, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: Sequence[Fill]
 ) -> None:
@@ -117,7 +131,7 @@ def commit(
 
     Args:
         programs: the binding's commit, plain or watched.
-        counters: step counters to move on. fills: copies of what was written, for fetches.
+        counters: step counters to move on. fills: what is called at the end, such as copies of what was written.
 
     Raises:
         ExecutionError: a call raised; the step has been applied all the same.
@@ -156,23 +170,25 @@ def _value(source: Any) -> Any:
 def _run_to_the_end(binding: Binding, strands: Sequence[Strand]) -> BaseException | None:
     """Run all calls of the commit, whatever they raise on the first attempt."""
     for strand in strands:
-        strand.complete, strand.done = False, 0
+        strand.rewind()
     try:
         binding.team.run(strands)
         return None
     except BaseException as error:
         for strand in strands:
-            _finish(strand, error)
+            _finish(strand, error, binding.team.timeout)
         return error
 
 
-def _finish(strand: Strand, error: BaseException) -> None:
+def _finish(strand: Strand, error: BaseException, patience: float) -> None:
     """Run what is left of a strand, beginning with the call that raised: it had not done anything yet."""
+    if not strand.comes_to_rest(patience):
+        raise Broken(f"the commit did not come to an end: {error}; {_HALF_DONE}") from error
     try:
         while not strand.complete:
             strand.run(max(strand.done - 1, 0))
     except BaseException as again:
-        raise Broken(
-            f"a call of the commit raised {error!r}, and again {again!r}: the devices may differ now; load or set "
-            "all parameters before the next run"
-        ) from again
+        raise Broken(f"a call of the commit raised {error!r}, and again {again!r}; {_HALF_DONE}") from again
+
+
+_HALF_DONE = "the devices may differ now; load or set all parameters, and make a new executor"

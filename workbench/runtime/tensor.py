@@ -82,6 +82,7 @@ class LoDTensor:
         self.bucket = bucket
 
     def _replace(self, array: Any) -> None:
+        Moves.count += 1  # before and after: neither Ctrl-C nor another thread in between makes anybody miss it
         self.array, self.bucket = array, None
         self.generation += 1
         Moves.count += 1
