@@ -72,7 +72,7 @@ def test_the_page_shows_the_slowest_first_where_they_were_built(net: Notebook) -
     profile = net.run("%profile_step exe feed -n 3")
     page = profile._repr_html_()
     words = Text(page).words
-    assert words[0] == profile.heading() and words[0].startswith("1 step on cpu:0, cpu:1 in ")
+    assert words[0] == profile.heading() and words[0].startswith("1 step on cpu:0, cpu:1: ")
     assert "compiling" not in words[0]  # it was compiled before
     assert page.count("<tr") == 4
     slowest = profile.ops[:3]
@@ -81,6 +81,13 @@ def test_the_page_shows_the_slowest_first_where_they_were_built(net: Notebook) -
     assert f"cell In[{built}], line" in page
     assert words[-1] == f"… and {len(profile.ops) - 3} more ops"
     assert repr(profile) == profile.profile.table(3)
+
+
+def test_only_the_first_of_many_outputs_is_named(net: Notebook) -> None:
+    profile = net.run("%profile_step exe feed")
+    (update, *_) = [line for line in profile.ops if line.name == "fused_update"]
+    assert len(update.outputs) == 2  # weight and bias
+    assert f"{update.outputs[0]} +1" in profile._repr_html_()
 
 
 def test_compiling_is_told_apart_from_the_step(net: Notebook) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from workbench.errors import did_you_mean, one_of
-from workbench.events import PlanCompiled, Step
+from workbench.events import OpRun, PlanCompiled, Step
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.executors.profile import Line, Profile, of_kind
@@ -41,11 +41,15 @@ class StepProfile:
         return self.profile.ops()
 
     def heading(self) -> str:
-        """`1 step on cpu:0, cpu:1 in 3.214 ms`, and the time for compiling, if it had to be compiled first."""
+        """`1 step on cpu:0, cpu:1: 3.214 ms from the first op to the last`, and the time for compiling, if any.
+
+        The step as a whole took longer: what listens has to be prepared for the first time, and told afterwards.
+        """
         told = self.profile.events
-        steps, plans = of_kind(told, Step), of_kind(told, PlanCompiled)
+        steps, plans, runs = of_kind(told, Step), of_kind(told, PlanCompiled), of_kind(told, OpRun)
         places = ", ".join(str(place) for place in dict.fromkeys(p for s in steps for p in s.places))
-        text = f"{count(len(steps), 'step')} on {places} in {_ms(sum(s.seconds for s in steps))} ms"
+        span = max((r.end for r in runs), default=0) - min((r.start for r in runs), default=0)
+        text = f"{count(len(steps), 'step')} on {places}: {_ms(span / 1e9)} ms from the first op to the last"
         if plans:
             text += f", after {_ms(sum(p.seconds for p in plans))} ms for compiling"
         return text
@@ -112,10 +116,15 @@ def _named(names: Mapping[str, Any], name: str, known: list[str], what: str) -> 
 
 
 def _row(line: Line, style: str) -> str:
-    name, made, place, site = map(escape, (line.name, ", ".join(line.outputs), str(line.place), str(line.site or "")))
+    name, made, place, site = map(escape, (line.name, _first(line.outputs), str(line.place), str(line.site or "")))
     texts = (name, made, place, _ms(line.total), _bar(line.share), site)
     cells = [f'<td style="{style}; {CODE}; text-align:{_align(head)}">{text}</td>' for head, text in zip(_HEAD, texts)]
     return f'<tr style="background:none">{"".join(cells)}</tr>'
+
+
+def _first(outputs: tuple[str, ...]) -> str:
+    """`w[4, 3] +2`: the first output, and how many more there are."""
+    return " +".join([*outputs[:1], *([str(len(outputs) - 1)] if len(outputs) > 1 else [])])
 
 
 def _bar(share: float) -> str:
