@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from workbench.executors.compare import Comparison, FirstDifference, compare_devices, first_difference
 from workbench.executors.engine import Engine
 from workbench.executors.feed import Feed
+from workbench.executors.nan_finder import NotFinite, find_nan
 from workbench.executors.parts import needed
 from workbench.executors.plan import Plan
 from workbench.executors.stepper import Stepper
@@ -54,3 +57,33 @@ class Debugging:
         engine, feed, names = needed(self._to_debug(), feed, fetch_list)
         with engine.scope.in_use(engine.execution.timeout):
             return engine.binding(names, engine.prepare(feed)).plan
+
+    def compare_devices(self, names: str | Iterable[str] | None = None) -> Comparison:
+        """Whether the devices' copies of persistable variables are the same bits; see `compare.compare_devices`.
+
+        Returns:
+            a result that is true if they are, and lists every variable that differs.
+        """
+        return compare_devices(self._to_debug(), names)
+
+    def first_difference(self, feed: Feed = None) -> FirstDifference | None:
+        """Feed all devices the same rows and find the first node at which they part; see `compare.first_difference`.
+
+        Args:
+            feed: a dict with the rows of one device.
+
+        Returns:
+            None if they do not part. Nothing is applied.
+        """
+        return first_difference(self._to_debug(), feed)
+
+    def find_nan(self, feed: Feed = None, fetch_list: Any = None) -> NotFinite | None:
+        """The first node of a step that makes a NaN or an Inf, with what it reads; see `nan_finder.find_nan`.
+
+        Args:
+            feed, fetch_list: as of `run`.
+
+        Returns:
+            None if there is none. Nothing is applied.
+        """
+        return find_nan(*needed(self._to_debug(), feed, fetch_list))

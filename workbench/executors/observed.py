@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.config import get_flag
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.binding import Part, ThreadProgram
 from workbench.executors.engine import Engine
@@ -30,6 +29,7 @@ class Observation:
 
     Args:
         fed: what the devices are fed; loaded at once.
+        finite: raise ExecutionError for the first node that makes a NaN or an Inf.
 
     Attributes:
         parts: what there is to run, in program order; at: how many of them have run.
@@ -40,8 +40,8 @@ class Observation:
         EnforceNotMet: as `run` of the executor would, for a feed or a parameter that is missing.
     """
 
-    def __init__(self, engine: Engine, fetches: Sequence[str], fed: Fed) -> None:
-        self.engine, self.fed, self.at = engine, fed, 0
+    def __init__(self, engine: Engine, fetches: Sequence[str], fed: Fed, finite: bool = False) -> None:
+        self.engine, self.fed, self.at, self._finite = engine, fed, 0, finite
         self.begun = perf_counter_ns()
         self.binding, self._counters = engine.begin(fetches, fed)
         standing_on = [*self.binding.tensors(), *((engine.program.rng_step, *c) for c in enumerate(self._counters))]
@@ -73,7 +73,7 @@ class Observation:
         _run(part)
         self.at += 1
         self.newest.update(((v.name, v.place), v) for v in node.writes)
-        if get_flag("FLAGS_check_nan_inf"):
+        if self._finite:
             for value, data in blemished(self.binding, part.row):
                 raise not_finite(part.row, value, data)
         return node

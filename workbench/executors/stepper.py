@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.config import get_flag
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.engine import Engine
 from workbench.executors.feed import Feed
@@ -103,7 +104,9 @@ class Stepper:
             fed = engine.prepare(feed)
             if engine.execution._dry_run:
                 raise PreconditionNotMet("with ExecutionStrategy._dry_run no op runs; there is nothing to step through")
-            self._step: Observation | None = Observation(engine, fetches, fed)
+            self._step: Observation | None = Observation(
+                engine, fetches, fed, finite=bool(get_flag("FLAGS_check_nan_inf"))
+            )
 
     # Running
 

@@ -1,0 +1,52 @@
+"""What all devices hold alike and what each has of its own, worked out from the graph.
+
+Devices begin with the same parameters and stay together because their gradients are joined before the update. What a
+device changes by what only it has computed - from its rows, or its random numbers - becomes its own: the statistics
+of a batch norm that is not synchronised.
+"""
+
+from __future__ import annotations
+
+from workbench.graph.ssa import COLLECTIVES, FETCH, SCALE_LOSS_GRAD, Graph, Node, Value
+
+_FROM_SUMS = {"batch_norm_with_sums": ("MeanOut", "VarianceOut", "SavedMean", "SavedVariance")}
+"""Outputs that come from the sums over all devices, though the op reads the rows of one."""
+
+
+def own_variables(graph: Graph) -> set[str]:
+    """Names of the persistable variables in which devices are expected to differ after some steps."""
+    own: set[str] = set()
+    while True:
+        found = _written_apart(graph, own)
+        if found <= own:
+            return own
+        own |= found
+
+
+def _written_apart(graph: Graph, own: set[str]) -> set[str]:
+    """Persistable variables that get values of one device's own, if those in `own` already have such values."""
+    written: set[Value] = set()
+    apart: set[Value] = set()
+    for node in graph.nodes:
+        if node.type == FETCH:
+            continue
+        reads = [v for v in node.value_reads if v in apart or (v not in written and _begins_apart(v, own))]
+        if node.type not in COLLECTIVES and (reads or _makes_its_own(node)):
+            apart.update(value for value in node.writes if value not in _from_sums(node))
+        written.update(node.writes)
+    return {value.name for value in apart if value.persistable}
+
+
+def _begins_apart(value: Value, own: set[str]) -> bool:
+    return value.name in own if value.persistable else True
+
+
+def _makes_its_own(node: Node) -> bool:
+    if node.type == SCALE_LOSS_GRAD:
+        return bool(node.attrs["strategy"] == "WeightedBySamples")
+    return node.is_op and "rng" in node.record.needs and not node.attrs.get("is_test")
+
+
+def _from_sums(node: Node) -> list[Value]:
+    slots = _FROM_SUMS.get(node.type, ())
+    return [v for slot, v in zip(node.record.outputs, node.outputs, strict=True) if slot.name in slots] if slots else []
