@@ -40,8 +40,7 @@ class CompiledProgram(Debugging):
         program = program_or_graph.program if isinstance(program_or_graph, Graph) else program_or_graph
         if not isinstance(program, Program):
             raise InvalidType(f"CompiledProgram takes a Program or a Graph, got {program_or_graph!r}")
-        if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
-            raise InvalidType(f"build_strategy takes a BuildStrategy, got {build_strategy!r}")
+        _require(build_strategy, BuildStrategy, "build_strategy")
         self._program = snapshot(program)
         self._build = build_strategy
         self._execution: ExecutionStrategy | None = None
@@ -71,17 +70,18 @@ class CompiledProgram(Debugging):
             self.
 
         Raises:
-            InvalidForm: called a second time (C-2).
+            InvalidForm: called a second time (C-2). InvalidType: an argument of another type; then nothing has changed.
+            InvalidArgument: loss_name is missing or unknown, or there is no place.
         """
         if self._is_data_parallel:
             raise InvalidForm("with_data_parallel() may be called once for a CompiledProgram")
-        if share_vars_from is not None and not isinstance(share_vars_from, CompiledProgram):
-            raise InvalidType(f"share_vars_from takes a CompiledProgram, got {share_vars_from!r}")
+        _require(share_vars_from, CompiledProgram, "share_vars_from")
+        _require(build_strategy, BuildStrategy, "build_strategy")
+        _require(exec_strategy, ExecutionStrategy, "exec_strategy")
+        check_loss(self._program, loss_name)
+        self._places = _as_places(places)
         self._build = build_strategy if build_strategy is not None else self._build
         self._execution, self._loss_name, self._share_vars_from = exec_strategy, loss_name, share_vars_from
-        if places is not None:
-            self._places = [places] if isinstance(places, Place) else list(places)
-        check_loss(self._program, loss_name)
         self._is_data_parallel = True
         return self
 
@@ -134,3 +134,18 @@ class CompiledProgram(Debugging):
             shares._engine if shares is not None else None,
             self._is_data_parallel,
         )
+
+
+def _require(value: Any, kind: type, name: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InvalidType(f"{name} takes a {kind.__name__}, got {value!r}")
+
+
+def _as_places(places: Sequence[Place] | Place | None) -> list[Place] | None:
+    if places is None or isinstance(places, Place):
+        return None if places is None else [places]
+    if not isinstance(places, list | tuple) or not all(isinstance(place, Place) for place in places):
+        raise InvalidType(f"places takes a list of places such as cpu_places(2), got {places!r}")
+    if not places:
+        raise InvalidArgument("places is an empty list; leave it out to run on all devices")
+    return list(places)

@@ -5,7 +5,6 @@ The part gets an engine of its own, which works on the same devices and their va
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from workbench.errors import PreconditionNotMet
 from workbench.executors.engine import Engine
 from workbench.executors.feed import Feed
 from workbench.executors.fetch import split_optimize_ops
+from workbench.framework.notice import tell
 from workbench.framework.operator import Operator
 from workbench.framework.program import Program
 from workbench.framework.prune import prune
@@ -99,7 +99,7 @@ def _without_unneeded(whole: Program, part: Program, feed: Feed) -> Feed:
     known, left = whole.global_block().vars, part.global_block().vars
     dropped = {name for name in _fed_names(feed) if name in known and name not in left}
     for name in sorted(dropped):
-        warnings.warn(f"feed {name!r} is not needed by what is run and was dropped", stacklevel=6)
+        tell(f"feed {name!r} is not needed by what is run and was dropped")
 
     def rest(arrays: Any) -> Any:
         return {k: v for k, v in arrays.items() if (k.name if isinstance(k, Variable) else k) not in dropped}

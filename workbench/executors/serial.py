@@ -86,13 +86,13 @@ class Executor:
         if self._closed:
             raise EnforceNotMet("the executor is closed")
         program = default_main_program() if program is None else program
-        if isinstance(program, CompiledProgram):
-            return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged, use_prune)
-        if not isinstance(program, Program):
-            raise InvalidType(f"Executor.run takes a Program, got {program!r}")
         scope = global_scope() if scope is None else scope
         if not isinstance(scope, Scope):
             raise InvalidType(f"Executor.run takes a Scope as scope, got {scope!r}")
+        if isinstance(program, CompiledProgram):
+            return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged, use_prune)
+        if not isinstance(program, Program):
+            raise InvalidType(f"Executor.run takes a Program, got {program!r}")
         fetches, optimize_ops = split_optimize_ops(fetch_list)
         names = [f.name if isinstance(f, Variable) else f for f in fetches]
         if not program.global_block().ops and not names:
@@ -112,19 +112,6 @@ class Executor:
                 if step.commit():
                     return results
         raise Unavailable("other threads keep setting variables of the scope while the program runs")
-
-    def _run_compiled(
-        self,
-        program: CompiledProgram,
-        feed: Feed,
-        fetch_list: Any,
-        scope: Scope | None,
-        return_numpy: bool,
-        return_merged: bool,
-        use_prune: bool,
-    ) -> list[Any]:
-        scope = global_scope() if scope is None else scope
-        return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged, use_prune)
 
     def _speculate(
         self, prepared: Prepared, scope: Scope, arrays: dict[str, Any], names: list[str], return_numpy: bool

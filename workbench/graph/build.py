@@ -70,7 +70,8 @@ class _Builder:
         if self.data_parallel and op.role == LOSS_GRAD:
             self._scale_loss_gradient(op)
             return
-        _refuse_inner_updates(op)
+        if self.ranks > 1:
+            _refuse_inner_updates(op)
         for place in self._devices_of(op):
             self._copy(op, place)
         if self.data_parallel and self.ranks > 1 and op.role & BACKWARD:
