@@ -22,7 +22,7 @@ def costly_ops(processors: int = 8) -> Iterator[None]:
     with (
         mock.patch.object(schedule, "FLOPS", 1e3),
         mock.patch.object(schedule, "BYTES", 1e3),
-        mock.patch.object(schedule, "processors", lambda: processors),
+        mock.patch.object(schedule, "processors", return_value=processors),
     ):
         yield
 
