@@ -13,6 +13,7 @@ from workbench.framework.variable import Variable
 from workbench.magics.arguments import options
 from workbench.notebook.profiling import executors, feeds
 from workbench.notebook.session import Session
+from workbench.notebook.stepping import breakpoints, steppers
 
 _LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%program net`, `run = %train net`
 
@@ -71,10 +72,12 @@ class MagicCompletion:
         previous = words[-1] if words else ""
         if "--fetch" in words and not any(w.startswith("-") for w in words[words.index("--fetch") + 1 :]):
             return [n for n, v in self.session.namespace.items() if isinstance(v, Variable) and n[0] != "_"]
-        if previous in ("--steps", "--epochs", "--seed", "-n"):
+        if previous in ("--steps", "--epochs", "--seed", "-n", "--device"):
             return []
         if method.__name__ == "profile_step":
             return self._profiled(words)
+        if method.__name__ == "step":
+            return self._stepped(words, previous)
         if method.__name__ == "train" and len(words) == 1:
             return self.session.loaders()
         return list(self.session.programs())
@@ -82,3 +85,12 @@ class MagicCompletion:
     def _profiled(self, words: list[str]) -> list[str]:
         names = self.session.own()
         return executors(names) if not words else feeds(names) if len(words) == 1 else []
+
+    def _stepped(self, words: list[str], previous: str) -> list[str]:
+        if previous == "--as":
+            return steppers(self.session.own())
+        if previous == "--until":
+            return breakpoints(self.session.programs().values())
+        valued = ("--as", "--until", "--device", "-n")
+        given = [w for w, before in zip(words, ["", *words], strict=False) if w[0] != "-" and before not in valued]
+        return self._profiled(given)

@@ -1,4 +1,4 @@
-"""`%profile_step`."""
+"""`%profile_step` and `%step`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from workbench.magics.arguments import parse
 from workbench.notebook.profiling import SHOWN, StepProfile, profile_step
 from workbench.notebook.session import Session
+from workbench.notebook.stepping import Stepped, advance, begin, going_on, require_count
 
 
 @magics_class
@@ -35,3 +36,27 @@ class StepMagics(Magics):
         __tracebackhide__ = True
         args = parse(self.profile_step, line)
         return profile_step(self.session.own(), args.executor, args.feed, args.n)
+
+    @no_var_expand
+    @magic_arguments()
+    @argument("executor", nargs="?", help="begin a step of this ParallelExecutor or CompiledProgram; else go on")
+    @argument("feed", nargs="?", help="the name of what to feed: a dict, or a list with a dict per device")
+    @argument("--until", metavar="WHAT", help="run up to this op type, variable or number of a node")
+    @argument("--device", type=int, metavar="N", help="with --until: on this device")
+    @argument("-n", type=int, default=1, help="how many nodes to run; default: 1")
+    @argument("--all", action="store_true", help="run all nodes that are left")
+    @argument("--as", dest="name", metavar="NAME", default="stepper", help="what the step is called; default: stepper")
+    @line_magic
+    def step(self, line: str) -> Stepped:
+        """Run a step node by node, and show the nodes that have run.
+
+        `%step exe feed` begins a step, `%step` goes on with it. Nothing is applied before `stepper.finish()`;
+        `stepper.value(name, device)` shows any value, `stepper.where()` the position, `stepper.abort()` ends the step.
+        """
+        __tracebackhide__ = True
+        args = parse(self.step, line)
+        require_count(args.n)
+        names = self.session.own()
+        if args.executor is not None:
+            names[args.name] = self.session.namespace[args.name] = begin(names, args.executor, args.feed, args.name)
+        return advance(going_on(names, args.name), args.name, args.until, args.device, None if args.all else args.n)

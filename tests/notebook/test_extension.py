@@ -10,7 +10,7 @@ from workbench.framework.guard import in_static_mode
 from workbench.framework.site import Site
 from workbench.magics import load
 
-MAGICS = {"cell": ["static_program"], "line": ["program", "train", "profile_step"]}
+MAGICS = {"cell": ["static_program"], "line": ["program", "train", "profile_step", "step"]}
 NET = "%%static_program net\nx = static.data('x', [None, 4])\ny = static.nn.fc(x, 3)"
 
 
@@ -89,7 +89,7 @@ def test_the_users_own_exception_handler_stays(shell: InteractiveShell) -> None:
     assert shell.custom_exceptions == (ZeroDivisionError,)
 
 
-@pytest.mark.parametrize("magic", ["%%static_program", "%program", "%train", "%profile_step"])
+@pytest.mark.parametrize("magic", ["%%static_program", "%program", "%train", "%profile_step", "%step"])
 def test_a_question_mark_shows_the_arguments(notebook: Notebook, magic: str) -> None:
     notebook.run(f"{magic}?")
     assert "positional arguments:" in notebook.printed

@@ -154,13 +154,19 @@ class Stepper:
             NotFound: no node of this step can meet it. InvalidType: it is none of these.
             Exception: what the function raises; the step is discarded.
         """
-        meets = self._condition(breakpoint)
-        if device is not None:
-            self._require_device(device)
+        meets = self.condition(breakpoint, device)
         while (node := self.next()) is not None:
-            if (device is None or device in node.devices) and self._judge(meets, node):
+            if self._judge(meets, node):
                 return node
         return None
+
+    def condition(self, breakpoint: Breakpoint, device: int | None = None) -> Condition:
+        """What tells whether a node meets a breakpoint; see `run_until`."""
+        meets = self._condition(breakpoint)
+        if device is None:
+            return meets
+        self._require_device(device)
+        return lambda node: device in node.devices and meets(node)
 
     def _judge(self, meets: Condition, node: NodeRun) -> bool:
         try:
@@ -277,6 +283,18 @@ class Stepper:
             if index == step.at and nodes[index].site is not None:
                 lines.append(f"       at {nodes[index].site}")
         return "\n".join(lines)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many nodes have run, and how many there are."""
+        step = self._look()
+        return step.at, len(step.parts)
+
+    @property
+    def following(self) -> NodeRun | None:
+        """The node that runs next, None if all have run; shapes as planned."""
+        node = self._look().next_node
+        return None if node is None else self._run_of(node)
 
     @property
     def is_over(self) -> bool:

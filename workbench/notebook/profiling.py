@@ -80,8 +80,8 @@ def profile_step(names: Mapping[str, Any], executor: str, feed: str, n: int = SH
     __tracebackhide__ = True
     if n < 1:
         raise UsageError(f"-n takes a number of at least 1, got {n}")
-    target = _named(names, executor, executors(names), "ParallelExecutor or CompiledProgram")
-    given = _named(names, feed, feeds(names), "feed (a dict, or a list with a dict per device)")
+    target = named(names, executor, executors(names), "ParallelExecutor or CompiledProgram")
+    given = named(names, feed, feeds(names), "feed (a dict, or a list with a dict per device)")
     with Profile() as profile:
         if isinstance(target, CompiledProgram):
             Executor().run(target, feed=given, fetch_list=[])
@@ -106,7 +106,7 @@ def _can_be_fed(value: Any) -> bool:
     return isinstance(value, dict) and bool(value)
 
 
-def _named(names: Mapping[str, Any], name: str, known: list[str], what: str) -> Any:
+def named(names: Mapping[str, Any], name: str, known: list[str], what: str) -> Any:
     if name in known:
         return names[name]
     hint = did_you_mean(name, known) or (f" Here: {one_of(known)}" if known else "")
