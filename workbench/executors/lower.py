@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ExecutionError
-from workbench.executors.memory import Ref
+from workbench.executors.memory import Ref, shown_input
 from workbench.executors.plan import Row
 from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import Op, find_op
+from workbench.framework.op import Op, find_op, flat
 from workbench.framework.rows import Rows
 from workbench.framework.ufuncs import bind_elementwise, bind_expression
 from workbench.graph.ssa import (
@@ -107,7 +107,7 @@ def lower(row: Row, context: Context, scratch: Scratch) -> list[Call]:
     if node.type == SCALE_LOSS_GRAD:
         return _scale_loss_gradient(node, context)
     if node.type == FUSED_ELEMENTWISE:
-        return _fused_elementwise(node, context, scratch)
+        return [_Expressions(row, context)] if _is_dynamic(row) else _fused_elementwise(node, context, scratch)
     if node.type == FUSED_UPDATE:
         return _fused_update(node, context, scratch)
     if _is_dynamic(row):
@@ -162,8 +162,8 @@ def _bind(record: Op, outs: Any, ins: Any, scratch: Scratch, attrs: dict[str, An
 def _same_memory(node: Node, ins: list[Any], outs: list[Any]) -> bool:
     """Whether the result of a view op already is where it should be."""
     (out,) = [o for o in outs if o is not None]
-    source = next((a for a in ins if isinstance(a, np.ndarray)), None)
-    return (source is not None and np.may_share_memory(source, out) and source.size == out.size) or not out.size
+    source = ins[shown_input(node.record)]
+    return (source.size == out.size and np.may_share_memory(source, out)) or not out.size
 
 
 class _Copying:
@@ -240,10 +240,10 @@ class _Patching(_Dynamic):
 
 def _owned(result: Any, ins: list[Any]) -> Any:
     """A result that stays as it is when the memory of the inputs is used for something else."""
-    if isinstance(result, np.ndarray) and (result.base is not None or any(result is a for a in ins)):
-        return result.copy()
-    if isinstance(result, Rows) and isinstance(result.values, np.ndarray) and result.values.base is not None:
-        return Rows(np.array(result.rows), result.values.copy(), result.height)
+    if isinstance(result, np.ndarray):
+        return result.copy() if result.base is not None or any(result is a for a in flat(ins)) else result
+    if isinstance(result, Rows):
+        return Rows(_owned(result.rows, ins), _owned(result.values, ins), result.height)
     return np.asarray(result) if isinstance(result, np.generic) else result
 
 
@@ -288,6 +288,24 @@ def _fused_elementwise(node: Node, context: Context, scratch: Scratch) -> list[C
     if bound is not None:
         return bound
     return [partial(_evaluate, results, ins, outs)]
+
+
+class _Expressions:
+    """Joined element-wise ops on operands that are looked up."""
+
+    def __init__(self, row: Row, context: Context) -> None:
+        self.node, self.results = row.node, row.node.attrs["results"]
+        (self.ins,) = (_holders(s, r, context) for s, r in zip(row.node.inputs, row.ins, strict=True))
+        (self.outs,) = (_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True))
+
+    def __call__(self) -> None:
+        ins = _values(self.ins)
+        made = [np.array(result.evaluate(numpy_xp, *ins)) for result in self.results]
+        for holder, value in zip(self.outs, made, strict=True):
+            if isinstance(holder, Cell):
+                holder.value = value
+            else:
+                _put(self.node, holder, value)
 
 
 def _evaluate(results: Sequence[Any], ins: list[Any], outs: list[Any]) -> None:

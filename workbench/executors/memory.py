@@ -17,6 +17,7 @@ import numpy as np
 from workbench.errors import EnforceNotMet
 from workbench.executors.schedule import Schedule
 from workbench.executors.shapes import Shapes, is_static
+from workbench.framework.op import Op
 from workbench.framework.spec import Spec, size_of
 from workbench.framework.ufuncs import passes_through
 from workbench.graph.ssa import (
@@ -238,9 +239,9 @@ class Memory:
     def _view(self, node: Node, spec: Spec) -> Ref | None:
         """Where an op that only looks at its input differently finds it."""
         record = node.record
-        source = next((slot for slot in node.inputs if isinstance(slot, Value) and slot in self.refs), None)
         if record.needs and "wanted" not in record.needs:
             return None
+        source = node.inputs[shown_input(record)]
         ref = self.refs.get(source) if source is not None else None
         if ref is None or ref.root.name or ref.root.nbytes > self.phantom.nbytes:
             return None
@@ -408,6 +409,12 @@ def flat_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
         offsets.append(total)
         total += -(-nbytes // ALIGN) * ALIGN
     return offsets, total
+
+
+def shown_input(record: Op) -> int:
+    """Number of the input slot whose memory the result of a view op shows."""
+    (shown,) = record.aliases.values()
+    return next(i for i, slot in enumerate(record.inputs) if slot.name == shown)
 
 
 def _part_of(node: Node, k: int) -> Value:

@@ -83,6 +83,7 @@ class Plan:
         looks: values that only see the memory of another one differently.
         position: of every node in the schedule.
         waits: per node the nodes of other threads it has to wait for.
+        last_reader: the node after which a value is not read any more, where one thread reads it.
     """
 
     graph: Graph
@@ -155,7 +156,7 @@ def make_plan(
         patched,
         memory.looks,
         memory.position,
-        _waits(schedule, before),
+        _waits(schedule, before, committed),
         _last_readers(schedule),
     )
 
@@ -245,14 +246,18 @@ def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
     return Row(node, ins, outs, schedule.thread[node], shapes.costs[node])
 
 
-def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
-    """The nodes of other threads each node waits for; of several on one thread the last is enough."""
+def _waits(
+    schedule: Schedule, before: Mapping[Node, Sequence[Node]], committed: set[Node]
+) -> dict[Node, list[Node]]:
+    """The nodes of other threads each speculative node waits for; of several on one thread the last is enough."""
     if schedule.threads == 1:
         return {}
     position = {node: i for i, node in enumerate(schedule.order)}
     seen: dict[tuple[int, int], int] = {}  # (waiting thread, other thread) -> position waited for already
     waits: dict[Node, list[Node]] = {}
     for node in schedule.order:
+        if node.type == FETCH or node in committed:
+            continue  # they come when all threads are done, so nobody behind them can rely on what they wait for
         mine = schedule.thread[node]
         latest: dict[int, Node] = {}
         for other in before.get(node, ()):
@@ -267,9 +272,14 @@ def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]]) -> dict[No
 
 
 def _last_readers(schedule: Schedule) -> dict[Value, Node]:
-    """Of every value the node that reads it last, so that objects can be let go of."""
+    """The node after which nobody reads a value, so that objects can be let go of.
+
+    Values that several threads read have none: which of them is the last is not known beforehand.
+    """
     found: dict[Value, Node] = {}
+    threads: dict[Value, set[int]] = {}
     for node in schedule.order:
         for value in values_of(node.inputs):
             found[value] = node
-    return found
+            threads.setdefault(value, set()).add(schedule.thread[node])
+    return {value: node for value, node in found.items() if len(threads[value]) == 1}

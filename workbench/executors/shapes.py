@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
+from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.infer import infer
 from workbench.framework.op import Cost, Op, find_op, flat
-from workbench.framework.spec import DENSE, Spec, size_of
+from workbench.framework.spec import DENSE, Spec, broadcast_shapes, size_of
 from workbench.graph.ssa import (
     FETCH,
     FUSED_ELEMENTWISE,
@@ -122,7 +121,13 @@ def _like_inputs(specs: Specs, node: Node) -> list[Spec]:
 
 
 def _broadcast(specs: Specs, node: Node) -> list[Spec]:
-    shape = np.broadcast_shapes(*(specs[v].shape for v in values_of(node.inputs)))
+    """Of ops that were joined: the error tells them all, because which of them it is is not known any more."""
+    try:
+        shape = broadcast_shapes(*(specs[v].shape for v in values_of(node.inputs)))
+    except ShapeError as error:
+        lines = [f"ops {', '.join(repr(op.type) for op in node.origins)}, joined: {error}"]
+        lines += [f"  input {v.name}: {specs[v]}" for v in values_of(node.inputs)]
+        raise InvalidArgument("\n".join([*lines, f"  at {node.site}"])) from None
     return [Spec(shape, value.spec.dtype) for value in values_of(node.outputs)]
 
 
