@@ -7,12 +7,13 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
 from workbench.executors.debugging import Debugging
-from workbench.executors.engine import Engine, check_loss, snapshot
+from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
 from workbench.executors.parts import run_needed
 from workbench.framework.place import CPUPlace, Place
 from workbench.framework.program import Program
+from workbench.graph.loss import check_loss
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover

@@ -7,39 +7,35 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
 from workbench import events
 from workbench.config import get_flag
-from workbench.errors import InvalidArgument, PreconditionNotMet, did_you_mean
+from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
 from workbench.executors.collect import Collector, Fill
+from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.local_view import LocalScope
-from workbench.executors.plan import KEPT, OBSERVED, Layout, Plan, make_plan
+from workbench.executors.plan import Plan
 from workbench.executors.replicas import Replicas
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
 from workbench.executors.team import Team
 from workbench.executors.transaction import Broken, commit, load, speculate
 from workbench.executors.watch import watched
-from workbench.framework.check import check_program
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
 from workbench.framework.program import Program
-from workbench.framework.spec import spec_of
-from workbench.graph.build import build_graph, has_backward, loss_gradient_of, loss_gradients
-from workbench.graph.check import check_graph
-from workbench.graph.passes import default_passes, run_passes
-from workbench.graph.ssa import Graph, Uses
+from workbench.graph.loss import has_backward, loss_gradients
+from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
@@ -48,14 +44,7 @@ from workbench.runtime.devices import open_device
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
 
-_GRAPHS = 16  # kept per executor
-_BINDINGS = 32
-_PARTS = 16
-_ROWS = 500_000  # of all plans kept together, some 1.5 kB each; the arenas are shared
-_FUSIONS = (
-    "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
-    "fuse_elewise_add_act_ops", "enable_auto_fusion",
-)  # fmt: skip
+_PARTS = 16  # engines for parts of the program
 _numbers = itertools.count(1)
 
 
@@ -101,8 +90,7 @@ class Engine:
         self._team: Team
         self._splitter: Splitter
         self.separable = False
-        self._graphs: Cache[Graph] = Cache(_GRAPHS)
-        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self.compiler: Compiler
         self._bindings: dict[Any, Binding] = {}
         self._latest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
         self._blocks: dict[int, list[Call]] = {}
@@ -115,13 +103,15 @@ class Engine:
             return
         self.settings = self.build.freeze(len(self.places))
         self.execution.settle(len(self.places), use_cuda=self.places[0].kind == "gpu")
-        check_program(self.program)
         self._check_sharer()
         self._team = Team(self.execution.timeout)
         self.replicas = self._replicas()
         self.persistables = [v.name for v in self.program.persistables()]
         self.draws = any(_draws(op) for op in self.program.all_ops())
         self.separable = self._is_separable()
+        self.compiler = Compiler(
+            self.program, self.places, self.settings, self.execution, self.data_parallel, self.reporter
+        )
         kind = self.places[0].kind
         self._splitter = Splitter(
             self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind
@@ -184,62 +174,8 @@ class Engine:
         return not (self.settings.sync_batch_norm and any(op.type == "batch_norm" for op in self.program.all_ops()))
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
-        """The graph of a step that fetches these names, after all passes.
-
-        Args:
-            devices: how many of the devices take part. observed: without passes that fuse nodes.
-        """
-        count = len(self.places) if devices is None else devices
-        key = (tuple(fetches), count, observed)
-        return self._graphs.get(key, lambda: self._make_graph(fetches, count, observed))
-
-    def _make_graph(self, fetches: Sequence[str], devices: int, observed: bool) -> Graph:
-        graph = build_graph(self.program, self.places[:devices], self.settings, fetches, self.data_parallel)
-        run_passes(graph, default_passes(unfused(self.settings) if observed else self.settings))
-        check_graph(graph)
-        return graph
-
-    def _plan(self, key: Any, fetches: Sequence[str], fed: Fed, observed: bool) -> Plan:
-        if key not in self._plans:
-            start = perf_counter_ns()
-            graph = self.graph(fetches, fed.active, observed)
-            self._require_feeds(graph, fed)
-            given = {
-                (name, place): spec_of(array)
-                for fed_arrays in (fed.per_device, fed.persistable)
-                for place, arrays in enumerate(fed_arrays)
-                for name, array in arrays.items()
-            }
-            threads = 1 if observed else self.execution.num_threads
-            layout = OBSERVED if observed else self._layout()
-            plan = make_plan(graph, given, threads, layout, self._given_persistables(fed))
-            self._plans[key] = plan
-            self.reporter.compiled(self.steps, plan, len(self._plans), start)
-        self._plans.move_to_end(key)
-        while len(self._plans) > 1 and (len(self._plans) > _BINDINGS or self._rows() > _ROWS):
-            old, _ = self._plans.popitem(last=False)
-            self._bindings.pop(old, None)
-        return self._plans[key]
-
-    def _rows(self) -> int:
-        return sum(len(plan.rows) for plan in self._plans.values())
-
-    def _layout(self) -> Layout:
-        if self.execution.keep_temporaries:
-            return KEPT
-        return Layout(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)
-
-    def _require_feeds(self, graph: Graph, fed: Fed) -> None:
-        """Every value that comes from outside has to be fed (never last step's data, design section 6)."""
-        written = Uses(graph.nodes).writer
-        for node in graph.nodes:
-            for value in node.reads:
-                missing = not value.persistable and value not in written
-                if missing and value.name not in fed.per_device[value.place]:
-                    raise InvalidArgument(
-                        f"feed {value.name!r} is missing on device {value.place}: {value.spec}\n"
-                        f"  needed by op {node.type!r} at {node.site}"
-                    )
+        """The graph of a step that fetches these names, after all passes; see `Compiler.graph`."""
+        return self.compiler.graph(fetches, devices, observed)
 
     def binding(self, fetches: Sequence[str], fed: Fed, observed: bool = False) -> Binding:
         """The binding for this feed's shapes and these fetches, made or made anew where needed.
@@ -247,16 +183,17 @@ class Engine:
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
-        key = (tuple(fetches), _shapes_of(fed), observed)
+        key = (tuple(fetches), shapes_of(fed), observed)
         found = self._bindings.get(key)
         if found is not None and found.is_current():
-            self._plans.move_to_end(key)
+            self.compiler.use(key)
             return found
         with collector_paused():
             return self._bind(key, fetches, fed, observed)
 
     def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, observed: bool) -> Binding:
-        plan = self._plan(key, fetches, fed, observed)
+        plan = self.compiler.plan(key, fetches, fed, observed, self._given_persistables(fed), self.steps)
+        self._bindings = {k: b for k, b in self._bindings.items() if k in self.compiler.plans}
         if not self.replicas.is_whole():
             self.replicas.renew()
         self.replicas.distribute(self.persistables, self._one_copy(plan.graph))
@@ -488,48 +425,10 @@ def snapshot(program: Program) -> Program:
     return made
 
 
-def check_loss(program: Program, loss_name: str | None) -> None:
-    """Refuse a loss that cannot be trained (X-4; design section 6: an unknown name is an error)."""
-    if not loss_name:
-        if has_backward(program):
-            raise MissingLoss(
-                "loss_name is missing: the program has a backward pass, whose gradients are scaled by the loss; pass "
-                "loss_name=loss.name"
-            )
-        return
-    block = program.global_block()
-    if not block.has_var(loss_name):
-        raise InvalidArgument(
-            f"loss_name {loss_name!r} is no variable of the program.{did_you_mean(loss_name, block.vars)}"
-        )
-    gradients = loss_gradients(program)
-    if gradients and loss_gradient_of(loss_name) not in gradients:
-        raise InvalidArgument(
-            f"loss_name {loss_name!r} is not the loss the backward pass starts from, which is "
-            f"{gradients[0].removesuffix('@GRAD')!r}"
-        )
-
-
-class MissingLoss(InvalidArgument, AssertionError):
-    """Paddle asserts it (X-4)."""
-
-
 def _nothing(fetches: Sequence[str]) -> list[Any]:
     if fetches:
         raise InvalidArgument(f"fetch {fetches[0]!r}: with ExecutionStrategy._dry_run no op runs; fetch_list=[] works")
     return []
-
-
-def unfused(settings: Any) -> Any:
-    """The same decisions without what joins nodes: every op of the program is a node of its own."""
-    return replace(settings, debug_graphviz_path="", **dict.fromkeys(_FUSIONS, False))
-
-
-def _shapes_of(fed: Fed) -> tuple[Any, ...]:
-    """What a plan depends on."""
-    shapes = tuple((n, a.shape, a.dtype.char) for arrays in fed.per_device for n, a in arrays.items())
-    kept = tuple((p, n, a.shape) for p, arrays in enumerate(fed.persistable) for n, a in arrays.items())
-    return fed.active, shapes, kept
 
 
 def _weights(fed: Fed) -> list[float]:

@@ -6,12 +6,13 @@ from typing import Any
 
 from workbench.errors import InvalidType
 from workbench.executors.debugging import Debugging
-from workbench.executors.engine import Engine, check_loss, snapshot
+from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
 from workbench.executors.parts import run_needed
 from workbench.framework.guard import default_main_program
 from workbench.framework.program import Program
+from workbench.graph.loss import check_loss
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover
 from workbench.runtime.scope import Scope, global_scope

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.errors import PreconditionNotMet, Unimplemented, did_you_mean
-from workbench.framework.names import EMPTY, grad_name
+from workbench.framework.names import EMPTY
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
 from workbench.framework.program import Program
@@ -212,19 +212,3 @@ def _refuse_inner_updates(op: Operator) -> None:
                     "not run on several devices"
                 )
             _refuse_inner_updates(inner)
-
-
-def loss_gradients(program: Program) -> list[str]:
-    """Names of the variables that hold the gradient of a loss."""
-    ops = program.global_block().ops
-    return [name for op in ops if op.role == LOSS_GRAD for name in op.output_arg_names]
-
-
-def has_backward(program: Program) -> bool:
-    """Whether some op of the program belongs to a backward pass (X-4)."""
-    return any(op.type.endswith("_grad") for op in program.all_ops())
-
-
-def loss_gradient_of(loss_name: str) -> str:
-    """The variable users feed under `Customized` (B-11)."""
-    return grad_name(loss_name)

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.errors import InvalidArgument
 from workbench.framework import op as ops
 from workbench.framework.spec import agree
-from workbench.graph.build import loss_gradients
+from workbench.graph.loss import loss_gradients
 from workbench.graph.printer import node_text
 from workbench.graph.ssa import (
     ALL_REDUCE,

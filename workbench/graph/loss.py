@@ -1,0 +1,50 @@
+"""The loss a program trains: which it is, and whether the user named the right one (X-4)."""
+
+from __future__ import annotations
+
+from workbench.errors import InvalidArgument, did_you_mean
+from workbench.framework.names import grad_name
+from workbench.framework.program import Program
+from workbench.framework.roles import LOSS_GRAD
+
+
+def loss_gradients(program: Program) -> list[str]:
+    """Names of the variables that hold the gradient of a loss."""
+    ops = program.global_block().ops
+    return [name for op in ops if op.role == LOSS_GRAD for name in op.output_arg_names]
+
+
+def has_backward(program: Program) -> bool:
+    """Whether some op of the program belongs to a backward pass (X-4)."""
+    return any(op.type.endswith("_grad") for op in program.all_ops())
+
+
+def loss_gradient_of(loss_name: str) -> str:
+    """The variable users feed under `Customized` (B-11)."""
+    return grad_name(loss_name)
+
+
+def check_loss(program: Program, loss_name: str | None) -> None:
+    """Refuse a loss that cannot be trained (X-4; design section 6: an unknown name is an error)."""
+    if not loss_name:
+        if has_backward(program):
+            raise MissingLoss(
+                "loss_name is missing: the program has a backward pass, whose gradients are scaled by the loss; pass "
+                "loss_name=loss.name"
+            )
+        return
+    block = program.global_block()
+    if not block.has_var(loss_name):
+        raise InvalidArgument(
+            f"loss_name {loss_name!r} is no variable of the program.{did_you_mean(loss_name, block.vars)}"
+        )
+    gradients = loss_gradients(program)
+    if gradients and loss_gradient_of(loss_name) not in gradients:
+        raise InvalidArgument(
+            f"loss_name {loss_name!r} is not the loss the backward pass starts from, which is "
+            f"{gradients[0].removesuffix('@GRAD')!r}"
+        )
+
+
+class MissingLoss(InvalidArgument, AssertionError):
+    """Paddle asserts it (X-4)."""
