@@ -20,7 +20,7 @@ from tests.parallel.models import Model, batch, build
 from tests.parallel.observe import Held, binding_of, bits, costly_ops, held, threads_of
 from workbench import events, static
 from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
-from workbench.executors import team
+from workbench.executors import replicas, team
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.transaction import Broken
 from workbench.executors.watch import watched
@@ -577,3 +577,24 @@ def test_interrupts_in_the_first_run(mode: str) -> None:
             assert held(t.exe, t.model.main) == t.states[0]
         t.goes_on_from(1)
     assert came > SAMPLES // 20
+
+
+@pytest.mark.parametrize("k", [0, 3, 10])
+def test_an_interrupt_while_the_devices_get_their_copies(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device whose copy was not finished must not be taken to have one: it would work on that of device 0."""
+    t, left = Trained(network(), 2), k
+    t.exe = t.executor()
+
+    class Interrupting(replicas.ScopeVariable):
+        def __init__(self, name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise KeyboardInterrupt
+            super().__init__(name)
+
+    monkeypatch.setattr(replicas, "ScopeVariable", Interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        t.step(t.exe, 0)
+    t.goes_on_from(0)
+    t.goes_on_from(1)
