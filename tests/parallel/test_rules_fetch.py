@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier, column, devices, line
-from workbench import static
+from workbench import events, static
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
 
 W, B = "fc_0.w_0", "fc_0.b_0"
@@ -262,6 +262,29 @@ def test_e_3_some_of_the_updates_run_alone():
     assert model.value(W)[0, 0] == 1 and model.value(B)[0] == np.float32(-0.1)
     (b,) = pe.run([B], feed={"X": column(0, 0)})  # every device had made the same step
     assert b[0] == b[1]
+
+
+def test_e_3_such_a_step_counts_and_its_memory_is_dropped_with_the_rest():
+    model, (ops, _) = trained()
+    strategy = static.ExecutionStrategy()
+    strategy.num_iteration_per_drop_scope = 2
+    pe, told = model.parallel(2, exec_strategy=strategy), []
+    with events.subscribe(told.append, events.ScopeDrop):
+        for second in ([], [ops[0]], []):
+            pe.run([], feed=FOUR)
+            pe.run(second, feed=FOUR)
+    alone, both, again = (sum(drop.nbytes) for drop in told)
+    assert 0 < alone == again < both
+
+
+def test_e_3_temporaries_of_such_a_step_can_be_looked_at():
+    model, (ops, _) = trained()
+    strategy = static.ExecutionStrategy()
+    strategy.keep_temporaries = True
+    pe = model.parallel(2, exec_strategy=strategy)
+    pe.run([], feed={"X": column(9, 9)})
+    pe.run([ops[0]], feed={"X": column(1, 2)})
+    assert np.array(pe.local_scope(1).find_var("X").get_tensor()).tolist() == [[2.0]]
 
 
 def test_e_3_operators_of_another_program_are_refused():
