@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ class CompiledProgram(Debugging):
         self._places: list[Place] | None = None
         self._share_vars_from: CompiledProgram | None = None
         self._engine: Engine | None = None
+        self._starting = threading.Lock()
         self._bound: tuple[Scope, Place] | None = None
 
     def with_data_parallel(
@@ -112,9 +114,12 @@ class CompiledProgram(Debugging):
         return self._engine or self._start(self._places[0] if self._places else CPUPlace(), global_scope())
 
     def _start(self, place: Place, scope: Scope) -> Engine:
-        self._engine = self._make_engine(place, scope)
-        self._bound = scope, place
-        return self._engine
+        """The engine, made once even if several threads ask for it first."""
+        with self._starting:
+            if self._engine is None:
+                engine = self._make_engine(place, scope)
+                self._bound, self._engine = (scope, place), engine
+            return self._engine
 
     def _make_engine(self, place: Place, scope: Scope) -> Engine:
         places = self._places if self._is_data_parallel else [place]

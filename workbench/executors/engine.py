@@ -55,7 +55,7 @@ class Engine:
         program: a snapshot of the user's (X-3), which nobody changes any more.
         places: the devices.
         loss_name: of the loss that is trained; None for programs without a backward pass (X-4).
-        scope: of device 0. shares: an engine whose devices' values are used (X-25).
+        scope: of device 0. shares: an engine whose devices' values are used, in its scope (X-5, X-25).
         whole: the engine this one runs a part of, on the same devices and their values (C-7).
     """
 
@@ -74,7 +74,8 @@ class Engine:
         self.number, self.program = next(_numbers), program
         self.whole: Engine = self if whole is None else whole
         self.parts: Cache[Engine] = Cache(_PARTS)
-        self.places, self.scope, self.shares = tuple(places), scope, shares
+        self.places, self.shares = tuple(places), shares
+        self.scope: Scope = scope if shares is None else shares.scope
         self.build, self.execution, self.data_parallel = build, execution, data_parallel
         self.loss_name = loss_name
         self.reporter = Reporter(f"executor {self.number}", self.places)
@@ -397,11 +398,15 @@ class Engine:
             self.drop("interval")
 
     def drop(self, cause: str = "call") -> int:
-        """Give the memory of temporaries back to the system (X-51, X-52).
+        """Give the memory of temporaries back to the system (X-51, X-52), when no step is running.
 
         Returns:
             bytes given back.
         """
+        with self._alone():
+            return self._drop(cause)
+
+    def _drop(self, cause: str) -> int:
         self.iteration, self.last = 0, None
         freed = dict.fromkeys(range(len(self.places)), 0)
         self._release(freed)

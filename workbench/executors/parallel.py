@@ -94,10 +94,10 @@ class ParallelExecutor(Debugging):
         return run_needed(self._engine, feed, fetch_list, return_numpy)
 
     def drop_local_exe_scopes(self) -> None:
-        """Give the memory of temporaries back at once (X-52).
+        """Give the memory of temporaries back at once (X-52); waits for a step of another thread.
 
         Raises:
-            InvalidType: before the first run (X-7).
+            InvalidType: before the first run (X-7). Unavailable: another thread does not come to the end of its step.
         """
         if not self._engine.started:
             raise InvalidType("drop_local_exe_scopes() has nothing to drop before the first run")

@@ -106,7 +106,7 @@ def row_failure(row: Row, error: Exception) -> EnforceNotMet:
     kind: type[EnforceNotMet] = ExecutionError
     if isinstance(error, ValueError | IndexError):
         kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
-    lines = [f"op {node.type!r} failed on {_where(node)}: {error or type(error).__name__}"]
+    lines = [f"op {node.type!r} failed on {_where(node)}: {str(error) or type(error).__name__}"]
     if node.is_op:
         for slot, values in zip(node.record.inputs, node.inputs, strict=True):
             found = list(values_of([values]))
