@@ -314,6 +314,21 @@ def test_c_7_some_of_the_updates_run_alone():
         assert model.value(W) == before[W] and model.value(B) != before[B]
 
 
+@pytest.mark.parametrize("mode", list(static.BuildStrategy.ReduceStrategy))
+def test_c_7_a_pruned_run_may_be_the_first(mode):
+    """In Reduce mode all devices share what the whole program updates, not just what the first run does."""
+    strategy, model = static.BuildStrategy(), line().start()
+    strategy.reduce_strategy = mode
+    compiled = parallel(model, build_strategy=strategy)
+    (bias,) = (op for op in model.main.global_block().ops if op.type == "sgd" and op.outputs["ParamOut"] == [B])
+    run(compiled, model, fetch_list=[bias])
+    run(compiled, model)
+    values = run(compiled, model, fetch_list=[W, B], return_merged=False)
+    for first, second in values:
+        np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(values[0][0], [[1 - 2 * 0.15]], rtol=1e-6)
+
+
 def test_c_7_plans_of_pruned_runs_are_kept():
     model = measured()
     compiled = parallel(model)
