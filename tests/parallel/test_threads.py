@@ -202,8 +202,15 @@ def test_results_do_not_depend_on_threads(mode: str) -> None:
     assert found[1] == found[2] == found[8]
 
 
-def device_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("workbench device thread")]
+class NewThreads:
+    """Counts the device threads that have been started since it was made and have not ended."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    def __call__(self) -> int:
+        new = [t for t in threading.enumerate() if t not in self._before]
+        return sum(t.name.startswith("workbench device thread") for t in new)
 
 
 def settles(condition: Callable[[], bool]) -> bool:
@@ -218,16 +225,14 @@ def settles(condition: Callable[[], bool]) -> bool:
 
 
 def test_one_thread_is_the_callers() -> None:
-    gc.collect()
-    assert settles(lambda: not device_threads())
-    model = classifier().start()
+    model, new = classifier().start(), NewThreads()
     with costly_ops():
         exe = model.parallel(2, exec_strategy=threads(1))
         exe.run([], feed=batch())
-        assert not device_threads()
+        assert new() == 0
         exe = model.parallel(2, exec_strategy=threads(3))
         exe.run([], feed=batch())
-        assert len(device_threads()) == 2
+        assert new() == 2
 
 
 # Several executors
@@ -651,12 +656,12 @@ def test_eight_devices_wait_without_spinning(slow: Slow, sleepers: list[int]) ->
 
 
 def test_an_idle_executor_keeps_no_thread_busy() -> None:
-    model = classifier().start()
+    model, new = classifier().start(), NewThreads()
     with costly_ops():
         exe = model.parallel(4, exec_strategy=threads(4))
         for _ in range(3):
             exe.run([], feed=batch(16))
-        assert len(device_threads()) >= 3
+        assert new() == 3
         used = time.process_time()
         time.sleep(0.5)
         assert time.process_time() - used < 0.05
@@ -664,20 +669,18 @@ def test_an_idle_executor_keeps_no_thread_busy() -> None:
 
 
 def test_deleted_executors_leave_no_threads() -> None:
-    gc.collect()
-    assert settles(lambda: not device_threads())
-    model, exes = classifier().start(), []
+    model, exes, new = classifier().start(), [], NewThreads()
     with costly_ops():
         for _ in range(3):
             exes.append(model.parallel(2, exec_strategy=threads(4)))
             exes[-1].run([], feed=batch(16))
-        assert len(device_threads()) == 9
+        assert new() == 9
         bad = batch(16)
         bad["y"] = bad["y"] + 100
         with pytest.raises(Exception, match="label"):
             exes[0].run([], feed=bad)  # nor do those that failed
         del exes[0]
-        assert settles(lambda: len(device_threads()) == 6)
+        assert settles(lambda: new() == 6)
         exes[0].run([], feed=batch(16))
         exes.clear()
-        assert settles(lambda: not device_threads())
+        assert settles(lambda: new() == 0)
