@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.parallel.models import Model, build, column, line
 from workbench import static
-from workbench.executors.step import Step, prepare
+from workbench.executors.step import Prepared, Step, prepare
 from workbench.framework.clone import keep_operators
 from workbench.framework.roles import LOSS_GRAD, OPTIMIZE
 from workbench.framework.rows import Rows, concat
@@ -273,7 +273,7 @@ def random_body(draw: Any, kinds: Sequence[Kind], dtype: str) -> Body:
         known: Known = [static.data("x", [None, WIDTH], dtype)]
         y = static.data("y", [None, 1], dtype)
         static.data("ids", [None, 1], "int64")
-        for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=6)):
+        for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=5)):
             kind(draw, known)
         return distance(wb.add_n([wb.tanh(v) for v in known[-2:]]), y)
 
@@ -303,7 +303,7 @@ def recorded(draw: Callable[[Any], Any]) -> Callable[[], Callable[[Any], Any]]:
 @given(st.data())
 def test_random_programs_make_the_step_of_the_whole_batch(data: Any) -> None:
     optimizer = OPTIMIZERS[data.draw(st.sampled_from(["SGD", "Momentum with L2", "Adam", "clip by global norm"]))]
-    count, mode, reader = data.draw(st.sampled_from([2, 4, 8])), data.draw(st.sampled_from(Mode)), recorded(data.draw)
+    count, mode, reader = data.draw(st.sampled_from([2, 4])), data.draw(st.sampled_from(Mode)), recorded(data.draw)
     agree(lambda: random_body(reader(), ROW_BY_ROW, "float64")(), optimizer, count, 2, reduce_strategy=mode)
 
 
@@ -402,29 +402,30 @@ class ByHand:
         before, after = ({id(op) for op in part} for part in (ops[:first], ops[first:]))
         pairs = dict(pair for op in ops[:first] for pair in op.role_vars)
         self.gradients = {gradient: owners.get(parameter, 0) for parameter, gradient in pairs.items()}
-        self.backward = keep_operators(model.main, lambda op: op.block.idx > 0 or id(op) in before)
-        self.update = keep_operators(model.main, lambda op: op.block.idx > 0 or id(op) in after)
-        (seed,) = (op for op in self.backward.global_block().ops if op.role == LOSS_GRAD)
+        backward = keep_operators(model.main, lambda op: op.block.idx > 0 or id(op) in before)
+        update = keep_operators(model.main, lambda op: op.block.idx > 0 or id(op) in after)
+        (seed,) = (op for op in backward.global_block().ops if op.role == LOSS_GRAD)
         seed.attrs["value"] = 1 / count
-        self.loss, self.scopes = model.loss.name, [static.Scope() for _ in range(count)]
+        self.loss, self.names = model.loss.name, [model.loss.name, *self.gradients]
+        self.backward, self.update = prepare(backward, self.names), prepare(update, [])
+        self.scopes = [static.Scope() for _ in range(count)]
         for scope in self.scopes:
             for name, value in model.values().items():
                 scope.var(name).set(value)
 
     def run(self, parts: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
         """One step; the devices' losses."""
-        names = [self.loss, *self.gradients]
-        found = [one_step(self.backward, s, part, names) for s, part in zip(self.scopes, parts, strict=True)]
+        found = [one_step(self.backward, s, part, self.names) for s, part in zip(self.scopes, parts, strict=True)]
         sums = {g: added([values[g] for values in found], owner) for g, owner in self.gradients.items()}
         for scope in self.scopes:
             one_step(self.update, scope, sums, [])
         return np.concatenate([values[self.loss] for values in found])
 
 
-def one_step(program: Any, scope: Any, given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def one_step(prepared: Prepared, scope: static.Scope, given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """A step of the plain executor, which may be given sparse gradients and asked for them."""
     with one_blas_thread:
-        step = Step(prepare(program, names), scope, dict(given))
+        step = Step(prepared, scope, dict(given))
         step.speculate()
         found = {name: step.fetch(name) for name in names}
         assert step.commit()
