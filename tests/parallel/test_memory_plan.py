@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import workbench as wb
-from tests.parallel.models import Model, build
+from tests.parallel.against_graph import step
+from tests.parallel.models import Model, batch, build, classifier
+from tests.parallel.plan_checker import check_plan, sharing
+from tests.parallel.random_models import feed, names_to_fetch, random_model
 from workbench import static
+from workbench.executors import schedule as schedule_module
+from workbench.executors.memory import Memory
+from workbench.executors.plan import Plan
+from workbench.framework.spec import Spec
 
 X = np.random.default_rng(5).standard_normal((6, 4)).astype("float32")
 
@@ -39,3 +49,111 @@ def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None
         np.testing.assert_array_equal(value, right, err_msg=name)
     for name, value in model.values().items():
         np.testing.assert_array_equal(alone.value(name), value, err_msg=name)
+
+
+# Random programs
+
+
+def chosen(random: Random, threads: int) -> dict[str, Any]:
+    """Strategies for a random program."""
+    strategy, execution = static.BuildStrategy(), static.ExecutionStrategy()
+    if random.random() < 0.35:
+        strategy.reduce_strategy = static.BuildStrategy.ReduceStrategy.Reduce
+    strategy.enable_auto_fusion = random.random() < 0.3
+    strategy.fuse_elewise_add_act_ops = random.random() < 0.3
+    strategy.enable_inplace = random.random() < 0.8
+    strategy.memory_optimize = random.random() < 0.8
+    execution.num_threads = threads
+    return {"build_strategy": strategy, "exec_strategy": execution}
+
+
+def train(random: Random, threads: int) -> Plan:
+    """A random program for some steps of different sizes and fetches; returns its last plan."""
+    control, sparse = random.random() < 0.4, random.random() < 0.5
+    model = random_model(random, random.randint(2, 14), sparse, control).start()
+    count = random.choice([1, 2, 2, 3, 4])
+    engine = model.parallel(count, **chosen(random, threads))._engine
+    lists = [names_to_fetch(model, random, random.randint(0, 6)) for _ in range(2)]
+    for _ in range(3):
+        step(model, engine, feed(random.randint(0, 99), random.choice([8, 9, count])), random.choice(lists))
+        for schedule in model.main.lr_schedulers.values():
+            schedule.step()
+    assert engine.last is not None
+    return engine.last.plan
+
+
+@settings(max_examples=15)
+@given(st.randoms(use_true_random=True))
+def test_random_programs_compute_what_their_graphs_say(random: Any) -> None:
+    train(random, threads=1)
+
+
+@pytest.fixture
+def scattered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node goes to the thread that is free first, however little there is to do."""
+    for name in ("HAND_OFF", "CONTENTION", "CALL"):
+        monkeypatch.setattr(schedule_module, name, 0.0)
+    monkeypatch.setattr(schedule_module, "MARGIN", 1e9)
+    monkeypatch.setattr(schedule_module, "processors", lambda: 4)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.randoms(use_true_random=True))
+def test_random_programs_scattered_over_threads(scattered: None, random: Any) -> None:
+    assert train(random, threads=4).schedule.threads == 4
+
+
+# The checker finds what is wrong
+
+
+def plan_of(model: Model) -> Plan:
+    exe = model.parallel(2)
+    exe.run([model.loss], feed=batch())
+    assert exe._engine.last is not None
+    return exe._engine.last.plan
+
+
+def test_the_checker_has_something_to_look_at() -> None:
+    plan = plan_of(classifier().start())
+    check_plan(plan)
+    assert len(list(sharing(plan))) > 10
+
+
+def test_the_checker_finds_results_over_inputs_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def over_anything(self: Memory, node: Any, *rest: Any, **how: Any) -> Any:
+        refs = [self.refs[v] for v in node.reads if v in self.refs and not self.refs[v].root.name]
+        spec = next(r for r in rest if isinstance(r, Spec))
+        return next((r for r in refs if r.shape == spec.shape and r.dtype == spec.dtype.numpy), None)
+
+    monkeypatch.setattr(Memory, "_shared", over_anything)
+    with pytest.raises(AssertionError, match="share memory while both are needed"):
+        check_plan(plan_of(classifier().start()))
+
+
+def test_the_checker_finds_memory_given_away_too_early() -> None:
+    plan = plan_of(classifier().start())
+    moved = [ref.root for v, ref in plan.refs.items() if not ref.root.name and ref.root.offset]
+    for root in {id(r): r for r in moved}.values():
+        root.offset = 0
+    with pytest.raises(AssertionError, match=r"share memory while both are needed"):
+        check_plan(plan)
+
+
+def test_the_checker_finds_a_thread_that_does_not_wait(scattered: None) -> None:
+    model = classifier().start()
+    execution = static.ExecutionStrategy()
+    execution.num_threads = 4
+    exe = model.parallel(4, exec_strategy=execution)
+    exe.run([model.loss], feed=batch())
+    plan = exe._engine.last.plan
+    check_plan(plan)
+    assert plan.waits
+    found = 0
+    for node in list(plan.waits):
+        kept = plan.waits.pop(node)  # type: ignore[attr-defined]
+        try:
+            check_plan(plan)
+        except AssertionError:
+            found += 1
+        plan.waits[node] = kept  # type: ignore[index]
+    assert found == len(plan.waits)

@@ -1,0 +1,97 @@
+"""Steps of an executor against its own graph run node by node on fresh arrays, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.graph.interpret import _Run
+from tests.parallel.models import Model
+from tests.parallel.plan_checker import check_plan
+from workbench.executors.engine import Engine
+from workbench.executors.runner import Runner
+from workbench.framework.rows import Rows, dense
+from workbench.graph.ssa import FETCH, Graph, Node, Value
+
+
+class Walk(_Run):
+    """A graph run in order; sub-blocks too, and results lie in memory as in the serial executor."""
+
+    def __init__(self, graph: Graph, start: Any) -> None:
+        super().__init__(start)
+        self._runners = [Runner(graph.program, place, {}) for place in range(graph.devices)]
+        self._keeps_layout = False
+        with np.errstate(all="ignore"):
+            for node in graph.nodes:
+                self.node(node)
+
+    def op(self, node: Node) -> None:
+        self._keeps_layout = node.record.is_view
+        extra = self._runners[node.place].extras(node.origins[0])
+        if "wanted" in node.record.needs:
+            extra["wanted"] = tuple(
+                any(v is not None for v in slot) if isinstance(slot, list) else slot is not None for slot in node.outputs
+            )
+        self.call(node.type, node.inputs, node.outputs, {**node.attrs, **extra})
+        self._keeps_layout = False
+
+    def read(self, slot: Any) -> Any:
+        if isinstance(slot, list):
+            return [self.read(value) for value in slot]
+        found = super().read(slot)
+        return self.values[slot].copy(order="K") if isinstance(found, np.ndarray) else found
+
+    def write(self, slot: Any, result: Any) -> None:
+        if isinstance(slot, Value) and isinstance(result, np.ndarray | np.generic):
+            self.values[slot] = np.array(result, order="K" if self._keeps_layout else "C")
+        else:
+            super().write(slot, result)
+
+
+def step(model: Model, engine: Engine, feed: Mapping[str, Any], names: Sequence[str]) -> None:
+    """One step, whose plan, fetched values and changes in the scopes are checked."""
+    fed = engine.prepare(feed)
+    engine.binding(tuple(names), fed)
+    find, places = engine.replicas.find, range(len(engine.places))
+    before = {
+        (name, place): np.array(tensor.array)
+        for name in engine.persistables
+        for place in places
+        if (tensor := find(name, place)) is not None
+    }
+    rates = {name: schedule() for name, schedule in model.main.lr_schedulers.items()}
+
+    def start(value: Value) -> Any:
+        if value.name in rates:
+            return np.full(value.spec.shape, rates[value.name], value.spec.dtype.numpy)
+        return before[value.name, value.place] if value.persistable else fed.per_device[value.place][value.name]
+
+    graph = engine.graph(tuple(names))
+    walk = Walk(graph, start)
+    results = engine.run(feed, names, merged=False)
+    assert engine.last is not None
+    check_plan(engine.last.plan)
+    shared = engine._one_copy(graph)
+    for found, node in zip(results, [n for n in graph.nodes if n.type == FETCH], strict=True):
+        for array, value in zip(found, node.reads, strict=True):
+            _same(array, walk.read(_shared(graph, value, shared)), value)
+    for (name, place), value in graph.newest.items():
+        tensor = find(name, place) if value.persistable else None
+        if tensor is not None:
+            _same(tensor.array, walk.read(_shared(graph, value, shared)), value)
+
+
+def _shared(graph: Graph, value: Value, shared: set[str]) -> Value:
+    """The value that devices with one storage see: the newest of all (X-23)."""
+    if value.name not in shared:
+        return value
+    others = [graph.newest[value.name, p] for p in range(graph.devices) if (value.name, p) in graph.newest]
+    return max(others, key=lambda v: v.version)
+
+
+def _same(found: np.ndarray, expected: np.ndarray | Rows, value: Value) -> None:
+    expected = dense(np, expected)
+    assert found.dtype == expected.dtype and found.shape == expected.shape, value
+    assert found.tobytes() == expected.tobytes(), f"{value}: {found} is not {expected}"
