@@ -32,7 +32,8 @@ class Walk(_Run):
         extra = self._runners[node.place].extras(node.origins[0])
         if "wanted" in node.record.needs:
             extra["wanted"] = tuple(
-                any(v is not None for v in slot) if isinstance(slot, list) else slot is not None for slot in node.outputs
+                any(v is not None for v in slot) if isinstance(slot, list) else slot is not None
+                for slot in node.outputs
             )
         self.call(node.type, node.inputs, node.outputs, {**node.attrs, **extra})
         self._keeps_layout = False

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.models import Model, build, column, line
+from tests.parallel.models import Model, batch, build, classifier, column, line
 from workbench import static
+from workbench.executors import schedule
 from workbench.framework.roles import FORWARD, OPTIMIZE
+from workbench.runtime.arena import Arena
 
 REDUCE = static.BuildStrategy.ReduceStrategy.Reduce
 
@@ -120,3 +125,128 @@ def test_X_19_a_fed_counter_counts_on() -> None:
     assert exe.run(["counter"], feed=feed)[0].tolist() == [2, 2]
     assert exe.run(["counter"], feed={**feed, "counter": np.float32([10])})[0].tolist() == [12, 12]
     assert exe.run(["counter"], feed=feed)[0].tolist() == [14, 14]
+
+
+def test_X_19_idle_devices_and_unread_variables_keep_what_they_are_fed() -> None:
+    """Devices without data kept their old values, and what no op reads was dropped without a word."""
+    model = line()
+    state(model, "lonely", [1], 1.0)
+    exe = model.start().parallel(4, model.test)
+    model.test.global_block().create_var("lonely", [1], "float32", persistable=True)
+    exe.run([], feed={"X": column(0, 1), "fc_0.w_0": column(5)})
+    for device in range(4):
+        assert on_device(exe, device, "fc_0.w_0").tolist() == [[5]]
+    training = model.parallel(2)
+    training.run([], feed={"X": column(0, 1), "lonely": np.float32([7])})
+    assert [on_device(training, device, "lonely").tolist() for device in range(2)] == [[7], [7]]
+
+
+def test_X_19_a_fed_parameter_needs_a_variable_that_suits_the_program() -> None:
+    """The update was broadcast over whatever shape the scope's variable had."""
+    model = line().start()
+    exe, feed = model.parallel(2), {"X": column(0, 1, 2, 3), "fc_0.w_0": column(5)}
+    model.scope.find_var("fc_0.w_0").set(np.zeros((3, 3), np.float32))
+    with pytest.raises(wb.errors.InvalidArgument, match=r"(?s)'fc_0.w_0' in the scope.*expected: float32\[1, 1\]"):
+        exe.run([], feed=feed)
+    assert not model.value("fc_0.w_0").any()
+    model.scope.find_var("fc_0.w_0").set(column(1))
+    np.testing.assert_allclose(exe.run(["fc_0.w_0"], feed=feed)[0], column(4.85, 4.85), rtol=1e-6)
+    new = line()  # nothing initialised
+    for name, value in ("learning_rate_0", 0.1), ("fc_0.b_0", 0):
+        new.scope.var(name).set(np.float32([value]))
+    with pytest.raises(wb.errors.PreconditionNotMet, match=r"'fc_0.w_0' is not initialised on device 0"):
+        new.parallel(2).run([], feed=feed)
+
+
+def test_a_fed_parameter_is_updated_where_its_variable_is_now() -> None:
+    """A step that was fed a parameter went on writing to storage the variable had left."""
+    model = line().start()
+    exe, feed = model.parallel(1), {"X": column(0, 1, 2, 3), "fc_0.w_0": column(5)}
+    exe.run([], feed=feed)
+    variable = model.scope.find_var("fc_0.w_0")
+    variable.set(np.zeros((3, 3), np.float32))
+    variable.set(column(1))
+    exe.run([], feed=feed)
+    np.testing.assert_allclose(model.value("fc_0.w_0"), column(4.85), rtol=1e-6)
+
+
+# Scopes of devices
+
+
+def test_the_replicas_go_with_their_executor() -> None:
+    """Every executor left its devices' parameters behind, in the kids of the user's scope."""
+    model = line().start()
+    kept = model.parallel(3)
+    kept.run([], feed={"X": column(0, 1, 2)})
+    before = list(model.scope.kids)
+    for _ in range(3):
+        exe = model.parallel(4)
+        exe.run([], feed={"X": column(0, 1, 2, 3)})
+        tests = model.parallel(4, model.test, share_vars_from=exe)
+        tests.run([], feed={"X": column(0, 1, 2, 3)})
+        assert len(model.scope.kids) == 6  # 2 and 3 other devices, and what shares device 0's variables
+        memory = weakref.ref(exe._engine.replicas.find("fc_0.b_0", 1).array)
+        del exe, tests
+        gc.collect()  # the executors,
+        gc.collect()  # then the scopes they took out of the user's
+        assert model.scope.kids == before and memory() is None
+    kept.run([], feed={"X": column(0, 1, 2)})
+
+
+def test_X_20_dropped_kids_are_renewed_for_those_that_share_them() -> None:
+    """An executor that shares variables went on reading the dropped ones on all devices but the first."""
+    model = line().start()
+    trains, feed = model.parallel(2), {"X": column(0, 1, 2, 3)}
+    trains.run([], feed=feed)
+    tests = model.parallel(2, model.test, share_vars_from=trains)
+    more = model.parallel(2, model.test, share_vars_from=tests)
+    tests.run([], feed=feed)
+    for drop in (False, True):
+        if drop:
+            model.scope.drop_kids()
+        trains.run([], feed=feed)
+        for exe in (more, tests, more):
+            assert exe.run(["fc_0.w_0"], feed=feed)[0].tolist() == [model.value("fc_0.w_0")[0].tolist()] * 2
+    model.scope.drop_kids()
+    assert more.run(["fc_0.w_0"], feed=feed)[0].tolist() == [model.value("fc_0.w_0")[0].tolist()] * 2
+    trains.run([], feed=feed)
+    assert more.run(["fc_0.w_0"], feed=feed)[0].tolist() == [model.value("fc_0.w_0")[0].tolist()] * 2
+
+
+def test_weights_by_samples_need_one_number_of_samples() -> None:
+    """The first variable's rows were taken, whatever the others'."""
+
+    def body() -> Any:
+        x, y = static.data("x", [None, 1]), static.data("y", [None, 1])
+        return wb.mean(static.nn.fc(x, 1)) + wb.mean(static.nn.fc(y, 1))
+
+    model, strategy = build(body, wb.optimizer.SGD(0.1)).start(), static.BuildStrategy()
+    strategy.gradient_scale_strategy = static.BuildStrategy.GradientScaleStrategy.WeightedBySamples
+    exe, one, three = model.parallel(2, build_strategy=strategy), column(1), column(1, 2, 3)
+    before = model.values()
+    with pytest.raises(wb.errors.InvalidArgument, match=r"(?s)one number of samples.*'y' divided.*\[1, 3\].*\[3, 1\]"):
+        exe.run([], feed=[{"x": one, "y": three}, {"x": three, "y": one}])
+    assert all(np.array_equal(model.value(name), value) for name, value in before.items())
+    exe.run([], feed=[{"x": one, "y": one}, {"x": three, "y": three}])
+
+
+def test_threads_and_memory_go_with_their_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HAND_OFF", "CONTENTION", "CALL"):
+        monkeypatch.setattr(schedule, name, 0.0)
+    monkeypatch.setattr(schedule, "MARGIN", 1e9)
+    monkeypatch.setattr(schedule, "processors", lambda: 4)
+    gc.collect()
+    arenas, threads = Arena.live(), set(threading.enumerate())
+    model, execution = classifier().start(), static.ExecutionStrategy()
+    execution.num_threads = 4
+    exe = model.parallel(2, exec_strategy=execution)
+    for rows in (8, 16, 4, 8):
+        exe.run([model.loss], feed=batch(rows))
+    mine = set(threading.enumerate()) - threads
+    gone = [weakref.ref(exe._engine), weakref.ref(exe._engine.last), weakref.ref(exe._engine.last.plan)]
+    assert len(mine) == 3 and Arena.live() > arenas
+    del exe
+    gc.collect()
+    for thread in mine:
+        thread.join(5)
+    assert not any(t.is_alive() for t in mine) and Arena.live() == arenas and not any(ref() for ref in gone)

@@ -111,6 +111,8 @@ class Binding:
         self.loose_inputs = {
             (v.name, v.place): self.cell(v) for v in plan.feeds if self._is_input(v) and v not in plan.refs
         }
+        self._unread = self._fed_beside()
+        self.loose_inputs |= {(v.name, v.place): self.cell(v) for v in self._unread}
         self.speculative = self._programs(plan.rows, context, with_waits=True)
         self.commit = self._programs(plan.commit, context, with_waits=False)
         self.updated = self._updated()
@@ -145,6 +147,14 @@ class Binding:
     def _is_input(self, value: Value) -> bool:
         return not value.persistable or self._is_fed(value)
 
+    def _fed_beside(self) -> list[Value]:
+        """What is fed for the scopes alone: variables the graph does not read, devices that take no part (X-19)."""
+        program = self.plan.graph.program
+        served = {*self.inputs, *self.loose_inputs}
+        keys = sorted(key for key in self._fed if key not in served and key[0] not in program.lr_schedulers)
+        block = program.global_block()
+        return [Value(name, place, 0, block.var(name).spec, persistable=True) for name, place in keys]
+
     def _source(self, value: Value) -> Any:
         return self.array(value) if value in self.plan.refs else self.cell(value)
 
@@ -158,24 +168,28 @@ class Binding:
     def _bind_scope(self) -> None:
         """Bind persistable values to their storage, each checked against what the program declares."""
         plan = self.plan
-        block = plan.graph.program.global_block()
         for value in plan.feeds:
             if not value.persistable or self._is_fed(value):
                 continue
-            variable = block.var(value.name)
-            tensor = self.replicas.find(value.name, value.place)
-            if tensor is None:
-                raise self._uninitialised(value, variable)
-            _require_agreement(variable, tensor, value.place)
+            tensor = self._checked(value)
             self._bound.append((value.name, value.place, tensor, tensor.array))
             if value in plan.refs:
                 self._arrays[value] = tensor.array
             else:
                 self.cell(value).value = tensor.array
-        for row in plan.commit:
-            for value in row.node.writes:
-                tensor = self.replicas.make(value.name, value.place)
-                self._arrays[value] = tensor.array
+        for value in [v for row in plan.commit for v in row.node.writes]:
+            tensor = self._checked(value)
+            self._bound.append((value.name, value.place, tensor, tensor.array))
+            self._arrays[value] = tensor.array
+
+    def _checked(self, value: Value) -> LoDTensor:
+        """The tensor of a persistable value, which holds what the program declares."""
+        variable = self.plan.graph.program.global_block().var(value.name)
+        tensor = self.replicas.find(value.name, value.place)
+        if tensor is None:
+            raise self._uninitialised(value, variable)
+        _require_agreement(variable, tensor, value.place)
+        return tensor
 
     def give_rate(self, name: str, place: int, rate: float) -> None:
         """Set the learning rate of this step."""
@@ -184,7 +198,7 @@ class Binding:
             target.fill(rate)
 
     def _uninitialised(self, value: Value, variable: Variable) -> EnforceNotMet:
-        reader = next(n for n in self.plan.graph.nodes if value in n.reads)
+        reader = next(n for n in self.plan.graph.nodes if value in n.reads or value in n.writes)
         what = "parameter" if variable.is_parameter else "persistable variable"
         return PreconditionNotMet(
             f"{what} {value.name!r} is not initialised on device {value.place}; run the startup program first\n"
@@ -215,7 +229,8 @@ class Binding:
         """What the commit copies: values made aside, and what was fed for variables nothing in the step writes."""
         made = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.staged]
         written = {id(tensor) for tensor in (*self.updated, *(tensor for _, tensor in made))}
-        fed = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.feeds if self._is_fed(v)]
+        given = [*(v for v in self.plan.feeds if self._is_fed(v)), *self._unread]
+        fed = [(v, self.replicas.make(v.name, v.place)) for v in given]
         return made + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
 
     def _updated(self) -> list[LoDTensor]:

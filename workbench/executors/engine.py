@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import events
 from workbench.config import get_flag
-from workbench.errors import InvalidArgument, PreconditionNotMet
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
@@ -199,14 +199,32 @@ class Engine:
             self.replicas.renew()
         self.replicas.distribute(self.persistables, self._one_copy(plan.graph))
         arenas = self._own_room(plan) if observed else self._room_for(plan)
-        made = Binding(
-            plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), _weights(fed),
-            self._blocks,
-        )  # fmt: skip
+        try:
+            made = Binding(
+                plan, self.replicas, arenas, self.comm, self._team, self._given_persistables(fed), self._weights(fed),
+                self._blocks,
+            )  # fmt: skip
+        except EnforceNotMet:
+            if not any(engine.steps for engine in (self.whole, *self.whole.parts.values())):
+                self.replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
+            raise
         made.collector = Collector(made, training=not self.separable)
         if not observed:
             self._bindings[key] = made
         return made
+
+    def _weights(self, fed: Fed) -> list[float]:
+        """Each device's share of the batch."""
+        name, rows = next(iter(fed.rows.items()), ("", (1,) * fed.active))
+        weighted = self.settings.gradient_scale_strategy == BuildStrategy.GradientScaleStrategy.WeightedBySamples
+        for other, counts in fed.rows.items() if weighted else ():
+            if any(mine * sum(rows) != count * sum(counts) for mine, count in zip(counts, rows, strict=True)):
+                raise InvalidArgument(
+                    "gradient_scale_strategy WeightedBySamples needs one number of samples per device\n"
+                    f"  expected: {other!r} divided over the devices as {name!r} is, {list(rows)}\n"
+                    f"  got:      {list(counts)}"
+                )
+        return [count / sum(rows) if sum(rows) else 1.0 / fed.active for count in rows]
 
     def _given_persistables(self, fed: Fed) -> frozenset[tuple[str, int]]:
         """Persistable values this step takes from the feed or a schedule instead of the scope."""
@@ -434,13 +452,6 @@ def _nothing(fetches: Sequence[str]) -> list[Any]:
     if fetches:
         raise InvalidArgument(f"fetch {fetches[0]!r}: with ExecutionStrategy._dry_run no op runs; fetch_list=[] works")
     return []
-
-
-def _weights(fed: Fed) -> list[float]:
-    """Each device's share of the batch."""
-    rows = next(iter(fed.rows.values()), (1,) * fed.active)
-    total = sum(rows)
-    return [count / total if total else 1.0 / fed.active for count in rows]
 
 
 def _draws(op: Operator) -> bool:

@@ -6,11 +6,11 @@ from then on every device updates its own copy. In Reduce mode there is one copy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from workbench.errors import PreconditionNotMet
 from workbench.runtime.bucket import bucket_of
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor
@@ -28,12 +28,9 @@ class Replicas:
     """
 
     def __init__(self, scope: Scope, devices: int, shares: Replicas | None = None) -> None:
-        self.shares = shares
-        self.scopes: list[Scope]
-        if shares is not None:
-            self.scopes = [parent.new_scope() for parent in shares.scopes]
-        else:
-            self.scopes = [scope, *(scope.new_scope() for _ in range(devices - 1))]
+        self.shares, self.devices = shares, devices
+        self._forget: Callable[[], object] = lambda: None
+        self.scopes = self._kids(scope)
         self._copied: set[str] = set()
 
     def distribute(self, names: Iterable[str], one_copy: Iterable[str]) -> None:
@@ -60,14 +57,28 @@ class Replicas:
 
     def is_whole(self) -> bool:
         """Whether the kid scopes are still the user's scope's; `drop_kids` takes the replicas away (X-20)."""
-        return all(s.parent is not None and any(k is s for k in s.parent.kids) for s in self.scopes[1:])
+        if self.shares is not None and not self.shares.is_whole():
+            return False
+        pairs = list(zip(self._parents(), self.scopes, strict=True))[self.shares is None :]
+        return all(any(kid is scope for kid in parent.kids) for parent, scope in pairs)
 
     def renew(self) -> None:
         """New kid scopes in the place of dropped ones; they get device 0's values at the next `distribute`."""
-        parents = self.shares.scopes if self.shares is not None else [self.scopes[0]] * len(self.scopes)
-        first = self.scopes[:1] if self.shares is None else [parents[0].new_scope()]
+        if self.shares is not None and not self.shares.is_whole():
+            self.shares.renew()
         self._copied.clear()
-        self.scopes = [*first, *(parent.new_scope() for parent in parents[1:])]
+        self.scopes = self._kids(self.scopes[0])
+
+    def _parents(self) -> list[Scope]:
+        return self.shares.scopes if self.shares is not None else [self.scopes[0]] * len(self.scopes)
+
+    def _kids(self, own: Scope) -> list[Scope]:
+        """Scopes below those of the parents, `own` in the place of the first where nothing is shared."""
+        parents = self.shares.scopes if self.shares is not None else [own] * self.devices
+        kids = [parent.new_scope() for parent in parents[self.shares is None :]]
+        self._forget()
+        self._forget = weakref.finalize(self, _leave, parents[self.shares is None :], kids)
+        return kids if self.shares is not None else [own, *kids]
 
     def find(self, name: str, place: int) -> LoDTensor | None:
         """A device's tensor, None if it has no value."""
@@ -91,11 +102,8 @@ class Replicas:
         return None if found is None else found.array
 
 
-def require_value(tensor: LoDTensor | None, name: str, place: int, is_parameter: bool, where: str) -> LoDTensor:
-    """Raise PreconditionNotMet unless a persistable variable has a value."""
-    if tensor is not None:
-        return tensor
-    what = "parameter" if is_parameter else "persistable variable"
-    raise PreconditionNotMet(
-        f"{what} {name!r} is not initialised on device {place}; run the startup program first{where}"
-    )
+def _leave(parents: list[Scope], kids: list[Scope]) -> None:
+    """Take the scopes of an executor that is gone out of those they are kids of, which keep their kids' values."""
+    for parent, scope in zip(parents, kids, strict=True):
+        parent.kids[:] = [kid for kid in parent.kids if kid is not scope]
+
