@@ -304,6 +304,64 @@ def hooked_network(hook: Any) -> Model:
     return build(body, wb.optimizer.Adam(0.05))
 
 
+def test_what_is_fed_for_a_variable_that_stays_is_not_kept_by_a_step_that_fails(hook: Any) -> None:
+    t = Trained(hooked_network(hook), 2)
+
+    def fail(place: int) -> None:
+        raise ValueError("later")
+
+    hook.body = fail
+    rate = {"learning_rate_0": np.array([3.0], np.float32)}
+    with pytest.raises(InvalidArgument, match="later"):
+        t.exe.run(t.fetches, feed={**batch(8), **rate})
+    assert held(t.exe, t.model.main) == t.states[0]
+    hook.body = lambda place: None
+    t.goes_on_from(1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_update_of_the_users_may_fail(mode: str) -> None:
+    """It is run aside, and what it gives is copied by the commit; other updates have not been applied either.
+
+    A body that writes to the parameter itself, which no body may, is stopped before it has.
+    """
+    fails: list[Any] = []
+
+    @op("users_update", "Param, Grad -> ParamOut", infer=lambda p, g: p, aliases={"ParamOut": "Param"}, needs="place")
+    def users_update(xp: Any, param: Any, grad: Any, place: int) -> Any:
+        if place in fails:
+            raise ValueError("not this one")
+        if fails == ["in place"]:
+            param -= 0.1 * grad
+        return param - xp.float32(0.1) * grad
+
+    def body() -> Any:
+        x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
+        return wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(static.nn.fc(x, 4), 3), y))
+
+    try:
+        model = build(body, wb.optimizer.SGD(0.1))
+        (last,) = (o for o in model.main.global_block().ops if o.inputs.get("Param") == ["fc_1.w_0"])
+        last.type = "users_update"
+        del last.inputs["LearningRate"]
+        model.main.touch()
+        t = Trained(model, 3, mode=mode)
+        for place in (0, 1) if mode == "AllReduce" else (t.exe._engine.graph(()).owners["fc_1.w_0"],):
+            fails[:] = [place]
+            with pytest.raises(InvalidArgument, match=f"op 'users_update' failed on device {place}: not this one"):
+                t.step(t.exe, 1)
+            assert held(t.exe, t.model.main) == t.states[0]
+        fails[:] = ["in place"]
+        with pytest.raises(InvalidArgument, match=r"op 'users_update' failed on device \d: .*read-only"):
+            t.step(t.exe, 1)
+        assert held(t.exe, t.model.main) == t.states[0]
+        fails.clear()
+        t.goes_on_from(1)
+        t.goes_on_from(2)
+    finally:
+        del OPS["users_update"]
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("device", [0, 1])
 def test_an_op_that_fails_on_one_device_only(hook: Any, device: int, threads: int) -> None:

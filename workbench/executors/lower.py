@@ -170,7 +170,8 @@ class _Copying:
     """Runs `forward` and copies what it returns to where it belongs."""
 
     def __init__(self, node: Node, ins: list[Any], outs: list[Any], context: Context) -> None:
-        self.node, self.ins, self.outs = node, ins, outs
+        self.node, self.outs = node, outs
+        self.ins = [_guarded(slot, array) for slot, array in zip(node.inputs, ins, strict=True)]
         self.attrs = _call_attrs(node)
         self.extras = context.extras if node.record.needs else None
         self.forward = node.record.forward
@@ -185,6 +186,17 @@ class _Copying:
                     _put(self.node, one, part)
             else:
                 _put(self.node, out, result)
+
+
+def _guarded(slot: Any, array: Any) -> Any:
+    """An operand as the body of an op may have it: what the scope keeps cannot be written to, whoever wrote the op."""
+    if isinstance(array, list):
+        return [_guarded(v, a) for v, a in zip(slot, array, strict=True)]
+    if not isinstance(array, np.ndarray) or not slot.persistable:
+        return array
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
 
 
 def _put(node: Node, out: Any, result: Any) -> None:
@@ -202,7 +214,7 @@ class _Dynamic:
     def __init__(self, row: Row, context: Context) -> None:
         self.node, self.forward, self.attrs = row.node, row.node.record.forward, _call_attrs(row.node)
         self.extras = context.extras if row.node.record.needs else None
-        self.ins = [_holders(s, r, context) for s, r in zip(row.node.inputs, row.ins, strict=True)]
+        self.ins = [_guarded(s, _holders(s, r, context)) for s, r in zip(row.node.inputs, row.ins, strict=True)]
         self.outs = [_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True)]
 
     def __call__(self) -> None:
