@@ -17,6 +17,7 @@ from workbench.executors.plan import Plan, Row
 from workbench.executors.replicas import Replicas
 from workbench.executors.runner import Runner
 from workbench.executors.team import Flag, Strand, Team
+from workbench.framework.op import find_op
 from workbench.framework.spec import agree, spec_of
 from workbench.framework.variable import Variable
 from workbench.graph.ssa import Node, Value
@@ -301,8 +302,6 @@ def _let_go(cells: list[Cell]) -> None:
 
 
 def _update_slots(node: Node) -> list[str]:
-    from workbench.framework.op import find_op
-
     return [slot.name for slot in find_op(node.attrs["update"]).inputs]
 
 

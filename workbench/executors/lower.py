@@ -86,6 +86,7 @@ class Context:
             one array, None if they do not lie together.
         extras: the keyword arguments an op `needs`, asked for when it runs.
         weights: per device the coefficient of its loss gradient under WeightedBySamples.
+        gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
     """
 
     array: Callable[[Value], np.ndarray]
