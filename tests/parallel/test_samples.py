@@ -22,7 +22,7 @@ def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_three_are_there():
-    assert [path.stem for path in SAMPLES] == ["drop_scopes", "feeding", "train_and_test"]
+    assert [path.stem for path in SAMPLES] == ["drop_scopes", "feeding", "train_then_infer"]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
