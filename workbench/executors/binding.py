@@ -11,8 +11,9 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.executors.calls import Call as OpCall
-from workbench.executors.lower import Call, Cell, Context, Scratch, lower
+from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
+from workbench.executors.operands import Call, Cell, Context, Scratch
 from workbench.executors.plan import Plan, Row
 from workbench.executors.replicas import Replicas
 from workbench.executors.runner import Runner

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
 from workbench.executors.binding import Binding, ThreadProgram
-from workbench.executors.lower import Cell
+from workbench.executors.operands import Cell
 from workbench.executors.plan import Row
 from workbench.executors.team import Stopped, Strand
 from workbench.framework.rows import Patch, dense

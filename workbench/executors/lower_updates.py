@@ -1,0 +1,84 @@
+"""Updates of many parameters in one row, as calls: as one array where they lie together, else one after the other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.operands import Call, Context, Scratch, arrays_of, bind_op
+from workbench.framework.elementwise import numpy_xp
+from workbench.framework.op import Op, find_op
+from workbench.graph.ssa import Node
+
+
+def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
+    """One update of many parameters: as one array where they lie together, else one after the other."""
+    record = find_op(node.attrs["update"])
+    whole = _flat_update(node, record, context, scratch)
+    return whole if whole is not None else _member_updates(node, record, context, scratch)
+
+
+def _member_updates(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call]:
+    calls: list[Call] = []
+    for k in range(len(node.inputs[0])):
+        ins = arrays_of([slot and slot[min(k, len(slot) - 1)] for slot in node.inputs], context)
+        outs = arrays_of([slot and slot[k] for slot in node.outputs], context)
+        scratch.restart()
+        bound = bind_op(record, outs, ins, scratch, node.attrs["attrs"])
+        assert record.forward_out is not None
+        calls += bound if bound is not None else [
+            partial(record.forward_out, numpy_xp, outs, *ins, **node.attrs["attrs"])
+        ]  # fmt: skip
+    return calls
+
+
+def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call] | None:
+    """The update of all parameters as one array, None if they do not lie together.
+
+    Powers of beta are kept per parameter. They agree unless somebody has set one; then every parameter is updated on
+    its own.
+    """
+    ref = context.gradients(node)
+    if ref is None:
+        return None
+    ins: list[Any] = []
+    powers: list[np.ndarray] = []
+    for slot, values in zip(record.inputs, node.inputs, strict=True):
+        if values is None or values[0] is None:
+            ins.append(None)
+        elif slot.name == "Grad":
+            ins.append(context.flat(ref))
+        elif slot.name == "LearningRate":
+            ins.append(context.array(values[0]))
+        else:
+            bucket = context.bucket(node.place, [v.name for v in values])
+            if bucket is None:
+                return None
+            if slot.name.endswith("Pow"):
+                powers.append(bucket[:: 64 // bucket.itemsize])  # one number in every aligned member
+                bucket = context.array(values[0])
+            ins.append(bucket)
+    position = {slot.name: i for i, slot in enumerate(record.inputs)}
+    outs = []
+    for slot, values in zip(record.outputs, node.outputs, strict=True):
+        source = record.aliases[slot.name]
+        outs.append(None if values is None or source.endswith("Pow") else ins[position[source]])
+    flat = record.bind(outs, ins, scratch, **node.attrs["attrs"]) if record.bind is not None else None
+    if flat is None or not powers:
+        return flat
+    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
+    one_by_one = _member_updates(node, record, context, scratch)
+    return [partial(_update_together, powers, betas, flat, one_by_one)]
+
+
+def _update_together(powers: list[np.ndarray], betas: list[float], flat: list[Call], one_by_one: list[Call]) -> None:
+    if any((p != p[0]).any() for p in powers):
+        for call in one_by_one:
+            call()
+        return
+    for call in flat:
+        call()
+    for power, beta in zip(powers, betas, strict=True):
+        np.multiply(power, power.dtype.type(beta), out=power)
