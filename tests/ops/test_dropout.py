@@ -26,7 +26,8 @@ def test_share_and_scale(p: float, mode: str) -> None:
     out = F.dropout(ones(N), p, mode=mode).numpy()
     kept = out != 0
     spread = 6 * np.sqrt(p * (1 - p) / N)  # six standard deviations
-    assert abs(kept.mean() - (1 - p)) <= spread + 2.0**-24
+    rare = 5 / N + 2.0**-24  # a few elements: where hardly any is dropped, or kept, the number is Poisson's
+    assert abs(kept.mean() - (1 - p)) <= spread + rare
     factor = 1 / (1 - p) if mode == "upscale_in_train" and p < 1 else 1.0
     np.testing.assert_allclose(out[kept], factor, rtol=1e-5)
 

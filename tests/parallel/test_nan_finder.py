@@ -51,7 +51,7 @@ def product() -> Any:
 
 def line_of(error: object) -> str:
     """The source line the last `at <file>, line <n>` names."""
-    file, line = re.findall(r"at (\S+), line (\d+)", str(error))[-1]
+    file, line = re.findall(r"at (.+), line (\d+)", str(error))[-1]
     return linecache.getline(file, int(line))
 
 
