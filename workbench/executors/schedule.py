@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from workbench.framework.op import Cost
 from workbench.graph.ssa import Node
 
-FLOPS = 3e10  # per second and thread, for estimates only
-BYTES = 8e9
+FLOPS = 1e11  # per second and thread, for estimates only
+BYTES = 2e10
 CALL = 2e-6  # seconds a node takes however small it is
 CONTENTION = 6e-6  # seconds a node of many threads waits for the interpreter
 HAND_OFF = 5e-5  # seconds until another thread sees a result
