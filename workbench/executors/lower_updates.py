@@ -70,15 +70,25 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
         return flat
     betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
     one_by_one = _member_updates(node, record, context, scratch)
-    return [partial(_update_together, powers, betas, flat, one_by_one)]
+    flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
+    return [_Together(powers, flat, one_by_one)]
 
 
-def _update_together(powers: list[np.ndarray], betas: list[float], flat: list[Call], one_by_one: list[Call]) -> None:
-    if any((p != p[0]).any() for p in powers):
-        for call in one_by_one:
-            call()
-        return
-    for call in flat:
-        call()
-    for power, beta in zip(powers, betas, strict=True):
-        np.multiply(power, power.dtype.type(beta), out=power)
+class _Together:
+    """Updates all parameters as one array if their powers agree, else one after the other.
+
+    Should a call raise, the next attempt goes on with that call: a commit is taken to its end.
+    """
+
+    def __init__(self, powers: list[np.ndarray], together: list[Call], one_by_one: list[Call]) -> None:
+        self._powers, self._together, self._one_by_one = powers, together, one_by_one
+        self._left: list[Call] = []
+
+    def __call__(self) -> None:
+        left = self._left
+        if not left:
+            agree = all((p == p[0]).all() for p in self._powers)
+            left += reversed(self._together if agree else self._one_by_one)
+        while left:
+            left[-1]()
+            left.pop()

@@ -26,6 +26,7 @@ from workbench.graph.ssa import (
     is_update,
     values_of,
 )
+from workbench.ops.precision import NARROW
 
 Given = Mapping[tuple[str, int], Spec]
 
@@ -207,8 +208,8 @@ def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
     if record.bind is None:
         return False
     operands = [*values_of(node.inputs), *values_of(node.outputs)]
-    if not all(is_static(shapes.specs[v]) for v in operands):
-        return False
+    if not all(is_static(shapes.specs[v]) and shapes.specs[v].dtype.itemsize > NARROW for v in operands):
+        return False  # half precision has no prepared calls, and those of other updates allocate
     return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
 
 
@@ -246,9 +247,7 @@ def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
     return Row(node, ins, outs, schedule.thread[node], shapes.costs[node])
 
 
-def _waits(
-    schedule: Schedule, before: Mapping[Node, Sequence[Node]], committed: set[Node]
-) -> dict[Node, list[Node]]:
+def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]], committed: set[Node]) -> dict[Node, list[Node]]:
     """The nodes of other threads each speculative node waits for; of several on one thread the last is enough."""
     if schedule.threads == 1:
         return {}

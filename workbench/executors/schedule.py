@@ -8,12 +8,12 @@ other's interpreter lock; so cheap graphs run on one thread, and chains stay whe
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.framework.op import Cost
 from workbench.graph.ssa import Node
+from workbench.runtime.devices import processors
 
 FLOPS = 1e11  # per second and thread, for estimates only
 BYTES = 2e10
@@ -36,11 +36,6 @@ class Schedule:
     order: tuple[Node, ...]
     thread: Mapping[Node, int]
     threads: int
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def seconds(cost: Cost) -> float:

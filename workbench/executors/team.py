@@ -6,6 +6,7 @@ a second whether somebody has failed, and says whom it waits for.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -138,7 +139,7 @@ class Team:
         self._deadline = 0.0
         self._workers: list[_Worker] = []
         self._begun: list[tuple[str, Strand]] = []
-        self._process = _process_id()
+        self._process = os.getpid()
 
     def run(self, strands: Sequence[Strand]) -> None:
         """Run the strands, the first in this thread.
@@ -194,8 +195,8 @@ class Team:
             self._begun = []
 
     def _hire(self, count: int) -> list[_Worker]:
-        if self._process != _process_id():  # threads do not survive a fork
-            self._workers, self._process = [], _process_id()
+        if self._process != os.getpid():  # threads do not survive a fork
+            self._workers, self._process = [], os.getpid()
         while len(self._workers) < count:
             self._workers.append(_Worker(f"device thread {len(self._workers) + 1}"))
         return self._workers[:count]
@@ -232,9 +233,3 @@ def _first_cause(error: BaseException, strands: Sequence[Strand]) -> BaseExcepti
     if isinstance(error, KeyboardInterrupt) or not real:
         return error
     return next((e for e in real if isinstance(e, EnforceNotMet)), real[0])
-
-
-def _process_id() -> int:
-    import os
-
-    return os.getpid()

@@ -1,0 +1,58 @@
+"""Calls of a commit that are made of several: taken to their end from where they stopped, none of them twice."""
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.parallel.models import Model, batch, build, classifier
+from workbench import static
+from workbench.errors import ExecutionError
+
+
+def update_of(executor: static.ParallelExecutor):
+    """The first call of the commit: Adam of all parameters of device 0."""
+    (binding,) = executor._engine._bindings.values()
+    return binding.commit[0].strand.calls[0]
+
+
+def adam() -> Model:
+    return classifier(wb.optimizer.Adam(0.1)).start()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
+def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
+    model, twin = adam(), adam()
+    disturbed, calm = model.parallel(2), twin.parallel(2)
+    for executor in (disturbed, calm):
+        executor.run([], feed=batch())
+    update, failures = update_of(disturbed), [RuntimeError("boom")]
+
+    def fail_once():
+        if failures:
+            raise failures.pop()
+
+    calls = update._together
+    calls.insert(round(share * len(calls)), fail_once)
+    with pytest.raises(ExecutionError, match="boom; the step has been applied whole"):
+        disturbed.run([], feed=batch(8, 1))
+    calm.run([], feed=batch(8, 1))
+    for seed in (2, 3):
+        assert all(np.array_equal(v, model.value(k)) for k, v in twin.values().items())
+        disturbed.run([], feed=batch(8, seed))
+        calm.run([], feed=batch(8, seed))
+
+
+def test_updates_of_half_precision_are_made_aside():
+    """They have no prepared calls, and the commit allocates nothing."""
+
+    def body():
+        x, w = static.data("x", [None, 4], "float16"), static.create_parameter([4, 2], "float16")
+        return wb.mean(wb.matmul(x, w))
+
+    model = build(body, wb.optimizer.SGD(0.5)).start()
+    (name,) = (p.name for p in model.main.all_parameters())
+    before, executor = model.value(name), model.parallel(2)
+    executor.run([], feed={"x": np.ones((4, 4), np.float16)})
+    (binding,) = executor._engine._bindings.values()
+    assert not binding.plan.commit and [v.name for v in binding.plan.staged] == [name, name]
+    np.testing.assert_array_equal(before - model.value(name), np.full((4, 2), 0.25, np.float16))  # lr / columns
