@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.autodiff.small import Built
 from workbench import static
 from workbench.errors import EnforceNotMet, PreconditionNotMet, Unimplemented
-from workbench.executors.split import Fed, Splitter, feed_devices, split_sizes
+from workbench.executors.feed import Feed
+from workbench.executors.split import Fed, Splitter, split_sizes
 from workbench.framework.program import Program
 from workbench.runtime.tensor import LoDTensor
 
@@ -42,6 +43,19 @@ FLOOR = [
 RULES = st.sampled_from(["floor", "ceil"])
 SIZES = st.integers(0, 200)
 DEVICES = st.integers(1, 17)
+
+
+def feed_devices(
+    program: Program,
+    feed: Feed,
+    devices: int,
+    rule: str = "floor",
+    partial: bool = False,
+    reads: Collection[str] = (),
+    kind: str = "cpu",
+) -> Fed:
+    """The feed of a single step."""
+    return Splitter(program, devices, rule, partial, reads, kind).split(feed)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from typing import Any
 
 from workbench.errors import PreconditionNotMet
 from workbench.executors.binding import Binding
-from workbench.executors.fetch import fetchable
-from workbench.executors.merge import Merger
+from workbench.executors.merge import Merger, merge
 from workbench.graph.ssa import Value
 from workbench.runtime.tensor import LoDTensor
 
@@ -67,17 +66,21 @@ class _Fetch:
         return self.binding.array(value) if value in self.binding.plan.refs else None
 
     def joined(self, fills: list[Fill]) -> Any:
+        """The devices' values in one array."""
         if self.arrays is None:
-            return self._copy([self._now(value) for value in self.values], fills)
+            return merge(self.name, [self._now(value) for value in self.values], self.training)
         if self._merger is None:
-            self._merger = Merger(self.name, [a.shape for a in self.arrays], self.arrays[0].dtype, self.training)
+            self._merger = self._merger_of(self.arrays)
         return self._fill(self._merger, self.arrays, fills)
 
     def apart(self, fills: list[Fill]) -> list[Any]:
-        return [self._copy([array], fills) for array in self.arrays or [self._now(value) for value in self.values]]
+        """One array per device."""
+        if self.arrays is None:
+            return [merge(self.name, [self._now(value)], self.training) for value in self.values]
+        return [self._fill(self._merger_of([array]), [array], fills) for array in self.arrays]
 
-    def _copy(self, arrays: Sequence[Any], fills: list[Fill]) -> Any:
-        return self._fill(Merger(self.name, [a.shape for a in arrays], arrays[0].dtype, self.training), arrays, fills)
+    def _merger_of(self, arrays: Sequence[Any]) -> Merger:
+        return Merger(self.name, [a.shape for a in arrays], arrays[0].dtype, self.training)
 
     def _fill(self, merger: Merger, arrays: Sequence[Any], fills: list[Fill]) -> Any:
         out = merger.allocate()
@@ -94,7 +97,7 @@ class _Fetch:
             found = self.binding.cells[value].value
         if found is None:
             raise PreconditionNotMet(f"fetch {self.name!r}: nothing gave the variable a value on device {value.place}")
-        return fetchable(found)
+        return found
 
 
 def _is_late(binding: Binding, value: Value) -> bool:

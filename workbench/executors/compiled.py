@@ -31,7 +31,8 @@ class CompiledProgram(Debugging):
     is the global one at that moment, and with its first place (CPUPlace() without places).
 
     Args:
-        program_or_graph: a Program, or a Graph made from one.
+        program_or_graph: a Program, or a Graph, of which the program it was made from is taken: what passes have made
+            of the graph is not (`BuildStrategy.append_pass` is for that).
         build_strategy: how to transform the graph.
 
     Raises:

@@ -113,19 +113,6 @@ def _cut(sources: Sequence[Mapping[str, np.ndarray]], rows: list[Row]) -> list[A
     return cut
 
 
-def feed_devices(
-    program: Program,
-    feed: Feed,
-    devices: int,
-    rule: str = "floor",
-    partial: bool = False,
-    reads: Collection[str] = (),
-    kind: str = "cpu",
-) -> Fed:
-    """`Splitter(...).split(feed)` for a single step."""
-    return Splitter(program, devices, rule, partial, reads, kind).split(feed)
-
-
 class Splitter:
     """Feeds the devices of one executor, step after step.
 
