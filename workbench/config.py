@@ -53,6 +53,9 @@ FLAGS = {
         False,
         "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle",
     ),
+    "FLAGS_cpu_tape": Flag(
+        bool, False, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
+    ),
     "FLAGS_fuse_parameter_memory_size": Flag(
         float,
         -1.0,

@@ -155,7 +155,7 @@ def test_a_fault_after_any_call_of_the_speculative_part_changes_nothing(
 def test_the_error_names_the_op_whose_call_failed() -> None:
     t = Trained(network(), 2)
     (program,) = t.bound().speculative
-    for part, end in zip(program.parts, list(program.ends), strict=True):
+    for part, end in zip(program.units, list(program.ends), strict=True):
         if part.calls:
             with call_at(program, end - 1, Fault()), pytest.raises(ExecutionError) as caught:
                 t.step(t.exe, 1)

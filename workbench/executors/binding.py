@@ -17,6 +17,8 @@ from workbench.executors.operands import Call, Cell, Context, Scratch
 from workbench.executors.plan import Plan, Row
 from workbench.executors.replicas import Replicas
 from workbench.executors.runner import Runner
+from workbench.executors.tape.segment import NativeFlag, Segment
+from workbench.executors.tape.writer import TapeWriter
 from workbench.executors.team import Flag, Strand, Team
 from workbench.framework.op import find_op
 from workbench.framework.spec import agree, spec_of
@@ -28,7 +30,7 @@ from workbench.runtime.tensor import LoDTensor, Moves
 
 
 class Part(NamedTuple):
-    """A row as it was lowered: flags to wait for, its calls, flags to raise."""
+    """A row that runs in Python: flags to wait for, its calls, flags to raise."""
 
     row: Row
     waits: list[Call]
@@ -40,18 +42,18 @@ class ThreadProgram:
     """What one thread runs in one part of the step: a strand, and which row each of its calls belongs to."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.units: list[Part | Segment] = []
         self.ends: list[int] = []
         self.strand = Strand([])
 
-    def add(self, part: Part) -> None:
-        self.strand.calls += [*part.waits, *part.calls, *part.raised]
-        self.parts.append(part)
+    def add(self, unit: Part | Segment) -> None:
+        self.strand.calls += [unit] if isinstance(unit, Segment) else [*unit.waits, *unit.calls, *unit.raised]
+        self.units.append(unit)
         self.ends.append(len(self.strand.calls))
 
     def row_of(self, call: int) -> Row:
-        """The row a call belongs to."""
-        return self.parts[bisect_right(self.ends, call)].row
+        """The row a call belongs to; of a piece of a tape the one it is at."""
+        return self.units[bisect_right(self.ends, call)].row
 
     def current_row(self) -> Row:
         """The row that is running now."""
@@ -94,7 +96,7 @@ class Binding:
         self.runners = [Runner(program, place, blocks) for place in range(plan.graph.devices)]
         self.cells: dict[Value, Cell] = {}
         self.scratch: dict[int, Scratch] = {}
-        self.flags: list[Flag] = []
+        self.flags: list[Flag | NativeFlag] = []
         self._arrays: dict[Value, np.ndarray] = {}
         self._fed = fed
         self.collector: Any = None
@@ -103,7 +105,7 @@ class Binding:
         self.in_use = False
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
-        context = Context(
+        self._context = Context(
             self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get
         )
         self._bucket_first()
@@ -115,8 +117,9 @@ class Binding:
         }
         self._unread = self._fed_beside()
         self.loose_inputs |= {(v.name, v.place): self.cell(v) for v in self._unread}
-        self.speculative = self._programs(plan.rows, context, with_waits=True)
-        self.commit = self._programs(plan.commit, context, with_waits=False)
+        apart = not plan.layout.reuse
+        self.speculative = self._programs(plan.rows, with_waits=True, apart=apart)
+        self.commit = self._programs(plan.commit, with_waits=False, apart=apart)
         self.updated = self._updated()
         self._copied = self._to_copy()
         self.staged = [(self._source(v), tensor) for v, tensor in self._copied]
@@ -241,30 +244,70 @@ class Binding:
 
     # Calls
 
-    def _programs(self, rows: Sequence[Row], context: Context, with_waits: bool) -> list[ThreadProgram]:
-        apart = with_waits or _independent(rows)
-        count = 1 + max((row.thread for row in rows), default=0) if apart else 1
+    def _programs(self, rows: Sequence[Row], with_waits: bool, apart: bool = False) -> list[ThreadProgram]:
+        """One program per thread.
+
+        Args:
+            apart: every row is a call of its own, so that one can look between them.
+        """
+        threaded = with_waits or _independent(rows)
+        count = 1 + max((row.thread for row in rows), default=0) if threaded else 1
         programs = [ThreadProgram() for _ in range(count)]
+        writers = [self._writer(thread, apart) for thread in range(count)]
         waits, raised = self._signals(rows) if with_waits else ({}, {})
         for row in rows:
-            thread = row.thread if apart else 0
-            calls = [*lower(row, context, self.scratch.setdefault(thread, Scratch())), *self._letting_go(row)]
-            programs[thread].add(Part(row, waits.get(row.node, []), calls, raised.get(row.node, [])))
+            thread = row.thread if threaded else 0
+            awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
+            writer, program = writers[thread], programs[thread]
+            if writer is not None and writer.add(row, awaited, announced):
+                if apart and (segment := writer.cut()) is not None:
+                    program.add(Part(row, [], [segment], []))
+                continue
+            if writer is not None and (segment := writer.cut()) is not None:
+                program.add(segment)
+            calls = [*lower(row, self._context, self._scratch(thread)), *self._letting_go(row)]
+            program.add(Part(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
+        for writer, program in zip(writers, programs, strict=True):
+            if writer is not None and (segment := writer.cut()) is not None:
+                program.add(segment)
+            if writer is not None:
+                writer.finish()
         return programs
 
-    def _signals(self, rows: Sequence[Row]) -> tuple[dict[Node, list[Call]], dict[Node, list[Call]]]:
+    def looked_between(self) -> list[ThreadProgram]:
+        """The speculative part with every row a call of its own, so that one can look between them."""
+        if self.team.control is None or not self.plan.layout.reuse:
+            return self.speculative
+        return self._programs(self.plan.rows, with_waits=True, apart=True)
+
+    def _writer(self, thread: int, apart: bool) -> TapeWriter | None:
+        if self.team.control is None:
+            return None
+        return TapeWriter(self.team, self._context, self._scratch(thread), self._by_numpy, joined=not apart)
+
+    def _scratch(self, thread: int) -> Scratch:
+        return self.scratch.setdefault(thread, Scratch())
+
+    def _by_numpy(self, row: Row) -> list[Call]:
+        """What runs a row a kernel has declined."""
+        return lower(row, self._context, Scratch())
+
+    def _signals(self, rows: Sequence[Row]) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
         """Flags for every result that goes to another thread: who waits for them, and who raises them."""
         run = {row.node for row in rows}
-        waits: dict[Node, list[Call]] = {}
-        raised: dict[Node, list[Call]] = {}
+        waits: dict[Node, list[Any]] = {}
+        raised: dict[Node, list[Any]] = {}
         for node, others in self.plan.waits.items():
             for other in others:
                 if node in run and other in run:
-                    flag = Flag(self.team, f"op {other.type!r} of device {other.place}")
+                    flag = self._flag(f"op {other.type!r} of device {other.place}")
                     self.flags.append(flag)
-                    waits.setdefault(node, []).append(flag.wait)
-                    raised.setdefault(other, []).append(flag.up)
+                    waits.setdefault(node, []).append(flag)
+                    raised.setdefault(other, []).append(flag)
         return waits, raised
+
+    def _flag(self, what: str) -> Flag | NativeFlag:
+        return Flag(self.team, what) if self.team.control is None else NativeFlag(self.team, what)
 
     def _letting_go(self, row: Row) -> list[Call]:
         """Objects nobody reads after this row."""

@@ -41,6 +41,7 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.device import Memory
 from workbench.runtime.devices import open_device
+from workbench.runtime.native.library import kernels
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
 
@@ -105,7 +106,7 @@ class Engine:
         self.settings = self.build.freeze(len(self.places))
         self.execution.settle(len(self.places), use_cuda=self.places[0].kind == "gpu")
         self._check_sharer()
-        self._team = Team(self.execution.timeout)
+        self._team = self._new_team()
         self.replicas = self._replicas()
         self.persistables = [v.name for v in self.program.persistables()]
         self.draws = any(_draws(op) for op in self.program.all_ops())
@@ -299,9 +300,12 @@ class Engine:
             self._abandon()
         return self._splitter.split(feed)
 
+    def _new_team(self) -> Team:
+        return Team(self.execution.timeout, kernels() if self.places[0].kind == "cpu" else None)
+
     def _abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""
-        self._team = Team(self.execution.timeout)
+        self._team = self._new_team()
         self.arenas, self._bindings, self._latest, self.whole.last = {}, {}, {}, None
 
     def _kind_of_step(self) -> Callable[..., list[Any]]:

@@ -75,7 +75,7 @@ class _Copying:
     def __init__(self, node: Node, ins: list[Any], outs: list[Any], context: Context) -> None:
         self.node, self.outs = node, outs
         self.ins = [_guarded(slot, array) for slot, array in zip(node.inputs, ins, strict=True)]
-        self.attrs = _call_attrs(node)
+        self.attrs = call_attrs(node)
         self.extras = context.extras if node.record.needs else None
         self.forward = node.record.forward
 
@@ -115,7 +115,7 @@ class _Dynamic:
     """Runs `forward` on operands that are looked up, and keeps results that have no memory of their own."""
 
     def __init__(self, row: Row, context: Context) -> None:
-        self.node, self.forward, self.attrs = row.node, row.node.record.forward, _call_attrs(row.node)
+        self.node, self.forward, self.attrs = row.node, row.node.record.forward, call_attrs(row.node)
         self.extras = context.extras if row.node.record.needs else None
         self.ins = [_guarded(s, _holders(s, r, context)) for s, r in zip(row.node.inputs, row.ins, strict=True)]
         self.outs = [_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True)]
@@ -162,7 +162,8 @@ def _owned(result: Any, ins: list[Any]) -> Any:
     return np.asarray(result) if isinstance(result, np.generic) else result
 
 
-def _call_attrs(node: Node) -> dict[str, Any]:
+def call_attrs(node: Node) -> dict[str, Any]:
+    """What the body of a node's op is called with by keyword."""
     if "wanted" not in node.record.needs:
         return node.attrs
     wanted = tuple(

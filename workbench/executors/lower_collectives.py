@@ -22,7 +22,7 @@ def lower_collective(row: Row, context: Context) -> list[Call]:
     prepare |= {FUSED_ALL_REDUCE: _all_reduce, FUSED_BROADCAST: _broadcast}
     members = list(zip(node.inputs, node.outputs, row.ins, row.outs, strict=True))
     if node.type == FUSED_ALL_REDUCE:
-        whole = _as_one(row, context)
+        whole = as_one(row, context)
         if whole is not None:
             return _run(context.comm.all_reduce(*whole))
     calls: list[Call] = []
@@ -54,7 +54,7 @@ def _start_and_wait(collective: Collective) -> None:
     collective.start().wait(_PATIENCE)
 
 
-def _as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
+def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
     """Parts and results of all members as one array per device, if they lie one after the other."""
     spans = []
     for refs in (row.ins, row.outs):

@@ -40,6 +40,27 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     Powers of beta are kept per parameter. They agree unless somebody has set one; then every parameter is updated on
     its own.
     """
+    found = flat_operands(node, record, context)
+    if found is None or record.bind is None:
+        return None
+    ins, outs, powers = found
+    flat = record.bind(outs, ins, scratch, **node.attrs["attrs"])
+    if flat is None or not powers:
+        return flat
+    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
+    one_by_one = _member_updates(node, record, context, scratch)
+    flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
+    return [_Together(powers, flat, one_by_one)]
+
+
+def flat_operands(
+    node: Node, record: Op, context: Context
+) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
+    """Inputs and outputs of the update of all parameters as one array, and the powers of beta of all of them.
+
+    Returns:
+        None if they do not lie together. Of the powers, the inputs hold the first parameter's.
+    """
     ref = context.gradients(node)
     if ref is None:
         return None
@@ -65,13 +86,7 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     for slot, values in zip(record.outputs, node.outputs, strict=True):
         source = record.aliases[slot.name]
         outs.append(None if values is None or source.endswith("Pow") else ins[position[source]])
-    flat = record.bind(outs, ins, scratch, **node.attrs["attrs"]) if record.bind is not None else None
-    if flat is None or not powers:
-        return flat
-    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
-    one_by_one = _member_updates(node, record, context, scratch)
-    flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
-    return [_Together(powers, flat, one_by_one)]
+    return ins, outs, powers
 
 
 class _Together:

@@ -49,7 +49,8 @@ class Observation:
         self.graph: Graph = self.binding.plan.graph
         self.numbers = {node: number for number, node in enumerate(self.graph.nodes)}
         (program,) = self.binding.speculative
-        self.parts = sorted(program.parts, key=lambda part: self.numbers[part.row.node])
+        parts = [unit for unit in program.units if isinstance(unit, Part)]
+        self.parts = sorted(parts, key=lambda part: self.numbers[part.row.node])
         self.newest: dict[tuple[str, int], Value] = {(v.name, v.place): v for v in self.binding.plan.feeds}
 
     @property

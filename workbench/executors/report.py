@@ -46,13 +46,12 @@ class Reporter:
 
     def ran(self, step: int, binding: Binding, spans: Sequence[Span]) -> None:
         """The ops and collectives of a step."""
-        infos = self._infos(binding)
         made: list[events.Event] = []
         for span in spans:
-            node = span.row.node
+            node = span.rows[0].node
             if node.is_collective:
-                names = tuple(node.attrs.get("names") or (node.attrs["name"],))
-                nbytes = sum(ref.nbytes for refs in span.row.ins for ref in refs[:1] if ref is not None)
+                names = tuple(name for row in span.rows for name in _names(row))
+                nbytes = sum(ref.nbytes for row in span.rows for refs in row.ins for ref in refs[:1] if ref is not None)
                 places = tuple(self.places[p] for p in node.places)
                 made.append(
                     events.Collective(
@@ -60,28 +59,32 @@ class Reporter:
                     )
                 )
                 continue
-            made.append(events.OpRun(self.name, step, infos[id(span.row)], span.thread, span.start, span.end))
+            info = self._info_of(span.rows, binding)
+            made.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
         events.emit_all(sorted(made, key=lambda e: e.start))  # type: ignore[attr-defined]
 
-    def _infos(self, binding: Binding) -> dict[int, events.OpInfo]:
+    def _info_of(self, rows: tuple[Row, ...], binding: Binding) -> events.OpInfo:
+        """What is told of a call, made once per binding."""
         if binding.infos is None:
-            plan = binding.plan
-            numbers = {node: number for number, node in enumerate(plan.graph.nodes)}
-            rows = [*plan.rows, *plan.commit]
-            binding.infos = {id(row): self._info(numbers[row.node], row, plan) for row in rows}
-        return binding.infos
+            binding.infos = {}, {node: number for number, node in enumerate(binding.plan.graph.nodes)}
+        infos, numbers = binding.infos
+        key = id(rows[0])
+        if key not in infos:
+            infos[key] = self._info(numbers[rows[0].node], rows, binding.plan)
+        return infos[key]
 
-    def _info(self, number: int, row: Row, plan: Plan) -> events.OpInfo:
-        node = row.node
+    def _info(self, number: int, rows: tuple[Row, ...], plan: Plan) -> events.OpInfo:
+        nodes = [row.node for row in rows]
         outputs = tuple(
             events.Output(v.name, spec.shape, spec.dtype.name, ref.nbytes if ref is not None else 0)
+            for node in nodes
             for v in node.writes
             for spec, ref in [(plan.shapes.specs[v], plan.refs.get(v))]
         )
-        kinds = tuple(op.type for op in node.origins)
-        return events.OpInfo(
-            number, node.type, self.places[node.place], role_text(node.role), node.site, kinds, outputs
-        )
+        kinds = tuple(op.type for node in nodes for op in node.origins)
+        first = nodes[0]
+        text = "+".join(node.type for node in nodes)
+        return events.OpInfo(number, text, self.places[first.place], role_text(first.role), first.site, kinds, outputs)
 
     def stepped(self, step: int, start: int, fed: Fed) -> None:
         """A step has been applied."""
@@ -128,3 +131,7 @@ class Reporter:
                 node.site if node is not None else None,
             )
         )
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    return tuple(row.node.attrs.get("names") or (row.node.attrs["name"],))

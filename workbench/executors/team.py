@@ -1,7 +1,7 @@
 """A team of threads that runs the programs of a step, one each; the caller's thread is the first of them.
 
-A result that goes from one thread to another is announced by a `Flag`. Every wait has a deadline, looks twenty times
-a second whether somebody has failed, and says whom it waits for.
+A result that goes from one thread to another is announced by a `Flag` (or, where kernels take part, a `NativeFlag`).
+Every wait has a deadline, looks twenty times a second whether somebody has failed, and says whom it waits for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, Unavailable
 from workbench.runtime.interrupt import deferred_interrupt
+from workbench.runtime.native.control import Control
+from workbench.runtime.native.image import Kernels
 
 Call = Callable[[], Any]
 _POLL = 0.05  # seconds
@@ -126,20 +128,33 @@ class Team:
 
     Args:
         timeout: seconds a step may wait for another thread.
+        kernels: compiled kernels, if programs use them.
 
     Attributes:
+        control: what threads in kernels look at; None without kernels.
         failed: whether somebody has failed in this step, so that all others stop.
         lost: whether a thread was left behind that had not come to rest: what it was bound to is not to be used again,
             nor is the team.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, kernels: Kernels | None = None) -> None:
         self.timeout = timeout
-        self.failed = self.lost = False
+        self.control = None if kernels is None else Control(kernels)
+        self._failed = self.lost = False
         self._deadline = 0.0
         self._workers: list[_Worker] = []
         self._begun: list[tuple[str, Strand]] = []
         self._process = os.getpid()
+
+    @property
+    def failed(self) -> bool:
+        return self._failed
+
+    @failed.setter
+    def failed(self, value: bool) -> None:
+        self._failed = value
+        if self.control is not None:
+            self.control.fail(value)
 
     def run(self, strands: Sequence[Strand]) -> None:
         """Run the strands, the first in this thread.
@@ -150,11 +165,13 @@ class Team:
         """
         if self._begun:
             self._drain()  # Ctrl-C came again before that was done
+        self._failed = False
+        if self.control is not None:
+            self.control.begin()
+        self._deadline = time.monotonic() + self.timeout
         if len(strands) == 1:
             strands[0].run()
             return
-        self.failed = False
-        self._deadline = time.monotonic() + self.timeout
         workers = self._hire(len(strands) - 1)
         try:
             with deferred_interrupt():
@@ -175,11 +192,19 @@ class Team:
     def wait_for(self, lock: Any, what: str) -> None:
         """Acquire a lock that another thread releases."""
         while not lock.acquire(timeout=_POLL):
-            if self.failed:
-                raise Stopped(what)
-            if time.monotonic() > self._deadline:
-                self.failed = True
-                raise Unavailable(f"waited {self.timeout:g} s for {what}")
+            self.look(what)
+
+    def look(self, what: str = "another thread") -> None:
+        """Whether there is a reason not to wait any longer.
+
+        Raises:
+            Stopped: another thread failed. Unavailable: the deadline passed.
+        """
+        if self._failed:
+            raise Stopped(what)
+        if time.monotonic() > self._deadline:
+            self.failed = True
+            raise Unavailable(f"waited {self.timeout:g} s for {what}")
 
     def _drain(self) -> None:
         """Tell everybody to stop and wait until they have: nobody may write to the arena of the next step.

@@ -12,15 +12,16 @@ import numpy as np
 from workbench.errors import ExecutionError, located
 from workbench.executors.binding import Binding, Part, ThreadProgram
 from workbench.executors.plan import Row
+from workbench.executors.tape.segment import Segment
 from workbench.framework.rows import Patch, Rows
 from workbench.graph.ssa import Value
 
 
 @dataclass(frozen=True)
 class Span:
-    """When a row ran, in ns of `time.perf_counter_ns`."""
+    """When rows ran that are one call, most often a single one, in ns of `time.perf_counter_ns`."""
 
-    row: Row
+    rows: tuple[Row, ...]
     thread: int
     start: int
     end: int
@@ -41,8 +42,11 @@ class Watched:
         for program in programs:
             times: list[int] = []
             watched = ThreadProgram()
-            for part in program.parts:
-                watched.add(_with_looks(binding, part, times if clock else None, finite))
+            for unit in program.units:
+                if isinstance(unit, Segment):
+                    watched.add(unit.stamped() if clock else unit)
+                else:
+                    watched.add(_with_looks(binding, unit, times if clock else None, finite))
             self.programs.append(watched)
             self._times.append(times)
 
@@ -50,13 +54,21 @@ class Watched:
         """Forget the times of the last run."""
         for times in self._times:
             times.clear()
+        for program in self.programs:
+            for unit in program.units:
+                if isinstance(unit, Segment):
+                    unit.clear_stamps()
 
     def spans(self) -> list[Span]:
-        """When each row ran that has come to its end."""
+        """When the rows ran that have come to their end."""
         found = []
         for thread, (program, times) in enumerate(zip(self.programs, self._times, strict=True)):
             pairs = zip(times[::2], times[1::2], strict=False)
-            found += [Span(part.row, thread, *pair) for part, pair in zip(program.parts, pairs, strict=False)]
+            for unit in program.units:
+                if isinstance(unit, Segment):
+                    found += [Span(mark.rows, thread, start, end) for mark, start, end in unit.spans()]
+                elif (pair := next(pairs, None)) is not None:
+                    found.append(Span((unit.row,), thread, *pair))
         return found
 
 
@@ -67,7 +79,8 @@ def watched(binding: Binding, clock: bool, finite: bool) -> tuple[Watched, Watch
     """
     found = binding.watched.get((clock, finite))
     if found is None:
-        speculative = Watched(binding, binding.speculative, clock, finite)
+        programs = binding.looked_between() if finite else binding.speculative
+        speculative = Watched(binding, programs, clock, finite)
         found = speculative, Watched(binding, binding.commit, clock, False)
         binding.watched[clock, finite] = found
     for part in found:

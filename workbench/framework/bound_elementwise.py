@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from workbench.framework.step_tasks import Layout
 
 _KEPT = 4096  # forms: (op, dtypes, attributes)
 _forms: dict[Any, Lowered | None] = {}
+_steps: dict[Any, Lowered | None] = {}
 
 
 def bind_elementwise(
@@ -70,18 +71,46 @@ def passes_through(record: Op, dtypes: Sequence[Any], attrs: Mapping[str, Any]) 
     }
 
 
+def steps_of(record: Op, dtypes: Sequence[Any], attrs: Mapping[str, Any]) -> Lowered | None:
+    """What an element-wise op, or the backward op of one, computes, as it was traced: one step per function.
+
+    Args:
+        dtypes: NumPy dtype of every input slot, None for an absent one.
+
+    Returns:
+        None where there is no such form. Gradients have the shape of the result: where a value was broadcast they
+        are still to be summed.
+    """
+    given = {k: v for k, v in attrs.items() if k in record.attrs}
+    return _kept(_steps, record, tuple(dtypes), given, _traced)
+
+
 def _form(record: Op, dtypes: tuple[Any, ...], attrs: Mapping[str, Any]) -> Lowered | None:
     """The op's steps for buffers, traced once for each combination of dtypes and attributes."""
-    given = {k: v for k, v in attrs.items() if k in record.attrs}
+
+    def make(record: Op, dtypes: tuple[Any, ...], given: dict[str, Any]) -> Lowered | None:
+        found = steps_of(record, dtypes, given)
+        return None if found is None else for_buffers(found)
+
+    return _kept(_forms, record, dtypes, {k: v for k, v in attrs.items() if k in record.attrs}, make)
+
+
+def _kept(
+    forms: dict[Any, Lowered | None],
+    record: Op,
+    dtypes: tuple[Any, ...],
+    given: dict[str, Any],
+    make: Callable[[Op, tuple[Any, ...], dict[str, Any]], Lowered | None],
+) -> Lowered | None:
     try:
         key = (record, dtypes, attrs_key(given))
-        if key in _forms:
-            return _forms[key]
+        if key in forms:
+            return forms[key]
     except TypeError:
-        return _traced(record, dtypes, given)
-    if len(_forms) >= _KEPT:
-        _forms.clear()
-    found = _forms[key] = _traced(record, dtypes, given)
+        return make(record, dtypes, given)
+    if len(forms) >= _KEPT:
+        forms.clear()
+    found = forms[key] = make(record, dtypes, given)
     return found
 
 
@@ -94,7 +123,7 @@ def _traced(record: Op, dtypes: tuple[Any, ...], attrs: dict[str, Any]) -> Lower
         targets = _targets(record, dtypes)
         if targets is not None:  # where the rule has no gradient it is zero
             results = [_zero(d) if r is None else r for r, d in zip(results, targets, strict=True)]
-        return for_buffers(lower(results, dtypes))
+        return lower(results, dtypes)
     except Exception:  # the body asks for more than expressions can tell; `forward` runs it, or says what is wrong
         return None
 

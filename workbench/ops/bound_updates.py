@@ -42,9 +42,9 @@ def bind_update(
         return None
     held = [param, grad, *state]
     scalars = [a.reshape(()) for a in (rate, *powers)]
-    results = _traced(formula, held, scalars, attrs)
+    results = traced(formula, held, scalars, attrs)
     wanted = [(r, out) for r, out in zip(results, outs, strict=False) if r is not None and out is not None]
-    split = _Split(len(held), len(held + scalars))
+    split = Split(len(held), len(held + scalars))
     remaining = [split.uniform(r) for r, _ in wanted]
     calls, numbers = _one_by_one(split.found, held + scalars, scratch)
     rest = _in_blocks(remaining, held, [*scalars, *numbers], [out for _, out in wanted], scratch)
@@ -118,7 +118,7 @@ def _powered(powers: Sequence[Any], outs: Sequence[Any], betas: Sequence[float],
     return calls
 
 
-def _traced(formula: Callable[..., tuple[Any, ...]], held: list[Any], scalars: list[Any], attrs: dict[str, Any]) -> Any:
+def traced(formula: Callable[..., tuple[Any, ...]], held: list[Any], scalars: list[Any], attrs: dict[str, Any]) -> Any:
     """The results of a formula as expressions of `held + scalars`; scalars come in the dtype of the parameter."""
     work = held[0].dtype
     inputs = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(held + scalars)]
@@ -127,7 +127,7 @@ def _traced(formula: Callable[..., tuple[Any, ...]], held: list[Any], scalars: l
     return formula(Recording, param, grad, rate, *state, *powers, **attrs)
 
 
-class _Split:
+class Split:
     """Takes what depends on one-element inputs alone out of expressions.
 
     Attributes:

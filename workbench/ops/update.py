@@ -169,6 +169,9 @@ def _if_lazy(lazy_mode: bool, **attrs: Any) -> bool:
     return lazy_mode
 
 
+UPDATES: dict[str, Update] = {}  # by op type
+
+
 def _declare(
     type: str,
     formula: Formula,
@@ -180,7 +183,7 @@ def _declare(
     powers = [f"{beta.capitalize()}Pow" for beta in betas]
     state = [*accumulators.split(), *powers]
     replaced = ["Param", *state]
-    body = Update(formula, betas, touched_only)
+    body = UPDATES[type] = Update(formula, betas, touched_only)
     inputs = ", ".join(["Param, Grad, LearningRate", *state])
     outputs = ", ".join(_out(name) for name in replaced)
 

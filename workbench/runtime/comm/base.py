@@ -145,6 +145,9 @@ class Communicator(ABC):
         InvalidArgument: no member, or ranks that are not ascending ones of the group.
     """
 
+    computes_here = False
+    """Whether collectives are sums and copies within this process's memory, done when they return."""
+
     def __init__(self, size: int, local: Sequence[int] | None = None) -> None:
         if size < 1:
             raise InvalidArgument(f"a group of devices has at least one member, got {size}")

@@ -29,6 +29,8 @@ class LocalCommunicator(Communicator):
         size: number of devices.
     """
 
+    computes_here = True
+
     def __init__(self, size: int) -> None:
         super().__init__(size)
 

@@ -1,0 +1,43 @@
+"""Running single rows of a tape on arrays, as the interpreter does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.config import override
+from workbench.runtime.native import library
+from workbench.runtime.native.control import Control, lines
+from workbench.runtime.native.image import Kernels
+from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.words import AT, CONTROL, END, STATE_WORDS, TABLE
+
+
+def kernels() -> Kernels:
+    """The compiled kernels; skips the test where there are none."""
+    with override(cpu_tape=True):
+        found = library.kernels()
+    if found is None:
+        pytest.skip(f"no compiled kernels: {library.why_not()}")
+    return found
+
+
+def run_row(kernel: str, *arguments: Any) -> int:
+    """Run one row; arrays stand for their addresses. Returns the status."""
+    tape = Tape(kernels())
+    tape.row(kernel, *[address(a) if isinstance(a, np.ndarray) else a for a in arguments])
+    return run_tape(tape)
+
+
+def run_tape(tape: Tape) -> int:
+    """Run a tape to its end, or to the first row that does not do its work."""
+    control = Control(tape.kernels)
+    control.begin()
+    table = np.array(tape.words, np.int64)
+    state = lines(STATE_WORDS)
+    state[TABLE], state[AT], state[END], state[CONTROL] = address(table), 0, len(tape), control.address
+    status: int = control.run(address(state))
+    assert status or state[AT] == len(tape)
+    return status

@@ -1,0 +1,31 @@
+"""A row of the tape: what the interpreter hands to kernels, and what comes back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.native.one_row import kernels, run_row, run_tape
+from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.words import DECLINED, DONE, PAUSED
+
+
+def test_a_row_gets_addresses_and_numbers() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((5, 7), np.float32), rng.random((7, 3), np.float32)
+    c = np.ones((5, 3), np.float32)
+    assert run_row("gemm", sgemm_address(), 111, 111, 5, 3, 7, 2.0, a, 7, b, 3, 0.5, c, 3) == DONE
+    np.testing.assert_allclose(c, 2 * a @ b + 0.5, rtol=1e-6)
+
+
+def test_a_kernel_that_declines_stops_the_tape() -> None:
+    numbers, total = np.float32([1, 1, 2]), np.zeros(1, np.float32)
+    tape = Tape(kernels())
+    tape.row("require_equal", address(numbers), 3, 1)
+    tape.row("mean_of_all", address(numbers), address(total), 3)
+    assert run_tape(tape) == DECLINED
+    assert total[0] == 0
+
+
+def test_a_look_up_comes_back() -> None:
+    assert run_row("look_up") == PAUSED

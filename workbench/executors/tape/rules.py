@@ -1,0 +1,141 @@
+"""Which kernels an op takes: rules by op type.
+
+    rule(writer, row) -> None      writes rows; raises Unsuitable before the first one if the operands do not suit
+
+To give an op a native form, write a rule here or in a module beside that `table` imports and note it with
+`@native("type")`. Element-wise ops and their gradients need none: their traced bodies become vector code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lower import call_attrs
+from workbench.executors.memory import shown_input
+from workbench.executors.operands import Context, arrays_of
+from workbench.executors.plan import Row
+from workbench.executors.tape.vector_code import Unsuitable
+from workbench.executors.tape.writer import TapeWriter
+from workbench.framework.bound_elementwise import steps_of
+from workbench.framework.expr import Expr
+from workbench.framework.lowered import lower
+from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node
+
+Rule = Callable[[TapeWriter, Row], None]
+Arrays = Sequence[Any]
+
+RULES: dict[str, Rule] = {}
+FLOAT = np.dtype(np.float32)
+
+
+def native(*types: str) -> Callable[[Rule], Rule]:
+    """Note a rule for op types."""
+
+    def note(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(types, rule))
+        return rule
+
+    return note
+
+
+def rule_of(node: Node) -> Rule | None:
+    """The rule of a node, None if it has none."""
+    found = RULES.get(node.type)
+    if found is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
+        return found
+    if node.record.is_view:
+        return view
+    return elementwise if node.record.is_elementwise else None
+
+
+def operands(writer: TapeWriter, row: Row) -> tuple[list[Any], list[Any]]:
+    """The arrays of a row: outputs and inputs, in the slots of its op."""
+    context = writer.context
+    return arrays_of(row.node.outputs, context), arrays_of(row.node.inputs, context)
+
+
+def require(*conditions: bool) -> None:
+    """Go on only if all hold."""
+    if not all(conditions):
+        raise Unsuitable
+
+
+def require_plain(*arrays: np.ndarray) -> None:
+    """All are float32, lie in memory row by row, and have elements."""
+    for a in arrays:
+        require(isinstance(a, np.ndarray), a.dtype == FLOAT, a.flags.c_contiguous, a.size > 0)
+
+
+# Element-wise
+
+
+def elementwise(writer: TapeWriter, row: Row) -> None:
+    """An element-wise op or its backward op, by its traced body."""
+    node = row.node
+    outs, ins = operands(writer, row)
+    require(all(a is None or isinstance(a, np.ndarray) for a in (*outs, *ins)))
+    form = steps_of(node.record, tuple(None if a is None else a.dtype for a in ins), node.attrs)
+    if form is None:
+        raise Unsuitable
+    form = form.only(tuple(out is not None for out in outs))
+    read = [a for i, a in enumerate(ins) if i in form.read]
+    shape = np.broadcast_shapes(*(a.shape for a in (*read, *outs) if a is not None))
+    writer.vector(form, shape, ins, outs)
+
+
+def view(writer: TapeWriter, row: Row) -> None:
+    """An op that only looks at its input differently: nothing to do, or a copy of what it looks at."""
+    node = row.node
+    outs, ins = operands(writer, row)
+    (out,) = [o for o in outs if o is not None]
+    source = ins[shown_input(node.record)]
+    if (source.size == out.size and np.may_share_memory(source, out)) or not out.size:
+        return
+    seen = node.record.forward(np, *ins, **call_attrs(node))
+    seen = seen[0] if isinstance(seen, tuple) else seen
+    require(isinstance(seen, np.ndarray), np.may_share_memory(seen, source))
+    copy(writer, seen, out)
+
+
+@native(FUSED_ELEMENTWISE)
+def fused_elementwise(writer: TapeWriter, row: Row) -> None:
+    ((outs,), (ins,)) = operands(writer, row)
+    form = lower(row.node.attrs["results"], [a.dtype for a in ins])
+    writer.vector(form, outs[0].shape, ins, outs)
+
+
+@native(SCALE_LOSS_GRAD)
+def scale_loss_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), _ = operands(writer, row)
+    fill(writer, out, loss_factor(row.node, writer.context))
+
+
+def loss_factor(node: Node, context: Context) -> float:
+    """The coefficient of a loss gradient (B-10)."""
+    strategy, ranks = node.attrs["strategy"], node.attrs["ranks"]
+    return {"One": 1.0, "CoeffNumDevice": 1.0 / ranks, "WeightedBySamples": context.weights[node.place]}[strategy]
+
+
+def fill(writer: TapeWriter, out: np.ndarray, number: float) -> None:
+    """One number everywhere."""
+    require(out.dtype == FLOAT)
+    form = lower([Expr("constant", value=np.float32(number), dtype=FLOAT)], [])
+    writer.vector(form, out.shape, [], [out])
+
+
+def expression(writer: TapeWriter, body: Callable[..., Any], outs: Arrays, ins: Arrays) -> None:
+    """`outs = body(*ins)`, a body of element-wise functions of expressions; shapes broadcast."""
+    inputs = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(ins)]
+    made = body(*inputs)
+    made = list(made) if isinstance(made, tuple) else [made]
+    form = lower(made, [None if a is None else a.dtype for a in ins])
+    writer.vector(form, outs[0].shape, ins, outs)
+
+
+def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
+    """Any strides to any strides."""
+    require(source.dtype == FLOAT, out.dtype == FLOAT, source.shape == out.shape)
+    expression(writer, lambda x: x, [out], [source])

@@ -1,0 +1,101 @@
+"""Updates and collectives as rows of a tape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lower_collectives import as_one
+from workbench.executors.lower_updates import flat_operands
+from workbench.executors.plan import Row
+from workbench.executors.tape.rules import FLOAT, expression, native, operands, require
+from workbench.executors.tape.vector_code import Unsuitable
+from workbench.executors.tape.writer import TapeWriter
+from workbench.framework.expr import Expr
+from workbench.framework.lowered import lower
+from workbench.framework.op import find_op
+from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE
+from workbench.ops.bound_updates import Split, traced
+from workbench.ops.update import UPDATES
+from workbench.runtime.native.tape import address
+
+
+@native(*UPDATES)
+def update(writer: TapeWriter, row: Row) -> None:
+    """One parameter."""
+    outs, ins = operands(writer, row)
+    write_update(writer, row.node.type, row.node.attrs, outs, ins)
+
+
+def write_update(
+    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Any], ins: Sequence[Any],
+    powers: Sequence[np.ndarray] | None = None,
+) -> None:  # fmt: skip
+    """The formula of an update on arrays; what depends on rate and powers alone is computed once.
+
+    Args:
+        powers: what is multiplied by the betas in the end, where that is not the arrays in `ins`.
+    """
+    body = UPDATES[kind]
+    count = len(ins) - len(body.betas)
+    held = [ins[0], ins[1], *ins[3:count]]
+    scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
+    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*held, *scalars)))
+    results = traced(body.formula, held, scalars, attrs)
+    wanted = [(r, out) for r, out in zip(results, outs, strict=False) if r is not None and out is not None]
+    split = Split(len(held), len(held + scalars))
+    remaining = [split.uniform(r) for r, _ in wanted]
+    given = [*held, *scalars]
+    numbers = [writer.temporary(()) for _ in split.found]
+    if numbers:
+        writer.vector(lower(split.found, [None if a is None else a.dtype for a in given]), (), given, numbers)
+    given += numbers
+    form = lower(remaining, [None if a is None else a.dtype for a in given])
+    writer.vector(form, held[0].shape, given, [out for _, out in wanted])
+    for power, beta in zip(powers or ins[count:], body.betas, strict=True):
+        _multiply(writer, power, attrs[beta])
+
+
+def _multiply(writer: TapeWriter, array: np.ndarray, number: float) -> None:
+    expression(writer, lambda x: x * number, [array], [array])
+
+
+@native(FUSED_UPDATE)
+def fused_update(writer: TapeWriter, row: Row) -> None:
+    """Many parameters that lie together, as one array; powers that do not agree are left to NumPy."""
+    node = row.node
+    record = find_op(node.attrs["update"])
+    found = flat_operands(node, record, writer.context)
+    if found is None:
+        raise Unsuitable
+    ins, outs, powers = found
+    if powers:
+        for p in powers:
+            writer.row("require_equal", address(p), p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
+    write_update(writer, record.type, node.attrs["attrs"], outs, ins, powers)
+
+
+@native(ALL_REDUCE, FUSED_ALL_REDUCE)
+def all_reduce(writer: TapeWriter, row: Row) -> None:
+    """Sums over the devices, in device order, to all of them."""
+    context, node = writer.context, row.node
+    require(context.comm.computes_here)
+    whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
+    members = [whole] if whole is not None else [
+        ([context.array(v) for v in parts], [context.array(v) for v in results])
+        for parts, results in zip(node.inputs, node.outputs, strict=True)
+    ]  # fmt: skip
+    for ins, outs in members:
+        require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*ins, *outs)))
+    for number, (ins, outs) in enumerate(members):
+        inputs = [Expr("input", value=i, dtype=FLOAT) for i in range(len(ins))]
+        total: Any = inputs[0]
+        for term in inputs[1:]:
+            total = total + term
+        try:
+            writer.vector(lower([total] * len(outs), [FLOAT] * len(ins)), ins[0].shape, ins, outs)
+        except Unsuitable:
+            assert number == 0, "members of one collective are alike"
+            raise

@@ -1,0 +1,155 @@
+"""The *tape* lowering: rows of a plan become rows of a table that compiled kernels work through.
+
+What has no native form stays a NumPy call and cuts the tape in two. The rules, which kernels an op takes, are in
+`tape_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.operands import Call, Context, Scratch, is_dynamic
+from workbench.executors.plan import Row
+from workbench.executors.schedule import seconds
+from workbench.executors.tape.segment import Mark, NativeFlag, Segment
+from workbench.executors.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.team import Team
+from workbench.framework.lowered import Lowered
+from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.tape import Tape, address
+
+LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
+
+
+class TapeWriter:
+    """Writes the tape of one thread, piece by piece.
+
+    Args:
+        team: whose thread it is.
+        scratch: memory rows share.
+        by_numpy: the calls that do a row with NumPy.
+        joined: element-wise ops that follow each other become one row.
+
+    Attributes:
+        context: what rows are bound to.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        context: Context,
+        scratch: Scratch,
+        by_numpy: Callable[[Row], Sequence[Call]],
+        joined: bool = True,
+    ) -> None:
+        assert team.control is not None
+        self.team, self.context, self.scratch, self.joined = team, context, scratch, joined
+        self._by_numpy, self._control = by_numpy, team.control
+        self.tape = Tape(team.control.kernels)
+        self.sgemm = sgemm_address() or 0
+        self._segments: list[Segment] = []
+        self._marks: list[Mark] = []
+        self._rows: list[Row] = []  # whose mark is not set yet
+        self._begin = 0  # where it will be
+        self._vector: VectorCode | None = None
+        self._since_look_up = 0.0
+
+    def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
+        """Write a row of the plan; False, and nothing written, if it has no native form."""
+        from workbench.executors.tape.table import rule_of
+
+        rule = None if is_dynamic(row) else rule_of(row.node)
+        if rule is None:
+            return False
+        if waits:
+            self._flush()
+        start, count = len(self.tape), len(self._rows)
+        for flag in waits:
+            self.tape.row("wait", flag.address, self._control.address)
+        self._rows.append(row)
+        try:
+            rule(self, row)
+        except Unsuitable:
+            self.tape.truncate(start)
+            del self._rows[count:]
+            return False
+        if raised or not self.joined or self._vector is None:
+            self._flush()
+        for flag in raised:
+            self.tape.row("signal", flag.address, self._control.address)
+        self._begin = len(self.tape) if not self._rows else self._begin
+        self._breathe(row)
+        return True
+
+    def _breathe(self, row: Row) -> None:
+        self._since_look_up += seconds(row.cost)
+        if self._since_look_up > LOOK_UP:
+            self._flush()
+            self.tape.row("look_up")
+            self._begin, self._since_look_up = len(self.tape), 0.0
+
+    # What rules call
+
+    def row(self, kernel: str, *arguments: float) -> None:
+        """A row of the tape."""
+        self._emit_vector()
+        self.tape.row(kernel, *arguments)
+
+    def vector(
+        self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]
+    ) -> None:
+        """Element-wise work on arrays of a shape, see `VectorCode.add`.
+
+        Raises:
+            Unsuitable: it has no native form; nothing has been written.
+        """
+        pending = self._vector
+        if pending is not None and pending.accepts(shape, len(form.steps)):
+            try:
+                pending.add(form, arrays, outs)
+                return
+            except Unsuitable:
+                pass
+        made = VectorCode(shape)
+        made.add(form, arrays, outs)
+        self._emit_vector()
+        self._vector = made
+
+    def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+        """Memory for use until the end of the row of the plan."""
+        return self.scratch(shape, dtype)
+
+    # Pieces
+
+    def _emit_vector(self) -> None:
+        pending, self._vector = self._vector, None
+        if pending is not None:
+            pending.emit(self.tape, lambda floats: self.scratch((floats,), np.float32))
+
+    def _flush(self) -> None:
+        """End the row of the tape that is being put together, and set its mark."""
+        self._emit_vector()
+        if self._rows:
+            self._marks.append(Mark(self._begin, tuple(self._rows)))
+        self._rows, self._begin = [], len(self.tape)
+        self.scratch.restart()
+
+    def cut(self) -> Segment | None:
+        """The piece since the last cut; None if there is nothing in it."""
+        self._flush()
+        marks, self._marks = self._marks, []
+        if not marks:
+            return None
+        made = Segment(self.tape, marks, len(self.tape), self.team, self._by_numpy)
+        self._segments.append(made)
+        return made
+
+    def finish(self) -> None:
+        """Now the tape is complete."""
+        table = np.array(self.tape.words, np.int64)
+        self.tape.keep(table)
+        for segment in self._segments:
+            segment.settle(address(table))

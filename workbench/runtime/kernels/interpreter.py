@@ -1,0 +1,171 @@
+"""Walks a tape, waits for other threads, and serves steps in a thread that stays here between them."""
+
+from __future__ import annotations
+
+from workbench.runtime.kernels.intrinsics import (
+    INT,
+    atomic_load,
+    atomic_store,
+    call0,
+    call_row,
+    clock,
+    function,
+    ints,
+    pause,
+)
+from workbench.runtime.kernels.registry import entry, kernel
+from workbench.runtime.native.words import (
+    AGAIN,
+    AT,
+    BOX_CONTROL,
+    CLOCK,
+    CONTROL,
+    DONE,
+    END,
+    FAILED,
+    FINISHED,
+    GO,
+    LAST,
+    PAUSED,
+    ROW_KERNEL,
+    ROW_LENGTH,
+    STAMP,
+    STAMPS,
+    STATE,
+    STATUS,
+    STEP,
+    STOPPED,
+    TABLE,
+    YIELD,
+)
+
+SPINS = 1000  # pauses before the processor is offered to others: some 20 us
+PATIENCE = 20_000  # offers before a waiting thread comes back: some 10 ms
+
+
+@function
+def walk(state_address):
+    """Run rows until the end, a status, or a failure elsewhere; the state remembers where."""
+    state = ints(state_address)
+    table, at, end, failed = state[TABLE], state[AT], state[END], state[CONTROL] + 8 * FAILED
+    status = DONE
+    while at < end and status == DONE:
+        if atomic_load(failed) != 0:
+            status = STOPPED
+            break
+        row = ints(table + 8 * at)
+        status = call_row(row[ROW_KERNEL], table + 8 * at)
+        if status == DONE or status == PAUSED:
+            at += row[ROW_LENGTH]
+    state[AT] = at
+    return status
+
+
+@function
+def walk_with_stamps(state_address):
+    """The same, noting the time before every row; where it comes back to a row only the first time counts."""
+    state = ints(state_address)
+    table, at, end, control = state[TABLE], state[AT], state[END], ints(state[CONTROL])
+    failed, tick = state[CONTROL] + 8 * FAILED, control[CLOCK]
+    stamps, scrap = ints(state[STAMPS]), state_address + 8 * (STAMP + 1)
+    status = DONE
+    while at < end and status == DONE:
+        if atomic_load(failed) != 0:
+            status = STOPPED
+            break
+        row = ints(table + 8 * at)
+        if stamps[state[STAMP]] == 0:
+            stamps[state[STAMP]] = clock(tick, scrap)
+        status = call_row(row[ROW_KERNEL], table + 8 * at)
+        if status == DONE or status == PAUSED:
+            at += row[ROW_LENGTH]
+            state[STAMP] += 1
+    if at >= end:
+        stamps[state[STAMP]] = clock(tick, scrap)
+    state[AT] = at
+    return status
+
+
+@entry(INT)
+def run(state_address):
+    """Run a program from where it is."""
+    if ints(state_address)[STAMPS] != 0:
+        return walk_with_stamps(state_address)
+    return walk(state_address)
+
+
+@function
+def offer(control):
+    """Let another thread have the processor."""
+    target = ints(control)[YIELD]
+    if target != 0:
+        call0(target)
+
+
+@function
+def wait_until(address, least, control):
+    """Wait for a word to reach a number; DONE, STOPPED or AGAIN."""
+    spins = 0
+    while atomic_load(address) < least:
+        pause()
+        spins += 1
+        if spins > SPINS:
+            if atomic_load(control + 8 * FAILED) != 0:
+                return STOPPED
+            if spins > SPINS + PATIENCE:
+                return AGAIN
+            offer(control)
+    return DONE
+
+
+@kernel(INT, INT)
+def wait(flag, control):
+    """Wait until another thread has come so far in this step."""
+    return wait_until(flag, ints(control)[STEP], control)
+
+
+@kernel(INT, INT)
+def signal(flag, control):
+    """Tell other threads that this one has come so far."""
+    atomic_store(flag, ints(control)[STEP])
+    return DONE
+
+
+@kernel()
+def look_up():
+    """Come back to Python for a moment, where Ctrl-C is answered."""
+    return PAUSED
+
+
+@entry(INT, INT, INT)
+def wait_for(flag, least, control):
+    """Wait from Python."""
+    return wait_until(flag, least, control)
+
+
+@entry(INT, INT)
+def serve(box_address, patience):
+    """Run the programs put into a box, one step after the other.
+
+    Returns 0 after so many offers of the processor without work.
+    """
+    box = ints(box_address)
+    while True:
+        spins = 0
+        while atomic_load(box_address + 8 * GO) <= box[LAST]:
+            pause()
+            spins += 1
+            if spins > SPINS:
+                if spins > SPINS + patience:
+                    return 0
+                offer(box[BOX_CONTROL])
+        box[LAST] = atomic_load(box_address + 8 * GO)
+        if box[STATE] == 0:
+            return 1
+        status = walk(box[STATE]) if ints(box[STATE])[STAMPS] == 0 else walk_with_stamps(box[STATE])
+        while status == PAUSED or status == AGAIN:
+            status = walk(box[STATE]) if ints(box[STATE])[STAMPS] == 0 else walk_with_stamps(box[STATE])
+        if status != DONE and status != STOPPED:
+            atomic_store(box[BOX_CONTROL] + 8 * FAILED, 1)
+        box[STATUS] = status
+        atomic_store(box_address + 8 * FINISHED, box[LAST])

@@ -1,0 +1,200 @@
+"""What numba's Python lacks: addresses as pointers, atomic words, calls by address, single instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+FLOATS = types.CPointer(types.float32)
+INTS = types.CPointer(types.int64)
+BYTES = types.CPointer(types.uint8)
+INT = types.int64
+REAL = types.float32
+ROW = "row"  # the row itself as INTS, for kernels that take as many words as they like
+
+_I64, _I32, _F32 = ir.IntType(64), ir.IntType(32), ir.FloatType()
+_BYTE_POINTER = ir.IntType(8).as_pointer()
+
+
+def function(*args: Any, **options: Any) -> Any:
+    """Decorates what kernels call. Sums are computed in the order written unless `fastmath` says otherwise."""
+    settings = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    if args:
+        return njit(**settings)(*args)
+    return njit(**settings, **options)
+
+
+REORDERED = {"reassoc", "nsz", "contract", "arcp"}  # sums in the order vector registers like; not for exp and its kin
+
+
+@intrinsic
+def floats(context: Any, address: Any) -> Any:
+    """An address as a pointer to float32."""
+    return FLOATS(INT), lambda c, b, s, args: b.inttoptr(args[0], c.get_value_type(s.return_type))
+
+
+@intrinsic
+def ints(context: Any, address: Any) -> Any:
+    """An address as a pointer to int64."""
+    return INTS(INT), lambda c, b, s, args: b.inttoptr(args[0], c.get_value_type(s.return_type))
+
+
+@intrinsic
+def truths(context: Any, address: Any) -> Any:
+    """An address as a pointer to bytes."""
+    return BYTES(INT), lambda c, b, s, args: b.inttoptr(args[0], c.get_value_type(s.return_type))
+
+
+@intrinsic
+def address_of(context: Any, pointer: Any) -> Any:
+    """A pointer as an address."""
+    return INT(pointer), lambda c, b, s, args: b.ptrtoint(args[0], _I64)
+
+
+@intrinsic
+def atomic_load(context: Any, address: Any) -> Any:
+    """The int64 at an address; everything written before its release is seen afterwards."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        return b.load_atomic(b.inttoptr(args[0], _I64.as_pointer()), "acquire", 8)
+
+    return INT(INT), generate
+
+
+@intrinsic
+def atomic_store(context: Any, address: Any, value: Any) -> Any:
+    """Release an int64: who loads it sees everything written before."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        b.store_atomic(args[1], b.inttoptr(args[0], _I64.as_pointer()), "release", 8)
+        return c.get_dummy_value()
+
+    return types.void(INT, INT), generate
+
+
+@intrinsic
+def pause(context: Any) -> Any:
+    """Tell the processor that this thread is waiting."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        name = "llvm.x86.sse2.pause"
+        b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        return c.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def call0(context: Any, target: Any) -> Any:
+    """Call `int f(void)` by its address."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I32, []).as_pointer()
+        return b.zext(b.call(b.inttoptr(args[0], kind), []), _I64)
+
+    return INT(INT), generate
+
+
+@intrinsic
+def call_row(context: Any, target: Any, row: Any) -> Any:
+    """Call a kernel, `int64 f(int64 *row)`, by its address."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64]).as_pointer()
+        return b.call(b.inttoptr(args[0], kind), [args[1]])
+
+    return INT(INT, INT), generate
+
+
+@intrinsic
+def clock(context: Any, target: Any, buffer: Any) -> Any:
+    """Nanoseconds of CLOCK_MONOTONIC, by the address of `clock_gettime` and that of 16 bytes to use."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I32, [_I32, _BYTE_POINTER]).as_pointer()
+        b.call(b.inttoptr(args[0], kind), [_I32(1), b.inttoptr(args[1], _BYTE_POINTER)])
+        words = b.inttoptr(args[1], _I64.as_pointer())
+        seconds, rest = b.load(words), b.load(b.gep(words, [_I64(1)]))
+        return b.add(b.mul(seconds, _I64(1_000_000_000)), rest)
+
+    return INT(INT, INT), generate
+
+
+@intrinsic
+def sgemm(
+    context: Any, target: Any, flip_a: Any, flip_b: Any, m: Any, n: Any, k: Any, alpha: Any,
+    a: Any, lda: Any, b: Any, ldb: Any, beta: Any, c: Any, ldc: Any,
+) -> Any:  # fmt: skip
+    """`C = alpha * op(A) op(B) + beta * C`, row-major, by the address of a `cblas_sgemm` with 64-bit sizes.
+
+    flip_a, flip_b: 111 as it is, 112 transposed.
+    """
+    signature = types.void(INT, INT, INT, INT, INT, INT, REAL, INT, INT, INT, INT, REAL, INT, INT)
+
+    def generate(cx: Any, bd: Any, s: Any, args: Any) -> Any:
+        p = _BYTE_POINTER
+        kinds = [_I32, _I32, _I32, _I64, _I64, _I64, _F32, p, _I64, p, _I64, _F32, p, _I64]
+        target, fa, fb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = args
+        function = bd.inttoptr(target, ir.FunctionType(ir.VoidType(), kinds).as_pointer())
+        flags = [_I32(101), bd.trunc(fa, _I32), bd.trunc(fb, _I32)]
+        a, b, c = (bd.inttoptr(x, p) for x in (a, b, c))
+        bd.call(function, [*flags, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc])
+        return cx.get_dummy_value()
+
+    return signature, generate
+
+
+def _float_function(name: str, count: int) -> Any:
+    """An LLVM intrinsic on float32."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_F32, [_F32] * count)
+        return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.{name}.f32"), args)
+
+    if count == 1:
+
+        @intrinsic
+        def one(context: Any, x: Any) -> Any:
+            return REAL(REAL), generate
+
+        return one
+
+    if count == 2:
+
+        @intrinsic
+        def two(context: Any, x: Any, y: Any) -> Any:
+            return REAL(REAL, REAL), generate
+
+        return two
+
+    @intrinsic
+    def three(context: Any, x: Any, y: Any, z: Any) -> Any:
+        return REAL(REAL, REAL, REAL), generate
+
+    return three
+
+
+round_even = _float_function("rint", 1)
+square_root = _float_function("sqrt", 1)
+absolute = _float_function("fabs", 1)
+round_down = _float_function("floor", 1)
+round_up = _float_function("ceil", 1)
+toward_zero = _float_function("trunc", 1)
+multiply_add = _float_function("fma", 3)
+with_sign_of = _float_function("copysign", 2)
+
+
+@intrinsic
+def bits_of(context: Any, x: Any) -> Any:
+    """The 32 bits of a float32 as an int32."""
+    return types.int32(REAL), lambda c, b, s, args: b.bitcast(args[0], _I32)
+
+
+@intrinsic
+def from_bits(context: Any, bits: Any) -> Any:
+    """The float32 with these 32 bits."""
+    return REAL(types.int32), lambda c, b, s, args: b.bitcast(args[0], _F32)

@@ -1,0 +1,56 @@
+"""What the threads of a step share with the code that walks their tapes."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import numpy as np
+
+from workbench.runtime.native.image import Kernels
+from workbench.runtime.native.tape import address
+from workbench.runtime.native.words import CLOCK, CONTROL_WORDS, FAILED, STEP, YIELD
+
+
+@cache
+def libc_address(name: str) -> int:
+    """The address of a function of the C library."""
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+
+
+def lines(words: int) -> np.ndarray:
+    """Zeros, int64, beginning at a cache line."""
+    raw = np.zeros(words + 8, np.int64)
+    start = -address(raw) // 8 % 8
+    return raw[start : start + words]
+
+
+class Control:
+    """The number of the step, whether somebody has failed, and two functions of the system.
+
+    Attributes:
+        kernels: the compiled code; address: of the words.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._array = lines(CONTROL_WORDS)
+        self._words = self._array.data
+        self.address = address(self._array)
+        self._words[YIELD], self._words[CLOCK] = libc_address("sched_yield"), libc_address("clock_gettime")
+        self.run = kernels.entry("run", 1)
+        self.wait_for = kernels.entry("wait_for", 3)
+
+    @property
+    def step(self) -> int:
+        """Number of the step: what flags of this step are raised to."""
+        return self._words[STEP]
+
+    def begin(self) -> None:
+        """A new step: no flag is up, nobody has failed."""
+        self._words[STEP] += 1
+        self._words[FAILED] = 0
+
+    def fail(self, failed: bool = True) -> None:
+        """Make everybody stop at the next row, or go on."""
+        self._words[FAILED] = int(failed)

@@ -1,0 +1,139 @@
+"""The compiled kernels of this machine: found in the user's cache, compiled there if they are missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from workbench.config import get_flag
+from workbench.errors import EnforceNotMet, Unavailable
+from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.image import Kernels
+from workbench.runtime.native.source import fingerprint
+
+_lock = threading.Lock()
+_found: Kernels | None = None
+_refused: str | None = None
+_PATIENCE = 300.0  # seconds
+
+
+def kernels() -> Kernels | None:
+    """The kernels of this machine, compiled when nobody has yet.
+
+    Returns:
+        None where they cannot be had (`why_not` tells), or FLAGS_cpu_tape is off.
+    """
+    global _found, _refused
+    if not get_flag("FLAGS_cpu_tape"):
+        return None
+    with _lock:
+        if _found is None and _refused is None:
+            try:
+                _require_support()
+                _found = _load_or_compile()
+            except (EnforceNotMet, OSError, subprocess.SubprocessError) as error:
+                _refused = str(error)
+                print(f"workbench: steps run as NumPy calls: {error}", file=sys.stderr, flush=True)
+        return _found
+
+
+def why_not() -> str | None:
+    """Why there are no kernels; None if there are, or nobody has asked yet."""
+    return _refused
+
+
+def _require_support() -> None:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise Unavailable(f"kernels are made for Linux on x86-64, this is {sys.platform} on {platform.machine()}")
+    if sgemm_address() is None:
+        raise Unavailable("NumPy's BLAS has no cblas_sgemm with 64-bit sizes")
+
+
+def cache_folder() -> Path:
+    """Where images are kept: `$WORKBENCH_CACHE_DIR`, or workbench in the user's cache folder."""
+    chosen = os.environ.get("WORKBENCH_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "workbench"
+
+
+def _load_or_compile() -> Kernels:
+    folder = _own_folder()
+    path = folder / f"kernels-{fingerprint()}"
+    if not path.exists():
+        _compile(folder, path)
+    _require_own(path)
+    return Kernels(path)
+
+
+def _own_folder() -> Path:
+    """A folder only this user can write to: what lies in it is run."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_own(folder)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    except OSError:
+        pass
+    return _own_temporary_folder()
+
+
+def _own_temporary_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"workbench-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _require_own(folder)
+    return folder
+
+
+def _require_own(path: Path) -> None:
+    """Refuse code others may have put there."""
+    found = path.lstat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022 or stat.S_ISLNK(found.st_mode):
+        raise Unavailable(
+            f"{path} is to hold code that is run: it has to belong to user {os.getuid()}, be no link, and not be "
+            f"writable for others\n  got: owner {found.st_uid}, mode {stat.filemode(found.st_mode)}"
+        )
+
+
+def _compile(folder: Path, path: Path) -> None:
+    """Compile in a process of its own; of several processes one does, the others wait for it."""
+    if find_spec("numba") is None:
+        raise Unavailable("numba is not installed, so kernels cannot be compiled")
+    with open(folder / "lock", "w") as lock:
+        _acquire(lock)
+        if path.exists():
+            return
+        print("workbench: compiling its kernels for this machine, once; some seconds", file=sys.stderr, flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "workbench.runtime.native.build", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            stdin=subprocess.DEVNULL,
+        )
+    if done.returncode:
+        raise Unavailable(f"the kernels could not be compiled: {done.stderr.strip()[-500:]}")
+
+
+def _acquire(lock: IO[str]) -> None:
+    import fcntl
+
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"waited {_PATIENCE:g} s for another process that compiles kernels") from None
+            time.sleep(0.05)

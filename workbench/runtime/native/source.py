@@ -1,0 +1,47 @@
+"""Which files make up the kernels, and what an image is compiled from."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+MODULES = ("interpreter", "losses", "products", "vector")
+"""The modules of `runtime.kernels` that declare kernels."""
+
+
+@cache
+def fingerprint() -> str:
+    """Differs whenever another image would be made: kernels, compiler, processor."""
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for path in sorted([*(root / "kernels").glob("*.py"), *(root / "native").glob("*.py")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for package in ("numba", "llvmlite"):
+        digest.update(f"{package} {_version(package)}\n".encode())
+    digest.update(_processor().encode())
+    return digest.hexdigest()[:20]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def _processor() -> str:
+    """What is known of the processor: model and instruction sets."""
+    lines = [platform.machine()]
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith(("model", "cpu family", "flags", "vendor_id", "stepping")):
+                    lines.append(line.strip())
+                if not line.strip():
+                    break  # the first processor is enough
+    except OSError:
+        lines.append(platform.processor())
+    return "\n".join(lines)

@@ -1,0 +1,27 @@
+"""The numbers Python and the kernels agree on."""
+
+from __future__ import annotations
+
+# What a kernel, or the interpreter, returns
+DONE = 0
+PAUSED = 1  # a good moment to look at signals; go on behind this row
+AGAIN = 2  # still waiting; come back to this row
+STOPPED = 3  # somebody else has failed
+DECLINED = 4  # the row cannot be done here: bad data
+
+# A row: address of the kernel, number of words, arguments
+ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
+
+# The state of one thread's program (int64 words)
+TABLE, AT, END, CONTROL, STAMPS, STAMP = range(6)
+STATE_WORDS = 8
+
+# What all threads of a step look at
+STEP, FAILED, YIELD, CLOCK = range(4)
+CONTROL_WORDS = 8
+
+# The box a waiting thread looks into
+GO, STATE, FINISHED, STATUS, LAST, BOX_CONTROL = 0, 1, 8, 9, 10, 11
+BOX_WORDS = 16
+
+LINE = 8  # words in a cache line
