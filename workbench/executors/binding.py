@@ -50,6 +50,7 @@ class ThreadProgram:
         self.strand.calls += [unit] if isinstance(unit, Segment) else [*unit.waits, *unit.calls, *unit.raised]
         self.units.append(unit)
         self.ends.append(len(self.strand.calls))
+        self.strand.piece = unit if isinstance(unit, Segment) and len(self.units) == 1 else None
 
     def row_of(self, call: int) -> Row:
         """The row a call belongs to; of a piece of a tape the one it is at."""

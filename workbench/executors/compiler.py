@@ -14,6 +14,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.plan import KEPT, OBSERVED, Layout, Plan, make_plan
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed
+from workbench.executors.tape.table import has_kernels
 from workbench.framework.check import check_program
 from workbench.framework.place import Place
 from workbench.framework.program import Program
@@ -40,6 +41,7 @@ class Compiler:
         program: does not change any more.
         data_parallel: the devices train together.
         reporter: is told about plans that are made.
+        native: there are kernels for the devices.
 
     Attributes:
         plans: those that are kept, the one used longest ago first.
@@ -56,10 +58,11 @@ class Compiler:
         execution: ExecutionStrategy,
         data_parallel: bool,
         reporter: Reporter,
+        native: bool,
     ) -> None:
         check_program(program)
         self.program, self.places, self.settings, self.execution = program, places, settings, execution
-        self.data_parallel, self.reporter = data_parallel, reporter
+        self.data_parallel, self.reporter, self.native = data_parallel, reporter, native
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
 
@@ -113,7 +116,8 @@ class Compiler:
             for name, array in arrays.items()
         }
         threads = 1 if observed else self.execution.num_threads
-        return make_plan(graph, specs, threads, OBSERVED if observed else self._layout(), given)
+        layout = OBSERVED if observed else self._layout()
+        return make_plan(graph, specs, threads, layout, given, has_kernels if self.native else None)
 
     def _rows(self) -> int:
         return sum(len(plan.rows) for plan in self.plans.values())

@@ -112,8 +112,9 @@ class Engine:
         self.draws = any(_draws(op) for op in self.program.all_ops())
         self.separable = self._is_separable()
         self.compiler = Compiler(
-            self.program, self.places, self.settings, self.execution, self.data_parallel, self.reporter
-        )
+            self.program, self.places, self.settings, self.execution, self.data_parallel, self.reporter,
+            self._team.control is not None,
+        )  # fmt: skip
         kind = self.places[0].kind
         self._splitter = Splitter(
             self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind

@@ -7,13 +7,13 @@ are copied into it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.executors.memory import Memory, Ref
 from workbench.executors.schedule import Schedule, make_schedule
-from workbench.executors.shapes import Shapes, is_static
+from workbench.executors.shapes import Shapes, Specs, is_static
 from workbench.framework.op import Cost, find_op
 from workbench.framework.spec import ROWS, Spec
 from workbench.graph.ssa import (
@@ -85,6 +85,7 @@ class Plan:
         position: of every node in the schedule.
         waits: per node the nodes of other threads it has to wait for.
         last_reader: the node after which a value is not read any more, where one thread reads it.
+        native: the nodes that are expected to run in kernels.
     """
 
     graph: Graph
@@ -104,6 +105,7 @@ class Plan:
     position: Mapping[Node, int]
     waits: Mapping[Node, list[Node]]
     last_reader: Mapping[Value, Node]
+    native: Collection[Node]
 
     @property
     def nbytes(self) -> int:
@@ -120,7 +122,12 @@ class Plan:
 
 
 def make_plan(
-    graph: Graph, given: Given, num_threads: int, layout: Layout, fed: frozenset[tuple[str, int]] = frozenset()
+    graph: Graph,
+    given: Given,
+    num_threads: int,
+    layout: Layout,
+    fed: frozenset[tuple[str, int]] = frozenset(),
+    has_kernels: Callable[[Node, Specs], bool] | None = None,
 ) -> Plan:
     """The plan of a graph.
 
@@ -128,10 +135,12 @@ def make_plan(
         given: specs of the feeds, by (name, device).
         num_threads: at most so many threads.
         fed: persistable values, as (name, device), that are given with the feed.
+        has_kernels: whether a node runs in kernels, by the specs of its values; None: none does.
     """
     shapes, uses = Shapes(graph, given), Uses(graph.nodes)
     before = _dependencies(graph, uses)
-    schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads)
+    native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
+    schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads, native)
     in_scope, staged = _writes_to_scope(graph, uses, shapes, layout.aside)
     patched: set[Value] = set() if layout.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
@@ -159,6 +168,7 @@ def make_plan(
         memory.position,
         _waits(schedule, before, committed),
         _last_readers(schedule),
+        native,
     )
 
 

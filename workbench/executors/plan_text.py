@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.executors.memory import Ref
 from workbench.executors.plan import Plan, Row
-from workbench.executors.schedule import seconds
+from workbench.executors.schedule import CALL, seconds
 
 
 def plan_text(plan: Plan) -> str:
@@ -17,16 +17,24 @@ def plan_text(plan: Plan) -> str:
         f"plan: {len(plan.rows)} rows, {len(plan.commit)} in the commit, {plan.schedule.threads} threads",
         f"bytes for temporaries by device: {sizes}; {kept} values only look at another one's memory",
     ]
-    lines += [_line("", row) for row in plan.rows]
-    lines += [_line("commit ", row) for row in plan.commit]
+    lines += [_line("", row, plan) for row in plan.rows]
+    lines += [_line("commit ", row, plan) for row in plan.commit]
     lines += [f"commit copy {value}" for value in plan.staged]
     return "\n".join(lines)
 
 
-def _line(part: str, row: Row) -> str:
+def _line(part: str, row: Row, plan: Plan) -> str:
     places = ",".join(map(str, row.node.places))
     outs = ", ".join(_at(ref) for ref in _flat(row.outs))
-    return f"{part}[{places}] t{row.thread} {row.node.type} -> {outs or 'objects'}  ~{seconds(row.cost) * 1e6:.1f} us"
+    return f"{part}[{places}] t{row.thread} {row.node.type} -> {outs or 'objects'}  ~{_cost(row, plan)}"
+
+
+def _cost(row: Row, plan: Plan) -> str:
+    """Estimated time; where a plan runs in kernels, what has none is marked: it costs a call of NumPy more."""
+    work = seconds(row.cost) * 1e6
+    if not plan.native or row.node in plan.native:
+        return f"{work:.1f} us"
+    return f"{work:.1f} us + {CALL * 1e6:.0f} us by NumPy"
 
 
 def _flat(refs: list[Any]) -> list[Ref]:

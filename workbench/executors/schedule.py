@@ -2,17 +2,18 @@
 
 The order is decided when a plan is made, from estimated costs, and never changes; results do not depend on it. In
 Python a value handed from one thread to another costs some 45 us, and small calls of two threads wait for each
-other's interpreter lock; so cheap graphs run on one thread, and chains stay where they are.
+other's interpreter lock; so cheap graphs run on one thread, and chains stay where they are. Between compiled kernels
+a hand-off costs less than a microsecond, but what is handed over has to move to another processor's cache.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.framework.op import Cost
-from workbench.graph.ssa import Node
+from workbench.graph.ssa import FETCH, Node
 from workbench.runtime.devices import processors
 
 FLOPS = 1e11  # per second and thread, for estimates only
@@ -21,6 +22,9 @@ CALL = 2e-6  # seconds a node takes however small it is
 CONTENTION = 6e-6  # seconds a node of many threads waits for the interpreter
 HAND_OFF = 5e-5  # seconds until another thread sees a result
 MARGIN = 0.85  # several threads have to be this much faster to be worth it
+NATIVE_CALL = 1e-7  # the same for nodes that run in kernels
+NATIVE_HAND_OFF = 5e-7
+NATIVE_START = 2e-6  # until another thread, waiting in kernels, has begun
 
 
 @dataclass(frozen=True)
@@ -44,22 +48,29 @@ def seconds(cost: Cost) -> float:
 
 
 def make_schedule(
-    nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]], costs: Mapping[Node, Cost], num_threads: int
+    nodes: Sequence[Node],
+    before: Mapping[Node, Sequence[Node]],
+    costs: Mapping[Node, Cost],
+    num_threads: int,
+    native: Collection[Node] = (),
 ) -> Schedule:
     """The schedule of nodes that stand in an admissible order.
 
     Args:
         before: the nodes each one has to wait for.
-        num_threads: at most so many threads; two are used even on one processor, for ops that wait.
+        num_threads: at most so many threads. For ops in Python two are used even on one processor: some wait.
+        native: the nodes that run in kernels.
     """
     alone = Schedule(tuple(_by_device(nodes, before)), dict.fromkeys(nodes, 0), 1)
-    threads = min(num_threads, max(processors(), 2))
+    python = any(node not in native and node.type != FETCH for node in nodes)
+    threads = min(num_threads, max(processors(), 2 if python else 1))
     work = {node: seconds(costs[node]) for node in nodes}
-    if threads < 2 or sum(work.values()) < 4 * HAND_OFF:
+    start = HAND_OFF if python else NATIVE_START
+    if threads < 2 or sum(work.values()) < 4 * start:
         return alone
-    shared, makespan = _list_schedule(nodes, before, work, threads)
-    alone_takes = sum(work.values()) + CALL * len(nodes)
-    return shared if makespan + HAND_OFF < MARGIN * alone_takes else alone
+    shared, makespan = _ListScheduling(nodes, before, work, costs, native).run(threads)
+    alone_takes = sum(work[n] + (NATIVE_CALL if n in native else CALL) for n in nodes)
+    return shared if makespan + start < MARGIN * alone_takes else alone
 
 
 def _by_device(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
@@ -78,37 +89,61 @@ def _by_device(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> 
     return order
 
 
-def _list_schedule(
-    nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]], work: Mapping[Node, float], threads: int
-) -> tuple[Schedule, float]:
+class _ListScheduling:
     """Every node on the thread where it can start first; among those that can, the one with most work behind it."""
-    after: dict[Node, list[Node]] = {node: [] for node in nodes}
-    waiting = {node: len(before.get(node, ())) for node in nodes}
-    for node in nodes:
-        for other in before.get(node, ()):
-            after[other].append(node)
-    takes = {node: work[node] + CALL + CONTENTION for node in nodes}
-    behind: dict[Node, float] = {}
-    for node in reversed(nodes):
-        behind[node] = takes[node] + max((behind[n] for n in after[node]), default=0.0)
-    number = {node: i for i, node in enumerate(nodes)}
-    ready = [(-behind[n], number[n], n) for n in nodes if not waiting[n]]
-    heapq.heapify(ready)
-    free = [0.0] * threads
-    ends: dict[Node, float] = {}
-    starts: dict[Node, float] = {}
-    thread: dict[Node, int] = {}
-    while ready:
-        _, _, node = heapq.heappop(ready)
-        begin, where = min(
-            (max([free[t], *(ends[n] + (HAND_OFF if thread[n] != t else 0.0) for n in before.get(node, ()))]), t)
-            for t in range(threads)
-        )
-        thread[node], starts[node], ends[node] = where, begin, begin + takes[node]
-        free[where] = ends[node]
-        for follower in after[node]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(ready, (-behind[follower], number[follower], follower))
-    order = sorted(nodes, key=lambda n: (starts[n], number[n]))
-    return Schedule(tuple(order), thread, threads), max(free)
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        before: Mapping[Node, Sequence[Node]],
+        work: Mapping[Node, float],
+        costs: Mapping[Node, Cost],
+        native: Collection[Node],
+    ) -> None:
+        self.nodes, self.before, self.native = nodes, before, native
+        self.takes = {n: work[n] + (NATIVE_CALL if n in native else CALL + CONTENTION) for n in nodes}
+        self.moving = {n: costs[n].bytes / 2 / BYTES for n in nodes}  # what a kernel reads, from another cache
+        self.thread: dict[Node, int] = {}
+        self.ends: dict[Node, float] = {}
+
+    def run(self, threads: int) -> tuple[Schedule, float]:
+        """The schedule, and when its last node ends."""
+        after: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        waiting = {node: len(self.before.get(node, ())) for node in self.nodes}
+        for node in self.nodes:
+            for other in self.before.get(node, ()):
+                after[other].append(node)
+        behind: dict[Node, float] = {}
+        for node in reversed(self.nodes):
+            behind[node] = self.takes[node] + max((behind[n] for n in after[node]), default=0.0)
+        number = {node: i for i, node in enumerate(self.nodes)}
+        ready = [(-behind[n], number[n], n) for n in self.nodes if not waiting[n]]
+        heapq.heapify(ready)
+        free = [0.0] * threads
+        starts: dict[Node, float] = {}
+        while ready:
+            _, _, node = heapq.heappop(ready)
+            begin, where = min((self._can_begin(node, t, free[t]), t) for t in range(threads))
+            self.thread[node], starts[node], self.ends[node] = where, begin, begin + self.takes[node]
+            free[where] = self.ends[node]
+            for follower in after[node]:
+                waiting[follower] -= 1
+                if not waiting[follower]:
+                    heapq.heappush(ready, (-behind[follower], number[follower], follower))
+        order = sorted(self.nodes, key=lambda n: (starts[n], number[n]))
+        return Schedule(tuple(order), self.thread, threads), max(free)
+
+    def _can_begin(self, node: Node, thread: int, free: float) -> float:
+        """When a thread could begin with a node."""
+        begin = free
+        for other in self.before.get(node, ()):
+            ready = self.ends[other]
+            if self.thread[other] != thread:
+                ready += self._hand_off(other, node)
+            begin = max(begin, ready)
+        return begin
+
+    def _hand_off(self, giver: Node, taker: Node) -> float:
+        if giver in self.native and taker in self.native:
+            return NATIVE_HAND_OFF + min(self.moving[taker], self.takes[taker])
+        return HAND_OFF

@@ -13,17 +13,21 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet, Unavailable
 from workbench.runtime.interrupt import deferred_interrupt
-from workbench.runtime.native.control import Control
+from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
+from workbench.runtime.native.tape import address
+from workbench.runtime.native.words import BOX_CONTROL, BOX_WORDS, FINISHED, GO, LAST, STATE
 
 Call = Callable[[], Any]
 _POLL = 0.05  # seconds
+_SHORT = 1e-3
+_PATIENCE = 5000  # times a worker without work offers its processor to others before it sleeps: some milliseconds
 
 
 class Stopped(Exception):
@@ -58,29 +62,47 @@ class Flag:
         self._lock.acquire(False)
 
 
+class Piece(Protocol):
+    """A call that a thread can run without coming back to Python: a piece of a tape."""
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    def rewind(self) -> None: ...
+
+
 class Strand:
     """What one thread runs: calls in order.
 
     Attributes:
         calls: without arguments.
+        piece: the only call, if it is a piece of a tape.
         complete: whether the last run came to the end.
         error: what it raised, if a worker ran it.
         resting: whether no worker is at it.
     """
 
-    __slots__ = ("_rest", "_todo", "calls", "complete", "error", "resting")
+    __slots__ = ("_errand", "_rest", "_resting", "_todo", "calls", "complete", "error", "piece")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = list(calls)
+        self.piece: Piece | None = None
         self.error: BaseException | None = None
-        self.resting = True
-        self._rest = threading.Lock()
+        self._resting, self._rest = True, threading.Lock()
+        self._errand: Errand | None = None
         self.rewind()
 
     def rewind(self) -> None:
         """As if it had never run."""
         self._todo: Iterator[Call] = iter(self.calls)
         self.complete = False
+
+    @property
+    def resting(self) -> bool:
+        return self._resting if self._errand is None else self._errand.over
 
     @property
     def done(self) -> int:
@@ -97,29 +119,50 @@ class Strand:
 
     def hand_out(self) -> None:
         """To a worker."""
-        self.error, self.resting, self._rest = None, False, threading.Lock()
+        self.error, self._errand, self._rest = None, None, threading.Lock()
+        self._resting = False
         self._rest.acquire()
+
+    def hand_out_as(self, errand: Errand) -> None:
+        """To a worker that runs its piece without coming back to Python."""
+        self.error, self.complete, self._todo = None, False, iter(())
+        self._errand = errand
 
     def serve(self, team: Team) -> None:
         """Run it in a worker."""
+        self.attempt(team)
+        self._resting = True
+        self._rest.release()
+
+    def attempt(self, team: Team) -> None:
+        """Run it, and keep what it raises."""
         try:
             self.run()
         except BaseException as error:
             self.error = error
             team.failed = True
-        self.resting = True
-        self._rest.release()
 
     def wait(self, team: Team, name: str) -> None:
         """Wait until the worker of this name is done with it."""
-        if not self.resting:
-            team.wait_for(self._rest, name)
+        errand = self._errand
+        if errand is None:
+            if not self._resting:
+                team.wait_for(self._rest, name)
+            return
+        errand.wait(team, name)
+        piece = self.piece
+        if piece is not None and piece.done:
+            piece.rewind()
+            self.complete = True
 
     def comes_to_rest(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Wait so long, or until interrupted, for the worker to be done with it."""
         deadline = time.monotonic() + seconds
         while not self.resting and not interrupted() and time.monotonic() < deadline:
-            self._rest.acquire(timeout=_POLL)
+            if self._errand is None:
+                self._rest.acquire(timeout=_POLL)
+            else:
+                time.sleep(_SHORT)
         return self.resting
 
 
@@ -174,10 +217,9 @@ class Team:
             return
         workers = self._hire(len(strands) - 1)
         try:
-            with deferred_interrupt():
-                for worker, strand in zip(workers, strands[1:], strict=True):
-                    self._begun.append((worker.name, strand))
-                    worker.begin(strand, self)
+            for worker, strand in zip(workers, strands[1:], strict=True):
+                self._begun.append((worker.name, strand))
+                worker.begin(strand, self)
             strands[0].run()
             for name, strand in self._begun:
                 strand.wait(self, name)
@@ -223,32 +265,134 @@ class Team:
         if self._process != os.getpid():  # threads do not survive a fork
             self._workers, self._process = [], os.getpid()
         while len(self._workers) < count:
-            self._workers.append(_Worker(f"device thread {len(self._workers) + 1}"))
+            self._workers.append(_Worker(f"device thread {len(self._workers) + 1}", self.control))
         return self._workers[:count]
 
 
 class _Worker:
-    """A thread that waits for strands; it ends when nobody keeps the worker."""
+    """A thread that waits for strands; it ends when nobody keeps the worker.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        control: of the team, if it has kernels: then the thread waits in them, for a while, and is quick to begin.
+    """
+
+    def __init__(self, name: str, control: Control | None) -> None:
         self.name = name
         self._jobs: SimpleQueue[tuple[Strand, Team] | None] = SimpleQueue()
-        thread = threading.Thread(target=_serve, args=(self._jobs,), name=f"workbench {name}", daemon=True)
+        self._box = None if control is None else Box(control)
+        thread = threading.Thread(target=_serve, args=(self._jobs, self._box), name=f"workbench {name}", daemon=True)
         thread.start()
-        weakref.finalize(self, self._jobs.put, None)
+        weakref.finalize(self, _dismiss, self._jobs, self._box)
 
     def begin(self, strand: Strand, team: Team) -> None:
-        strand.hand_out()
-        self._jobs.put((strand, team))
+        if self._box is not None and strand.piece is not None:
+            errand = Errand(self._box)
+            strand.hand_out_as(errand)
+            self._box.strand = strand, team
+            errand.begin(strand.piece.address)
+            return
+        with deferred_interrupt():  # a strand that is handed out has to be served
+            strand.hand_out()
+            self._jobs.put((strand, team))
+            if self._box is not None:
+                self._box.post(0)
 
 
-def _serve(jobs: SimpleQueue[tuple[Strand, Team] | None]) -> None:
+class Box:
+    """Where a worker finds what to do while it waits in kernels.
+
+    Attributes:
+        strand: what is being run, and for whom.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self._array = lines(BOX_WORDS)
+        self.words = self._array.data
+        self.words[BOX_CONTROL] = control.address
+        self.finished_address = address(self._array) + 8 * FINISHED
+        self.strand: tuple[Strand, Team] | None = None
+        self._serve = control.kernels.entry("serve", 2)
+        self._address = address(self._array)
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._asleep = False
+
+    def post(self, state: int) -> None:
+        """Have a piece run, by the address of its state; or, by 0, have the worker look at its jobs."""
+        words = self.words
+        words[STATE] = state
+        words[GO] += 1
+        if self._asleep:
+            self._asleep = False
+            self._bell.put(None)
+
+    def wait(self) -> None:
+        """Run what is posted, until there is something to do in Python."""
+        while not self._serve(self._address, _PATIENCE):
+            self._asleep = True
+            if self.words[GO] > self.words[LAST]:  # posted by somebody who has not seen that
+                self._asleep = False
+                continue
+            self._bell.get()
+
+
+class Errand:
+    """One piece of a tape in a box, from before it is posted."""
+
+    __slots__ = ("_box", "_number")
+
+    def __init__(self, box: Box) -> None:
+        self._box, self._number = box, box.words[GO] + 1
+
+    def begin(self, state: int) -> None:
+        self._box.post(state)
+
+    @property
+    def over(self) -> bool:
+        """Whether the worker is done with it, or it was never posted."""
+        words = self._box.words
+        return words[GO] < self._number or words[FINISHED] >= self._number
+
+    def wait(self, team: Team, name: str) -> None:
+        """Wait until it is over.
+
+        Raises:
+            Stopped: another thread failed. Unavailable: the deadline passed.
+        """
+        box, control = self._box, self._box.control
+        while control.wait_for(box.finished_address, self._number, control.address):
+            team.look(name)
+
+
+def _serve(jobs: SimpleQueue[tuple[Strand, Team] | None], box: Box | None) -> None:
     np.seterr(all="ignore")  # of this thread
-    while (job := jobs.get()) is not None:
+    while True:
+        if box is not None:
+            box.wait()
+            if box.words[STATE]:  # a kernel has declined: what is left of the piece goes on in Python
+                _go_on(box)
+                continue
+        job = jobs.get()
+        if job is None:
+            return
         strand, team = job
         del job
         strand.serve(team)
         del strand, team
+
+
+def _go_on(box: Box) -> None:
+    assert box.strand is not None
+    strand, team = box.strand
+    box.strand = None
+    strand.attempt(team)
+    box.words[FINISHED] = box.words[LAST]
+
+
+def _dismiss(jobs: SimpleQueue[tuple[Strand, Team] | None], box: Box | None) -> None:
+    jobs.put(None)
+    if box is not None:
+        box.post(0)
 
 
 def _first_cause(error: BaseException, strands: Sequence[Strand]) -> BaseException:

@@ -8,7 +8,7 @@ To give an op a native form, write a rule here or in a module beside that `table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ from workbench.executors.lower import call_attrs
 from workbench.executors.memory import shown_input
 from workbench.executors.operands import Context, arrays_of
 from workbench.executors.plan import Row
+from workbench.executors.shapes import is_static
 from workbench.executors.tape.vector_code import Unsuitable
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.bound_elementwise import steps_of
 from workbench.framework.expr import Expr
 from workbench.framework.lowered import lower
-from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node
+from workbench.framework.spec import Spec
+from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node, Value
 
 Rule = Callable[[TapeWriter, Row], None]
 Arrays = Sequence[Any]
@@ -49,6 +51,16 @@ def rule_of(node: Node) -> Rule | None:
     if node.record.is_view:
         return view
     return elementwise if node.record.is_elementwise else None
+
+
+def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
+    """Whether a node probably has a native form; what decides are the arrays it is bound to."""
+    if rule_of(node) is None:
+        return False
+    written = [specs[v] for v in node.writes]
+    read = [specs[v] for v in node.value_reads]
+    dense = all(is_static(spec) for spec in (*read, *written))
+    return dense and all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written)
 
 
 def operands(writer: TapeWriter, row: Row) -> tuple[list[Any], list[Any]]:

@@ -224,13 +224,13 @@ class _Addition:
         if self.leaves.get(leaf, self.code._leaves.get(leaf)) == value:
             return  # it is there
         self.outs.append((value, leaf))
-        self._note_written(out)
+        self._note_written(out, leaf)
 
-    def _note_written(self, out: Array) -> None:
+    def _note_written(self, out: Array, seen: _Leaf | None = None) -> None:
+        """Refuse memory that is read in another way: what is read element by element may be written so, too."""
         where, found = address(out), _bytes_of(out)
         for leaf, (begin, end) in (*self.code._ranges.items(), *self.ranges.items()):
-            same = leaf.kind == ADVANCES and leaf.address == where and out.shape == self.code.shape
-            if found[0] < end and begin < found[1] and not same:
+            if found[0] < end and begin < found[1] and leaf != seen:
                 raise Unsuitable
         others = {**self.code._written, **self.written}
         others.pop(where, None)

@@ -32,7 +32,6 @@ from workbench.runtime.native.words import (
     STAMP,
     STAMPS,
     STATE,
-    STATUS,
     STEP,
     STOPPED,
     TABLE,
@@ -86,14 +85,6 @@ def walk_with_stamps(state_address):
     return status
 
 
-@entry(INT)
-def run(state_address):
-    """Run a program from where it is."""
-    if ints(state_address)[STAMPS] != 0:
-        return walk_with_stamps(state_address)
-    return walk(state_address)
-
-
 @function
 def offer(control):
     """Let another thread have the processor."""
@@ -143,11 +134,25 @@ def wait_for(flag, least, control):
     return wait_until(flag, least, control)
 
 
+@function
+def walk_any(state_address):
+    if ints(state_address)[STAMPS] != 0:
+        return walk_with_stamps(state_address)
+    return walk(state_address)
+
+
+@entry(INT)
+def run(state_address):
+    """Run a program from where it is."""
+    return walk_any(state_address)
+
+
 @entry(INT, INT)
 def serve(box_address, patience):
     """Run the programs put into a box, one step after the other.
 
-    Returns 0 after so many offers of the processor without work.
+    Returns 0 after so many offers of the processor without work; 1 when there is something to do in Python: no
+    program was put in, or a kernel of it has declined.
     """
     box = ints(box_address)
     while True:
@@ -162,10 +167,9 @@ def serve(box_address, patience):
         box[LAST] = atomic_load(box_address + 8 * GO)
         if box[STATE] == 0:
             return 1
-        status = walk(box[STATE]) if ints(box[STATE])[STAMPS] == 0 else walk_with_stamps(box[STATE])
+        status = walk_any(box[STATE])
         while status == PAUSED or status == AGAIN:
-            status = walk(box[STATE]) if ints(box[STATE])[STAMPS] == 0 else walk_with_stamps(box[STATE])
+            status = walk_any(box[STATE])
         if status != DONE and status != STOPPED:
-            atomic_store(box[BOX_CONTROL] + 8 * FAILED, 1)
-        box[STATUS] = status
+            return 1
         atomic_store(box_address + 8 * FINISHED, box[LAST])

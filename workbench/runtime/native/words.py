@@ -21,7 +21,5 @@ STEP, FAILED, YIELD, CLOCK = range(4)
 CONTROL_WORDS = 8
 
 # The box a waiting thread looks into
-GO, STATE, FINISHED, STATUS, LAST, BOX_CONTROL = 0, 1, 8, 9, 10, 11
+GO, STATE, FINISHED, LAST, BOX_CONTROL = 0, 1, 8, 9, 10  # the last three on a cache line of their own
 BOX_WORDS = 16
-
-LINE = 8  # words in a cache line
