@@ -17,6 +17,7 @@ from workbench.executors.operands import Call, Cell, Context, Scratch
 from workbench.executors.plan import Plan, Row
 from workbench.executors.replicas import Replicas
 from workbench.executors.runner import Runner
+from workbench.executors.split import Recipe
 from workbench.executors.tape.segment import NativeFlag, Segment
 from workbench.executors.tape.writer import TapeWriter
 from workbench.executors.team import Flag, Strand, Team
@@ -78,6 +79,7 @@ class Binding:
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place.
+        is_native: whether no part of the step runs in Python.
         in_use: whether a speculative part has begun and did not come to its end: flags may be up.
     """
 
@@ -104,6 +106,7 @@ class Binding:
         self.infos: Any = None
         self.watched: dict[tuple[bool, bool], Any] = {}
         self.in_use = False
+        self._recipe: Recipe | None = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         self._context = Context(
@@ -121,12 +124,31 @@ class Binding:
         apart = not plan.layout.reuse
         self.speculative = self._programs(plan.rows, with_waits=True, apart=apart)
         self.commit = self._programs(plan.commit, with_waits=False, apart=apart)
+        programs = (*self.speculative, *self.commit)
+        self.is_native = all(isinstance(unit, Segment) for program in programs for unit in program.units)
         self.updated = self._updated()
         self._copied = self._to_copy()
         self.staged = [(self._source(v), tensor) for v, tensor in self._copied]
         self.given_aside = {v for v, _ in self._copied}
 
     # Where values are
+
+    def places_of(self, recipe: Recipe) -> tuple[list[Any], list[Any]]:
+        """Where feeds go: (device, name, rows, array), and (device, name, rows, cell) of those without memory."""
+        if self._recipe is not recipe:
+            self._recipe = recipe
+            self._arrays_fed = self._reading(recipe, self.inputs)
+            self._cells_fed = self._reading(recipe, self.loose_inputs)
+        return self._arrays_fed, self._cells_fed
+
+    def _reading(self, recipe: Recipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
+        return [
+            (place, name, index, targets[name, place])
+            for rows in (recipe.data, recipe.persistable)
+            for place, row in enumerate(rows)
+            for name, index in row
+            if (name, place) in targets
+        ]
 
     def array(self, value: Value) -> np.ndarray:
         """The array of a value that has memory."""

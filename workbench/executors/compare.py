@@ -222,7 +222,7 @@ def _without_own(engine: Engine, fed: Fed) -> Fed:
         tensor = engine.replicas.find(name, 0)
         if tensor is not None:
             given[name] = tensor.array
-    return fed._replace(persistable=[{**given, **arrays} for arrays in fed.persistable])
+    return fed.feeding([{**given, **arrays} for arrays in fed.persistable])
 
 
 class _Together:

@@ -46,6 +46,7 @@ from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
 
 _PARTS = 16  # engines for parts of the program
+_NONE = (None, None)
 _numbers = itertools.count(1)
 
 
@@ -315,12 +316,10 @@ class Engine:
     def _same_as_last(self, fetches: Sequence[str], fed: Fed) -> Binding:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
-        rows, found = self._latest.get(names, (None, None))
-        if (
-            not rows or rows is not fed.rows or found is None or not found.is_current()
-        ):  # one `rows` per combination of shapes
+        recipe, found = self._latest.get(names, _NONE)
+        if recipe is not fed.recipe or found is None or not found.is_current():  # one recipe per combination of shapes
             found = self.binding(names, fed)
-            self._latest = {names: (fed.rows, found)}
+            self._latest = {names: (fed.recipe, found)}
         return found
 
     def _step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
@@ -350,7 +349,7 @@ class Engine:
         return results
 
     def _load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
-        load(binding, fed.per_device, fed.persistable)
+        load(binding, fed)
         self._load_rates(binding)
         self._applied = False
         return self._counters(binding)

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.errors import PreconditionNotMet
 from workbench.executors.engine import Engine
 from workbench.executors.feed import Feed
-from workbench.executors.fetch import split_optimize_ops
+from workbench.executors.fetch import plain_names, split_optimize_ops
 from workbench.framework.notice import tell
 from workbench.framework.operator import Operator
 from workbench.framework.program import Program
@@ -24,6 +24,9 @@ def run_needed(
     engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, merged: bool = True, use_prune: bool = False
 ) -> list[Any]:
     """A step of what `fetch_list` asks for; see `needed`."""
+    plain = None if use_prune else plain_names(fetch_list)
+    if plain is not None:
+        return engine.run(feed, plain, return_numpy, merged)
     engine, feed, names = needed(engine, feed, fetch_list, use_prune)
     return engine.run(feed, names, return_numpy, merged)
 

@@ -49,7 +49,7 @@ class Reporter:
         made: list[events.Event] = []
         for span in spans:
             node = span.rows[0].node
-            if node.is_collective:
+            if all(row.node.is_collective for row in span.rows):
                 names = tuple(name for row in span.rows for name in _names(row))
                 nbytes = sum(ref.nbytes for row in span.rows for refs in row.ins for ref in refs[:1] if ref is not None)
                 places = tuple(self.places[p] for p in node.places)

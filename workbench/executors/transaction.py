@@ -7,7 +7,7 @@ commit is taken to its end before the error leaves, so that the step has been ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, Inv
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.operands import Cell
 from workbench.executors.plan import Row
+from workbench.executors.split import Fed
 from workbench.executors.team import Stopped, Strand
 from workbench.framework.rows import Patch, dense
 from workbench.graph.ssa import Node, values_of
@@ -30,16 +31,14 @@ class Broken(ExecutionError):
     """A commit could be neither finished nor undone."""
 
 
-def load(binding: Binding, *feeds: Sequence[Mapping[str, Any]]) -> None:
-    """Put the feeds, one mapping per device each, where the plan reads them; what it does not read is left out."""
-    for per_device in feeds:
-        for place, arrays in enumerate(per_device):
-            for name, array in arrays.items():
-                target = binding.inputs.get((name, place))
-                if target is not None:
-                    np.copyto(target, array)
-                elif (name, place) in binding.loose_inputs:
-                    binding.loose_inputs[name, place].value = np.array(array)
+def load(binding: Binding, fed: Fed) -> None:
+    """Put what is fed where the plan reads it; what it does not read is left out."""
+    sources = fed.sources
+    arrays, cells = binding.places_of(fed.recipe)
+    for place, name, index, target in arrays:
+        target[...] = sources[place][name][index]
+    for place, name, index, cell in cells:
+        cell.value = np.array(sources[place][name][index])
 
 
 def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
@@ -56,8 +55,9 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
         binding.reset()  # Ctrl-C came again before that was done
     binding.in_use = True
     try:
-        with np.errstate(all="ignore"), one_blas_thread:
-            binding.team.run([program.strand for program in programs])
+        strands = [program.strand for program in programs]
+        with one_blas_thread:
+            binding.team.run(strands) if binding.is_native else _run_in_python(binding, strands)
         binding.in_use = False
     except Exception as error:
         explained = explain(programs, error)
@@ -68,6 +68,11 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
     except BaseException:
         binding.reset()
         raise
+
+
+def _run_in_python(binding: Binding, strands: Sequence[Strand]) -> None:
+    with np.errstate(all="ignore"):
+        binding.team.run(strands)
 
 
 def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row | None:
@@ -140,7 +145,7 @@ def commit(
     pending = [(tensor, _value(source)) for source, tensor in binding.staged]
     pending = [(t, value if isinstance(value, Patch) or t.holds(value) else np.array(value)) for t, value in pending]
     strands = [program.strand for program in programs]
-    with deferred_interrupt(), np.errstate(all="ignore"):
+    with deferred_interrupt():
         trouble = _run_to_the_end(binding, strands) if strands[0].calls or len(strands) > 1 else None
         for tensor, value in pending:
             if isinstance(value, Patch):
@@ -172,7 +177,7 @@ def _run_to_the_end(binding: Binding, strands: Sequence[Strand]) -> BaseExceptio
     for strand in strands:
         strand.rewind()
     try:
-        binding.team.run(strands)
+        binding.team.run(strands) if binding.is_native else _run_in_python(binding, strands)
         return None
     except BaseException as error:
         for strand in strands:
