@@ -91,7 +91,8 @@ class OpInfo:
 
     Attributes:
         node: its number in the plan.
-        type: of the op, or what several joined ones are called; ops: types of the program's ops it stands for.
+        type: of the op, or what several joined ones are called; the types of what runs as one are joined by "+".
+        ops: types of the program's ops it stands for.
         role: "Forward", "Backward" …; site: the line that built it.
     """
 
@@ -106,7 +107,7 @@ class OpInfo:
 
 @dataclass(frozen=True, slots=True)
 class OpRun(Event):
-    """An op ran.
+    """An op ran, or several that compiled kernels run as one: they are timed together.
 
     Attributes:
         thread: number of the thread among those of the step; 0 is the caller's.

@@ -52,6 +52,40 @@ def test_an_inherited_core_type_is_told() -> None:
     assert "not set" in doctor.core_type_note(None)
 
 
+def test_kernels_are_compiled_ahead_of_time_and_found_again(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    if doctor.can_compile():
+        cache = {"WORKBENCH_CACHE_DIR": str(tmp_path / "cache")}
+        assert re.search(r"^  compiled +not yet", workbench("doctor", **cache).stdout, re.MULTILINE)
+        done = workbench("doctor", "--compile", **cache)
+        assert done.returncode == 0 and re.search(r"^  compiled +yes", done.stdout, re.MULTILINE)
+        assert list((tmp_path / "cache").glob("kernels-*"))
+        again = workbench("doctor", FLAGS_cpu_tape="1", **cache)
+        assert again.stderr == "" and re.search(r"^  compiled +yes", again.stdout, re.MULTILINE)
+        assert re.search(r"^  used +wherever an op has them$", again.stdout, re.MULTILINE)
+
+
+def test_a_cache_folder_of_others_is_refused_and_named(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = workbench("doctor", "--compile", WORKBENCH_CACHE_DIR=str(folder))
+    assert done.returncode == 1
+    assert f"no: {folder} is to hold code that is run" in done.stdout or not doctor.can_compile()
+
+
+def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workbench.runtime.native import library
+
+    monkeypatch.setenv("WORKBENCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(library, "_found", None)
+    monkeypatch.setattr(library, "_refused", None)
+    for module in (doctor, library):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    rows = dict(doctor.native(compile=False))
+    assert rows["compiled"].startswith("no: ") and rows["cache"].startswith(str(tmp_path))
+
+
 def test_what_is_missing_comes_with_the_line_that_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed", lambda distributions: None)
     monkeypatch.setattr(doctor.shutil, "which", lambda name, path=None: None)

@@ -1,4 +1,4 @@
-"""The commands' arguments and help texts; what they do is in lab.py, execute.py and doctor.py."""
+"""The commands' arguments and help texts; what they do is in lab.py, execute.py, doctor.py and bench.py."""
 
 from pathlib import Path
 from typing import Annotated
@@ -76,9 +76,40 @@ def run(
 
 
 @app.command()
-def doctor() -> None:
-    """Print the devices, the BLAS kernels in use, and what is installed or how to get it."""
-    from workbench.cli.doctor import report
+def doctor(
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Compile the kernels first; exits with 1 where that is not possible.")
+    ] = False,
+) -> None:
+    """Print the devices, the BLAS and the compiled kernels in use, and what is installed or how to get it."""
+    from workbench.cli.doctor import compiled, report
 
-    for line in report():
+    failed = compile and not compiled()
+    for line in report(compile):
         typer.echo(line)
+    raise typer.Exit(int(failed))
+
+
+@app.command()
+def bench(
+    workloads: Annotated[
+        list[str] | None, typer.Argument(help="tiny, mlp, deep, lenet, encoder; all of them when left out.")
+    ] = None,
+    devices: Annotated[int, typer.Option(min=1, help="CPU devices a step runs on.")] = 2,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Seconds a workload is measured.")] = 2.0,
+    profile: Annotated[
+        str | None, typer.Option(metavar="WORKLOAD", help="Print where its time goes instead, by kind of op.")
+    ] = None,
+    growth: Annotated[
+        bool, typer.Option("--growth", help="Print instead how time grows with devices and ops, and memory.")
+    ] = False,
+) -> None:
+    """Measure training steps, beside the time their arithmetic and their bytes take at this machine's own rates.
+
+    Run it on a quiet machine; figures of different machines or days do not compare.
+    """
+    from workbench.cli import bench as command
+
+    with one_line_failures("bench"):
+        for line in command.report(workloads or [], devices, seconds, profile, growth):
+            typer.echo(line)

@@ -4,19 +4,25 @@ It imports nothing that could fail or take a device: versions come from the inst
 CuPy is asked in a process of its own, so that a broken driver costs one line here and not the report.
 """
 
+import contextlib
+import io
 import os
 import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from workbench.version import __version__
 
 GIB = 1024**3
+TAPE = "FLAGS_cpu_tape"
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+CPU_INFO = Path("/proc/cpuinfo")
 CUPY_DISTRIBUTIONS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 NCCL_DISTRIBUTIONS = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
 CUPY_TIMEOUT_S = 60
@@ -29,13 +35,18 @@ for index in range(cupy.cuda.runtime.getDeviceCount()):
 NCCL_VERSION = "from cupy.cuda import nccl; print(nccl.get_version())"
 
 
-def report() -> Iterator[str]:
-    """The report, line by line; a line is shown before the next one is worked out."""
+def report(compile: bool = False) -> Iterator[str]:
+    """The report, line by line; a line is shown before the next one is worked out.
+
+    Args:
+        compile: the kernels, if nobody has yet.
+    """
     system = f"{platform.system()} {platform.machine()}"
     yield f"workbench {__version__}, Python {platform.python_version()}, {system}"
     for title, rows in (
         ("Devices", devices),
         ("Numerics", numerics),
+        ("Kernels", partial(native, compile)),
         ("Optional", optional),
         ("Notebook", front),
     ):
@@ -45,7 +56,7 @@ def report() -> Iterator[str]:
 
 
 def devices() -> Iterator[tuple[str, str]]:
-    yield "CPU", f"{usable_processors()} of {os.cpu_count()} processors usable"
+    yield "CPU", f"{usable_processors()} of {os.cpu_count()} processors usable, {processor_name()}"
     yield "memory", memory()
     yield from gpus()
 
@@ -55,6 +66,15 @@ def usable_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def processor_name() -> str:
+    """As the system calls it."""
+    with contextlib.suppress(OSError):
+        for line in CPU_INFO.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.partition(":")[2].split())
+    return platform.processor() or platform.machine()
 
 
 def memory() -> str:
@@ -125,6 +145,36 @@ def core_type_note(inherited: str | None) -> str:
     return (
         f"OPENBLAS_CORETYPE={inherited} was inherited and chose the kernels; unset it to let OpenBLAS choose"
     )
+
+
+def native(compile: bool) -> Iterator[tuple[str, str]]:
+    """The kernels steps on CPU devices run in."""
+    from workbench.config import get_flag
+    from workbench.runtime.native.library import cache_folder, why_not
+    from workbench.runtime.native.source import fingerprint
+
+    there = (cache_folder() / f"kernels-{fingerprint()}").exists()
+    if not (there or compile) and can_compile():
+        yield "compiled", "not yet: the first step does it, or workbench doctor --compile"
+    else:
+        with contextlib.redirect_stderr(io.StringIO()):  # the refusal is told here
+            yield "compiled", "yes, for this processor" if compiled() else f"no: {why_not()}"
+    yield "used", "wherever an op has them" if get_flag(TAPE) else f"no: {TAPE} is off, steps run as NumPy calls"
+    yield "cache", f"{cache_folder()} (WORKBENCH_CACHE_DIR chooses another folder)"
+
+
+def can_compile() -> bool:
+    """Whether asking for the kernels would compile them."""
+    return (sys.platform, platform.machine()) == ("linux", "x86_64") and find_spec("numba") is not None
+
+
+def compiled() -> bool:
+    """Bring the kernels into this process, which compiles them if nobody has; False if they cannot be had."""
+    from workbench.config import override
+    from workbench.runtime.native.library import kernels
+
+    with override(**{TAPE: True}):
+        return kernels() is not None
 
 
 def optional() -> Iterator[tuple[str, str]]:

@@ -4,6 +4,8 @@
         exe.run(...)
     print(p.table(by="mean"))
     p.export_chrome_trace("steps.json")
+
+Ops that compiled kernels run as one are one line, with their types joined by "+"; the time is that of all of them.
 """
 
 from __future__ import annotations

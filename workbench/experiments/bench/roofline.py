@@ -1,0 +1,104 @@
+"""Measured steps beside the time their arithmetic and their bytes would take at the rates of this machine."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from workbench.executors.binding import Binding
+from workbench.executors.tape.segment import Segment
+from workbench.experiments.bench.machine import copy_rate, copy_size, gemm_rate
+from workbench.experiments.bench.work import Work, work_of
+from workbench.experiments.bench.workloads import WORKLOADS, Training, training
+from workbench.runtime.devices import processors
+
+ROUNDS = 3
+WARM_UP = 10  # steps
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A workload on this machine. Times in seconds, rates per second, medians over the rounds of one measurement.
+
+    Attributes:
+        median, best: of single steps.
+        gemm: flops of large square products, copy: bytes read and written, both with all `threads` at work;
+            copied: bytes each thread copied at a time.
+        native: rows that ran in compiled kernels; by_numpy: the others, by op type.
+    """
+
+    name: str
+    devices: int
+    threads: int
+    work: Work
+    median: float
+    best: float
+    gemm: float
+    copy: float
+    copied: int
+    native: int
+    by_numpy: Counter[str]
+
+    @property
+    def floor(self) -> float:
+        """What the products and the bytes take at those rates, one after the other."""
+        return self.work.flops / self.gemm + self.work.nbytes / self.copy
+
+    @property
+    def share(self) -> float:
+        """Of that in the median step, 0 … 1."""
+        return self.floor / self.median
+
+
+def roofline(name: str, devices: int, seconds: float) -> Roofline:
+    """Measure a workload for so long; rates and steps take turns, so that a busy machine slows both down."""
+    made, threads = training(WORKLOADS[name], devices), min(devices, processors())
+    made.step()
+    work = work_of(made.executor.plan(feed=made.feed, fetch_list=[made.loss]))
+    size = copy_size(work.nbytes, threads)
+    laps: list[list[float]] = []
+    gemm, copy = [], []
+    for _ in range(ROUNDS):
+        gemm.append(gemm_rate(threads))
+        copy.append(copy_rate(size, threads))
+        laps.append(list(step_times(made, seconds / ROUNDS)))
+    native, by_numpy = rows_by_lowering(latest_binding(made))
+    return Roofline(
+        name, devices, threads, work, statistics.median(map(statistics.median, laps)), min(map(min, laps)),
+        statistics.median(gemm), statistics.median(copy), size, native, by_numpy,
+    )  # fmt: skip
+
+
+def step_times(made: Training, seconds: float) -> Iterator[float]:
+    """Times of single steps for so long, at least five."""
+    for _ in range(WARM_UP):
+        made.step()
+    begun = before = perf_counter()
+    count = 0
+    while before - begun < seconds or count < 5:
+        made.step()
+        now = perf_counter()
+        yield now - before
+        before, count = now, count + 1
+
+
+def latest_binding(made: Training) -> Binding:
+    """What the last step ran."""
+    found = made.executor._engine.last
+    assert found is not None, "a step has run"
+    return found
+
+
+def rows_by_lowering(binding: Binding) -> tuple[int, Counter[str]]:
+    """How many rows of a plan run in compiled kernels, and the op types of those that NumPy does."""
+    native, by_numpy = 0, Counter[str]()
+    for program in [*binding.speculative, *binding.commit]:
+        for unit in program.units:
+            if isinstance(unit, Segment):
+                native += len(unit.rows)
+            else:
+                by_numpy[unit.row.node.type] += 1
+    return native, by_numpy
