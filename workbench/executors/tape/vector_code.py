@@ -76,6 +76,13 @@ class VectorCode:
         self._periods: set[int] = set()
         self._count = 0
 
+    def copy(self) -> VectorCode:
+        """As it is now; what is added to one is not added to the other."""
+        made = VectorCode(self.shape)
+        for name, value in vars(self).items():
+            setattr(made, name, value.copy() if isinstance(value, list | dict | set) else value)
+        return made
+
     def accepts(self, shape: tuple[int, ...], steps: int) -> bool:
         """Whether work of this shape may join."""
         return shape == self.shape and len(self.code) + steps <= _LONGEST

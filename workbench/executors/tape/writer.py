@@ -7,7 +7,7 @@ What has no native form stays a NumPy call and cuts the tape in two. The rules, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,16 @@ from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape, address
 
 LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
+
+
+class _State(NamedTuple):
+    """What a row that turns out to have no native form must leave as it was."""
+
+    words: int
+    pending: VectorCode | None
+    rows: list[Row]
+    marks: int
+    begin: int
 
 
 class TapeWriter:
@@ -55,6 +65,7 @@ class TapeWriter:
         self._rows: list[Row] = []  # whose mark is not set yet
         self._begin = 0  # where it will be
         self._vector: VectorCode | None = None
+        self._own = False  # whether the current row is part of it
         self._since_look_up = 0.0
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
@@ -64,25 +75,35 @@ class TapeWriter:
         rule = None if is_dynamic(row) else rule_of(row.node)
         if rule is None:
             return False
+        before = self._state()
         if waits:
             self._flush()
-        start, count = len(self.tape), len(self._rows)
         for flag in waits:
             self.tape.row("wait", flag.address, self._control.address)
         self._rows.append(row)
+        self._own = False
         try:
             rule(self, row)
         except Unsuitable:
-            self.tape.truncate(start)
-            del self._rows[count:]
+            self._restore(before)
             return False
         if raised or not self.joined or self._vector is None:
             self._flush()
         for flag in raised:
             self.tape.row("signal", flag.address, self._control.address)
-        self._begin = len(self.tape) if not self._rows else self._begin
+        if not self._rows:
+            self._begin = len(self.tape)
         self._breathe(row)
         return True
+
+    def _state(self) -> _State:
+        pending = None if self._vector is None else self._vector.copy()
+        return _State(len(self.tape), pending, list(self._rows), len(self._marks), self._begin)
+
+    def _restore(self, state: _State) -> None:
+        self.tape.truncate(state.words)
+        del self._marks[state.marks :]
+        self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
 
     def _breathe(self, row: Row) -> None:
         self._since_look_up += seconds(row.cost)
@@ -95,7 +116,7 @@ class TapeWriter:
 
     def row(self, kernel: str, *arguments: float) -> None:
         """A row of the tape."""
-        self._emit_vector()
+        self._end_vector()
         self.tape.row(kernel, *arguments)
 
     def vector(
@@ -106,23 +127,36 @@ class TapeWriter:
         Raises:
             Unsuitable: it has no native form; nothing has been written.
         """
+        if not self._joins(form, shape, arrays, outs):
+            made = VectorCode(shape)
+            made.add(form, arrays, outs)
+            self._end_vector()
+            self._vector = made
+        self._own = True
+
+    def _joins(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> bool:
         pending = self._vector
-        if pending is not None and pending.accepts(shape, len(form.steps)):
-            try:
-                pending.add(form, arrays, outs)
-                return
-            except Unsuitable:
-                pass
-        made = VectorCode(shape)
-        made.add(form, arrays, outs)
-        self._emit_vector()
-        self._vector = made
+        if pending is None or not pending.accepts(shape, len(form.steps)):
+            return False
+        try:
+            pending.add(form, arrays, outs)
+        except Unsuitable:
+            return False
+        return True
 
     def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         """Memory for use until the end of the row of the plan."""
         return self.scratch(shape, dtype)
 
     # Pieces
+
+    def _end_vector(self) -> None:
+        """Write the element-wise work there is; if none of it is the current row's, that begins behind it."""
+        if self._vector is not None and not self._own:
+            current = self._rows.pop()
+            self._flush()
+            self._rows.append(current)
+        self._emit_vector()
 
     def _emit_vector(self) -> None:
         pending, self._vector = self._vector, None
