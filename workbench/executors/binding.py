@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.executors.alike import Alike, changed_together
 from workbench.executors.calls import Call as OpCall
 from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
@@ -78,7 +79,7 @@ class Binding:
         collector, infos, watched: what its fetches, events and debugging need, made by those.
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
-        updated: the tensors the commit changes in place.
+        updated: the tensors the commit changes in place; changed: the same, as they are counted.
         is_native: whether no part of the step runs in Python.
         in_use: whether a speculative part has begun and did not come to its end: flags may be up.
     """
@@ -110,9 +111,11 @@ class Binding:
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         self._context = Context(
-            self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get
-        )
+            self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get,
+            lambda node: self._alike.twins.get(node),
+        )  # fmt: skip
         self._bucket_first()
+        self._alike = Alike(plan, replicas.find)
         self.moves = Moves.count
         self._bind_scope()
         self.inputs = {(v.name, v.place): self.array(v) for v in plan.feeds if self._is_input(v) and v in plan.refs}
@@ -127,6 +130,7 @@ class Binding:
         programs = (*self.speculative, *self.commit)
         self.is_native = all(isinstance(unit, Segment) for program in programs for unit in program.units)
         self.updated = self._updated()
+        self.changed = changed_together(self.updated)
         self._copied = self._to_copy()
         self.staged = [(self._source(v), tensor) for v, tensor in self._copied]
         self.given_aside = {v for v, _ in self._copied}
@@ -236,6 +240,8 @@ class Binding:
     def is_current(self) -> bool:
         """Whether the scopes still hold the storage this is bound to; costs one comparison while nothing moved."""
         count = Moves.count  # before looking: what moves meanwhile is seen the next time
+        if not self._alike.still_holds():
+            return False
         if self.moves == count:
             return True
         if not self.replicas.is_whole():

@@ -66,6 +66,7 @@ class Context:
         extras: the keyword arguments an op `needs`, asked for when it runs.
         weights: per device the coefficient of its loss gradient under WeightedBySamples.
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
+        twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
     """
 
     array: Callable[[Value], np.ndarray]
@@ -76,6 +77,7 @@ class Context:
     comm: Communicator
     weights: Sequence[float]
     gradients: Callable[[Node], Ref | None]
+    twins: Callable[[Node], tuple[Node, ...] | None]
 
 
 def is_dynamic(row: Row) -> bool:

@@ -152,8 +152,8 @@ def commit(
                 tensor.patch(value.rows, value.values)
             else:
                 tensor.take(value)
-        for tensor in binding.updated:
-            tensor.version += 1
+        for changed in binding.changed:
+            changed.count()
         for counter in counters:
             counter.array += 1
             counter.version += 1
@@ -180,6 +180,7 @@ def _run_to_the_end(binding: Binding, strands: Sequence[Strand]) -> BaseExceptio
         binding.team.run(strands) if binding.is_native else _run_in_python(binding, strands)
         return None
     except BaseException as error:
+        binding.team.failed = False  # the others have stopped; what is left of them has to be run
         for strand in strands:
             _finish(strand, error, binding.team.timeout)
         return error

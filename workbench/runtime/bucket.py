@@ -16,6 +16,7 @@ class Bucket:
 
     Attributes:
         array: all of it, flat; tensors, views: the members and where each of them lies.
+        steps: how often all members were changed together; writes: how often a single one was.
     """
 
     def __init__(self, tensors: Sequence[LoDTensor]) -> None:
@@ -24,6 +25,7 @@ class Bucket:
         self.array = aligned_zeros(sum(counts), dtype)
         self.tensors = list(tensors)
         self.views = []
+        self.steps = self.writes = 0
         start = 0
         for tensor, count in zip(tensors, counts, strict=True):
             part = self.array[start : start + tensor.array.size].reshape(tensor.array.shape)

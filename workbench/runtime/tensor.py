@@ -31,12 +31,24 @@ class LoDTensor:
         version: moves on after every change of the value.
     """
 
-    __slots__ = ("array", "bucket", "generation", "version")
+    __slots__ = ("_version", "array", "bucket", "generation")
 
     def __init__(self, array: Any = None) -> None:
         self.array = array
         self.bucket: Any = None
-        self.generation = self.version = 0
+        self.generation = self._version = 0
+
+    @property
+    def version(self) -> int:
+        return self._version if self.bucket is None else self._version + self.bucket.steps
+
+    @version.setter
+    def version(self, number: int) -> None:
+        if self.bucket is None:
+            self._version = number
+        else:
+            self._version = number - self.bucket.steps
+            self.bucket.writes += 1
 
     def set(self, value: Any, place: Place | None = None) -> None:
         """Copy a value in.
@@ -78,12 +90,13 @@ class LoDTensor:
     def move_to(self, storage: Any, bucket: Any) -> None:
         """Keep the value, from now on in `storage`, an array of the same shape and dtype."""
         np.copyto(storage, self.array)
-        self._replace(storage)
-        self.bucket = bucket
+        self._replace(storage, bucket)
 
-    def _replace(self, array: Any) -> None:
+    def _replace(self, array: Any, bucket: Any = None) -> None:
         Moves.count += 1  # before and after: neither Ctrl-C nor another thread in between makes anybody miss it
-        self.array, self.bucket = array, None
+        version = self.version
+        self.array, self.bucket = array, bucket
+        self._version = version if bucket is None else version - bucket.steps
         self.generation += 1
         Moves.count += 1
 

@@ -16,7 +16,7 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr import Expr
 from workbench.framework.lowered import lower
 from workbench.framework.op import find_op
-from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE
+from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE, Node
 from workbench.ops.bound_updates import Split, traced
 from workbench.ops.update import UPDATES
 from workbench.runtime.native.tape import address
@@ -26,16 +26,17 @@ from workbench.runtime.native.tape import address
 def update(writer: TapeWriter, row: Row) -> None:
     """One parameter."""
     outs, ins = operands(writer, row)
-    write_update(writer, row.node.type, row.node.attrs, outs, ins)
+    write_update(writer, row.node.type, row.node.attrs, [outs], ins)
 
 
 def write_update(
-    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Any], ins: Sequence[Any],
+    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Sequence[Any]], ins: Sequence[Any],
     powers: Sequence[np.ndarray] | None = None,
 ) -> None:  # fmt: skip
     """The formula of an update on arrays; what depends on rate and powers alone is computed once.
 
     Args:
+        outs: of every copy that gets the results.
         powers: what is multiplied by the betas in the end, where that is not the arrays in `ins`.
     """
     body = UPDATES[kind]
@@ -44,7 +45,9 @@ def write_update(
     scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
     require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*held, *scalars)))
     results = traced(body.formula, held, scalars, attrs)
-    wanted = [(r, out) for r, out in zip(results, outs, strict=False) if r is not None and out is not None]
+    wanted = [
+        (r, out) for one in outs for r, out in zip(results, one, strict=False) if r is not None and out is not None
+    ]
     split = Split(len(held), len(held + scalars))
     remaining = [split.uniform(r) for r, _ in wanted]
     given = [*held, *scalars]
@@ -67,14 +70,33 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
     """Many parameters that lie together, as one array; powers that do not agree are left to NumPy."""
     node = row.node
     record = find_op(node.attrs["update"])
-    found = flat_operands(node, record, writer.context)
+    ins, outs, powers = _flat_operands(writer, node)
+    twins = writer.context.twins(node)
+    if twins is not None:
+        part = _part_of(ins[0].size, twins.index(node), len(twins))
+        everywhere = [_flat_operands(writer, twin)[1] for twin in twins]
+        outs_of_all = [[None if out is None else out[part] for out in outs] for outs in everywhere]
+        count = len(ins) - len(UPDATES[record.type].betas)
+        parts = [a if a is None or k == 2 or k >= count else a[part] for k, a in enumerate(ins)]
+        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, parts, powers)
+        return
+    for p in powers:
+        writer.row("require_equal", address(p), p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
+    write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
+
+
+def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:
+    found = flat_operands(node, find_op(node.attrs["update"]), writer.context)
     if found is None:
         raise Unsuitable
-    ins, outs, powers = found
-    if powers:
-        for p in powers:
-            writer.row("require_equal", address(p), p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
-    write_update(writer, record.type, node.attrs["attrs"], outs, ins, powers)
+    return found
+
+
+def _part_of(size: int, index: int, count: int) -> slice:
+    """One of several parts of about equal size, each beginning at a cache line."""
+    ends = [size * k // count // 16 * 16 for k in range(count)] + [size]
+    require(size >= 16 * count)
+    return slice(ends[index], ends[index + 1])
 
 
 @native(ALL_REDUCE, FUSED_ALL_REDUCE)

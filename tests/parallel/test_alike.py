@@ -1,0 +1,143 @@
+"""Replicas that hold the same numbers share the work of an update, and stop when one of them is written (X-24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.parallel.models import Model, batch, classifier
+from workbench import static
+from workbench.config import override
+from workbench.executors import alike
+from workbench.runtime.native import library
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "sgd": lambda: wb.optimizer.SGD(0.1),
+    "momentum": lambda: wb.optimizer.Momentum(0.1, 0.9),
+    "adam": lambda: wb.optimizer.Adam(0.01),
+    "adamax": lambda: wb.optimizer.Adamax(0.01),
+}
+
+
+@pytest.fixture(autouse=True)
+def tape() -> Iterator[None]:
+    with override(cpu_tape=True):
+        if library.kernels() is None:
+            pytest.skip(f"no compiled kernels: {library.why_not()}")
+        yield
+
+
+def wide(optimizer: Any) -> Model:
+    """A model whose updates are long enough to be divided."""
+    return classifier(optimizer, extra=lambda h: static.nn.fc(h, 64))
+
+
+def replicas(model: Model, exe: Any, devices: int) -> dict[str, list[np.ndarray]]:
+    """The devices' values of everything the program keeps."""
+    names = [v.name for v in model.main.persistables()]
+    return {n: [np.array(exe.local_scope(d).find_var(n).get_tensor()) for d in range(devices)] for n in names}
+
+
+def twins(exe: Any) -> int:
+    """How many updates are shared."""
+    return len(exe._engine.last._alike.twins)
+
+
+def trained(name: str, devices: int, between: Callable[[Model, Any, int], None] = lambda model, exe, step: None) -> Any:
+    model = wide(OPTIMIZERS[name]()).start()
+    exe = model.parallel(devices)
+    shared = []
+    for step in range(6):
+        exe.run([], feed=batch(12, step))
+        shared.append(twins(exe))
+        between(model, exe, step)
+    return replicas(model, exe, devices), shared
+
+
+def same_bits(a: dict[str, list[np.ndarray]], b: dict[str, list[np.ndarray]]) -> None:
+    for name, values in a.items():
+        for x, y in zip(values, b[name], strict=True):
+            assert x.tobytes() == y.tobytes(), name
+
+
+def close(a: dict[str, list[np.ndarray]], b: dict[str, list[np.ndarray]]) -> None:
+    for name, values in a.items():
+        for x, y in zip(values, b[name], strict=True):
+            np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_shared_update_gives_the_bits_of_one_on_every_device(
+    name: str, devices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, shared = trained(name, devices)
+    assert shared == [devices] * 6
+    monkeypatch.setattr(alike, "_hold_the_same", lambda buckets: False)
+    apart, none = trained(name, devices)
+    assert none == [0] * 6
+    same_bits(found, apart)
+    for values in found.values():
+        assert all(v.tobytes() == values[0].tobytes() for v in values)
+
+
+def set_on_device_1(model: Model, exe: Any, step: int) -> None:
+    if step == 2:
+        tensor = exe.local_scope(1).find_var("fc_1.w_0").get_tensor()
+        tensor.set(np.array(tensor) + 1)
+
+
+def set_in_the_scope(model: Model, exe: Any, step: int) -> None:
+    if step == 2:
+        tensor = model.scope.find_var("fc_1.w_0").get_tensor()
+        tensor.set(np.array(tensor) * 0.5)
+
+
+def set_a_power(model: Model, exe: Any, step: int) -> None:
+    if step == 2:
+        name = next(v.name for v in model.main.persistables() if "beta1_pow" in v.name)
+        for device in range(len(exe._engine.places)):
+            exe.local_scope(device).find_var(name).get_tensor().set(np.full(1, 0.5, np.float32))
+
+
+def train_alone(model: Model, exe: Any, step: int) -> None:
+    if step == 2:
+        static.Executor().run(model.main, feed=batch(12, 99), scope=model.scope)
+
+
+@pytest.mark.parametrize("between", [set_on_device_1, set_in_the_scope, set_a_power, train_alone])
+def test_who_writes_one_replica_ends_the_sharing(between: Callable[..., None]) -> None:
+    """From then on every device has numbers of its own, as where nothing was ever shared."""
+    found, shared = trained("adam", 2, between)
+    assert shared == [2, 2, 2, 0, 0, 0]
+    with override(cpu_tape=False):
+        expected, _ = trained("adam", 2, between)
+    close(found, expected)
+    if between is not set_a_power:
+        assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
+
+
+def test_writing_all_replicas_alike_keeps_it() -> None:
+    def reset(model: Model, exe: Any, step: int) -> None:
+        for device in range(2):
+            tensor = exe.local_scope(device).find_var("fc_1.w_0").get_tensor()
+            tensor.set(np.full(np.shape(tensor.array), 0.25, np.float32))
+
+    _, shared = trained("adam", 2, reset)
+    assert shared == [2] * 6
+
+
+def test_versions_move_on_with_every_step() -> None:
+    model = wide(OPTIMIZERS["adam"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    tensor = model.scope.find_var("fc_1.w_0").get_tensor()
+    seen = tensor.version
+    exe.run([], feed=batch(12))
+    assert tensor.version == seen + 1
+    tensor.set(np.array(tensor))
+    assert tensor.version == seen + 2

@@ -1,0 +1,146 @@
+"""Replicas that hold the same numbers: where they do, each device does a part of an update for all of them.
+
+In AllReduce mode every device has its own copy of parameters and state, and all apply the same gradients to it. As
+long as the copies are equal, so are their updates, and it is enough to compute each element once. That they are equal
+is looked up when a plan is bound, and stays true while nobody writes a single one of the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.plan import Plan
+from workbench.framework.op import find_op
+from workbench.graph.ssa import Node
+from workbench.runtime.bucket import Bucket
+from workbench.runtime.tensor import LoDTensor
+
+Twins = tuple[Node, ...]
+
+
+class Alike:
+    """The updates of one binding whose replicas hold the same numbers.
+
+    Args:
+        find: the tensor of a variable on a device.
+
+    Attributes:
+        twins: of an update, the same update on all devices, in device order; only of those that are alike.
+    """
+
+    def __init__(self, plan: Plan, find: Callable[[str, int], LoDTensor | None]) -> None:
+        self._find = find
+        self._groups = _groups(plan)
+        self.twins, self._seen = self._look()
+
+    def _look(self) -> tuple[dict[Node, Twins], list[tuple[Bucket, int, int]]]:
+        """The twins, and the state of all buckets looked at: how often they were written and counted on."""
+        twins: dict[Node, Twins] = {}
+        seen = []
+        for group in self._groups:
+            buckets = [self._buckets(node) for node in group]
+            seen += [(b, b.writes, b.steps) for own in buckets if own is not None for b in own.values()]
+            if _hold_the_same(buckets):
+                twins.update(dict.fromkeys(group, group))
+        return twins, seen
+
+    def _buckets(self, node: Node) -> dict[str, Bucket] | None:
+        """What an update changes, by slot; None if some slot does not lie together."""
+        found: dict[str, Bucket] = {}
+        for slot, values in zip(find_op(node.attrs["update"]).inputs, node.inputs, strict=True):
+            if slot.name in ("Grad", "LearningRate") or not values or values[0] is None:
+                continue
+            tensors = [self._find(v.name, v.place) for v in values]
+            bucket = tensors[0].bucket if tensors[0] is not None else None
+            if bucket is None or len(bucket.tensors) != len(tensors):
+                return None
+            if any(a is not b for a, b in zip(bucket.tensors, tensors, strict=True)) or not bucket.is_intact():
+                return None
+            found[slot.name] = bucket
+        return found
+
+    def still_holds(self) -> bool:
+        """Whether what was found is still so; looks at the numbers again only if some were written."""
+        if not self._seen:
+            return True
+        first, _, begun = self._seen[0]
+        steps = first.steps - begun
+        for bucket, written, counted in self._seen:
+            if bucket.writes != written or bucket.steps - counted != steps:
+                twins, seen = self._look()
+                if twins != self.twins:
+                    return False  # and so it stays: whoever asks is to be bound anew
+                self._seen = seen
+                return True
+        return True
+
+
+def _groups(plan: Plan) -> list[Twins]:
+    """Updates of the same parameters on all devices, where all gradients lie together."""
+    groups: dict[Any, list[Node]] = {}
+    for node, ref in plan.flats.items():
+        if ref is not None:
+            key = node.attrs["update"], tuple(None if v is None else tuple(x.name for x in v) for v in node.outputs)
+            groups.setdefault(key, []).append(node)
+    everywhere = [sorted(nodes, key=lambda n: n.place) for nodes in groups.values()]
+    places = list(range(plan.graph.devices))
+    if len(places) == 1:
+        return []
+    return [tuple(nodes) for nodes in everywhere if [n.place for n in nodes] == places]
+
+
+def _hold_the_same(buckets: Sequence[Mapping[str, Bucket] | None]) -> bool:
+    first, *others = buckets
+    if first is None or any(other is None for other in others):
+        return False
+    for slot, bucket in first.items():
+        if slot.endswith("Pow") and not _is_one_number(bucket):
+            return False
+        if not all(other is not None and _same_bits(bucket, other[slot]) for other in others):
+            return False
+    return True
+
+
+def _is_one_number(bucket: Bucket) -> bool:
+    """Whether all members, of one element each, hold the same."""
+    return len({view.tobytes() for view in bucket.views}) == 1
+
+
+def _same_bits(a: Bucket, b: Bucket) -> bool:
+    if a.array.shape != b.array.shape or a.array.dtype != b.array.dtype or a is b:
+        return False
+    views = zip(a.views, b.views, strict=True)
+    return all(np.array_equal(x.view(np.uint8), y.view(np.uint8)) for x, y in (_flat(*pair) for pair in views))
+
+
+def _flat(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return x.reshape(-1), y.reshape(-1)
+
+
+class Changed:
+    """Tensors a commit changes, counted together where they are a whole bucket."""
+
+    __slots__ = ("_bucket", "_tensors")
+
+    def __init__(self, bucket: Bucket | None, tensors: Sequence[LoDTensor]) -> None:
+        self._bucket, self._tensors = bucket, list(tensors)
+
+    def count(self) -> None:
+        """One change more."""
+        if self._bucket is not None:
+            self._bucket.steps += 1
+            return
+        for tensor in self._tensors:
+            tensor.version += 1
+
+
+def changed_together(tensors: Sequence[LoDTensor]) -> list[Changed]:
+    """The tensors of a commit by bucket; those of buckets that are changed in part, one by one."""
+    among = {id(t) for t in tensors}
+    whole = {id(t.bucket): t.bucket for t in tensors if t.bucket is not None and t.bucket.is_intact()}
+    whole = {key: b for key, b in whole.items() if all(id(t) in among for t in b.tensors)}
+    single = [t for t in tensors if t.bucket is None or id(t.bucket) not in whole]
+    return [*(Changed(bucket, ()) for bucket in whole.values()), Changed(None, single)]
