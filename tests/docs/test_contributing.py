@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +24,18 @@ from workbench.runtime import devices
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"
 
 
+KERNEL = "How to add a kernel"  # it compiles: `kernel_example` runs it in a process of its own
+
+
 def blocks(text: str) -> list[str]:
     """The Python blocks of a text in Markdown."""
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def sections() -> dict[str, str]:
+    """The sections of the page, by title."""
+    parts = [part.partition("\n") for part in PAGE.read_text().split("\n## ")[1:]]
+    return {title: text for title, _, text in parts}
 
 
 @pytest.fixture
@@ -34,8 +46,9 @@ def example() -> Iterator[dict[str, Any]]:
     namespace: dict[str, Any] = {}
     try:
         with wb.static.program_guard(main, startup):
-            for number, block in enumerate(blocks(PAGE.read_text())):
-                exec(compile(block, f"CONTRIBUTING.md block {number}", "exec"), namespace)
+            for title, text in sections().items():
+                for number, block in enumerate(blocks(text) if title != KERNEL else ()):
+                    exec(compile(block, f"CONTRIBUTING.md, {title}, block {number}", "exec"), namespace)
         yield namespace
     finally:
         wb.disable_static()
@@ -73,11 +86,21 @@ def test_the_examples_device_hands_out_memory(example: dict[str, Any]) -> None:
     assert sorted(handed_out) == [0, 1] and all(nbytes > 0 for nbytes in handed_out.values())
 
 
+def test_the_examples_kernel_is_compiled_and_does_the_row(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        pytest.skip("kernels are made for Linux on x86-64")
+    command = [sys.executable, "-m", "tests.docs.kernel_example", str(tmp_path / "image")]
+    example = "\0".join(blocks(sections()[KERNEL]))
+    done = subprocess.run(command, input=example, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "rows of the example in compiled kernels: 1, by NumPy: 0\n"
+
+
 def the_communicators_tests() -> type:
     """The test class of the section on communicators, whose blocks need nothing of the others but NumPy."""
-    section = PAGE.read_text().split("## How to add a communicator\n")[1].split("\n## ")[0]
     namespace: dict[str, Any] = {"np": np}
-    for number, block in enumerate(blocks(section)):
+    for number, block in enumerate(blocks(sections()["How to add a communicator"])):
         exec(compile(block, f"CONTRIBUTING.md communicator block {number}", "exec"), namespace)
     return namespace["TestPlain"]
 

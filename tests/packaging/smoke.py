@@ -3,6 +3,7 @@
 Runs away from any checkout, with the standard library alone; lab_server.py of tests/browser lies beside it.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,14 +15,15 @@ HERE = Path.cwd()
 COMMAND = str(Path(sys.executable).with_name("workbench"))
 
 
-def run(*arguments: str) -> None:
-    print("$ workbench", *arguments, flush=True)
-    subprocess.run([COMMAND, *arguments], check=True, timeout=600)
+def run(*arguments: str, **settings: str) -> None:
+    print(*(f"{name}={value}" for name, value in settings.items()), "$ workbench", *arguments, flush=True)
+    subprocess.run([COMMAND, *arguments], env={**os.environ, **settings}, check=True, timeout=600)
 
 
 def main() -> None:
     run("--version")
     run("doctor")
+    run("bench", "tiny", "--seconds", "0.2", FLAGS_cpu_tape="1")
     with tempfile.TemporaryDirectory() as state:
         server = LabServer(HERE / "README.md", Path(state))
         server.command = [COMMAND, "lab", "--no-browser"]

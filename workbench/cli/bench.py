@@ -41,9 +41,10 @@ def report(
 
 def header(devices: int) -> Iterator[str]:
     """What the figures depend on."""
+    from workbench.config import get_flag
     from workbench.runtime.native.library import kernels, why_not
 
-    lowering = "compiled kernels" if kernels() else f"NumPy calls: {why_not() or f'{TAPE} is off'}"
+    lowering = "compiled kernels" if kernels() else f"NumPy calls: {why_not() if get_flag(TAPE) else f'{TAPE} is off'}"
     yield f"{processor_name()}; {devices} CPU devices on {usable_processors()} of {os.cpu_count()} processors"
     for label, text in numerics():
         yield f"{label:<6} {text}"

@@ -1,0 +1,35 @@
+"""Runs the contributors' example of a kernel: `python -m tests.docs.kernel_example IMAGE`, its blocks on stdin.
+
+Blocks are separated by NUL. Before the first one that runs the kernel, an image is compiled that holds the interpreter
+and the example, so that this takes seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from workbench.experiments.bench.roofline import rows_by_lowering
+from workbench.runtime.native import build, library
+from workbench.runtime.native.image import Kernels, write_image
+
+
+def execute(blocks: list[str], namespace: dict[str, Any]) -> None:
+    for block in blocks:
+        exec(compile(block, "CONTRIBUTING.md", "exec"), namespace)
+
+
+def main(path: str) -> None:
+    declared, run = (blocks := sys.stdin.read().split("\0"))[:3], blocks[3:]
+    namespace: dict[str, Any] = {}
+    execute(declared, namespace)
+    build.MODULES = ("interpreter",)
+    write_image(path, *build.build())
+    library._found = Kernels(path)
+    execute(run, namespace)
+    native, by_numpy = rows_by_lowering(namespace["executor"]._engine.last)
+    print(f"rows of the example in compiled kernels: {native}, by NumPy: {by_numpy.total()}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
