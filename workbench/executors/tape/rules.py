@@ -18,6 +18,7 @@ from workbench.executors.memory import shown_input
 from workbench.executors.operands import Context, arrays_of
 from workbench.executors.plan import Row
 from workbench.executors.shapes import is_static
+from workbench.executors.tape.transposes import strided_copy
 from workbench.executors.tape.vector_code import Unsuitable
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.bound_elementwise import steps_of
@@ -150,4 +151,8 @@ def expression(writer: TapeWriter, body: Callable[..., Any], outs: Arrays, ins: 
 def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
     """Any strides to any strides."""
     require(source.dtype == FLOAT, out.dtype == FLOAT, source.shape == out.shape)
-    expression(writer, lambda x: x, [out], [source])
+    strided = strided_copy(source, out) if out.size else None
+    if strided is not None:
+        writer.row(*strided)
+    else:
+        expression(writer, lambda x: x, [out], [source])

@@ -1,0 +1,59 @@
+"""Copies of arrays whose strides differ, as rows of a tape."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.runtime.native.tape import address
+
+_ITEM = 4  # bytes of a float32
+_MOST = 3  # dimensions the kernels loop over
+
+
+class _Dim(NamedTuple):
+    """A dimension: its size, and strides in bytes."""
+
+    size: int
+    source: int
+    out: int
+
+
+def strided_copy(source: np.ndarray, out: np.ndarray) -> tuple[Any, ...] | None:
+    """A kernel and its arguments for `out[...] = source`, float32 of one shape.
+
+    None where it is no task for them: nothing is strided, or nothing lies side by side, or memory is shared.
+    """
+    dims = _collapsed(source, out)
+    if len(dims) < 2 or dims[-1].out != _ITEM or np.may_share_memory(source, out):
+        return None
+    last, rest = dims[-1], dims[:-1]
+    if last.source == _ITEM:
+        return _row("copy_rows", (address(source), address(out), last.size), rest)
+    column = next((d for d in rest if d.source == _ITEM), None)
+    if column is None:
+        return None
+    rest.remove(column)
+    matrix = address(source), last.source, address(out), column.out, last.size, column.size
+    return _row("transpose", matrix, rest)
+
+
+def _row(kernel: str, arguments: tuple[int, ...], rest: list[_Dim]) -> tuple[Any, ...] | None:
+    if len(rest) > _MOST:
+        return None
+    loops = [_Dim(1, 0, 0)] * (_MOST - len(rest)) + rest
+    return kernel, *arguments, *(number for dim in loops for number in dim)
+
+
+def _collapsed(source: np.ndarray, out: np.ndarray) -> list[_Dim]:
+    """As few dimensions as will do, in the order in which they lie in `out`."""
+    dims = [_Dim(*d) for d in zip(source.shape, source.strides, out.strides, strict=True) if d[0] != 1]
+    found: list[_Dim] = []
+    for dim in sorted(dims, key=lambda d: -abs(d.out)):
+        before = found[-1] if found else None
+        if before is not None and (before.source, before.out) == (dim.size * dim.source, dim.size * dim.out):
+            found[-1] = _Dim(before.size * dim.size, dim.source, dim.out)
+        else:
+            found.append(dim)
+    return found
