@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import mmap
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet
+from workbench.executors.ahead import strides_ahead
 from workbench.executors.schedule import Schedule
 from workbench.executors.shapes import Shapes, is_static
 from workbench.framework.op import Op
@@ -124,6 +125,7 @@ class Memory:
         patched: values of which only some rows are made; they travel as objects.
         flat: groups of values that are to lie one after the other, in this order (the gradients of one update).
         reuse, in_place: whether values may share memory one after the other, and results take over that of inputs.
+        native: nodes that run in kernels.
 
     Attributes:
         refs: of every value that has memory of its own; the others travel as objects.
@@ -147,9 +149,10 @@ class Memory:
         flat: Sequence[Sequence[Value]],
         reuse: bool,
         in_place: bool,
+        native: Collection[Node] = (),
     ) -> None:
         self.graph, self.shapes, self.schedule, self.uses = graph, shapes, schedule, uses
-        self.fed = fed
+        self.fed, self.native = fed, native
         self.staged, self.in_scope, self.committed, self.in_place = staged, in_scope, committed, in_place
         self.position = {node: i for i, node in enumerate(schedule.order)}
         self.refs: dict[Value, Ref] = {}
@@ -215,8 +218,18 @@ class Memory:
             if shared is not None:
                 shared.root.taken = self.position[node]
                 self._hold_ref(value, shared)
+                return
+            root = self._new_root(value.place, spec, self.position[node])
+            strides = self._strides_ahead(node, value)
+            if strides is None:
+                self._hold(value, root, spec)
             else:
-                self._hold(value, self._new_root(value.place, spec, self.position[node]), spec)
+                self._hold_ref(value, Ref(root, 0, spec.shape, strides, spec.dtype.numpy))
+
+    def _strides_ahead(self, node: Node, value: Value) -> tuple[int, ...] | None:
+        if not self.in_place or node not in self.native or value in self.staged:
+            return None
+        return strides_ahead(node, value, self.readers, self.shapes.specs)
 
     def _seen(self, node: Node, k: int, value: Value, spec: Spec) -> Ref | None:
         """Where a result is that already exists: an input seen differently, or one handed through."""

@@ -147,8 +147,9 @@ def make_plan(
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
     flat = [_gradients(node) for node in updates] if layout.flat else []
     memory = Memory(
-        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place
-    )
+        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place,
+        native,
+    )  # fmt: skip
     rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
         graph,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.executors.ahead import RESHAPES
 from workbench.executors.lower import call_attrs
 from workbench.executors.memory import shown_input
 from workbench.executors.operands import Context, arrays_of
@@ -106,6 +107,9 @@ def view(writer: TapeWriter, row: Row) -> None:
     (out,) = [o for o in outs if o is not None]
     source = ins[shown_input(node.record)]
     if (source.size == out.size and np.may_share_memory(source, out)) or not out.size:
+        return
+    if node.type in RESHAPES and out.flags.c_contiguous:
+        copy(writer, source, out.reshape(source.shape))
         return
     seen = node.record.forward(np, *ins, **call_attrs(node))
     seen = seen[0] if isinstance(seen, tuple) else seen
