@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from workbench.version import __version__
@@ -150,22 +149,15 @@ def core_type_note(inherited: str | None) -> str:
 def native(compile: bool) -> Iterator[tuple[str, str]]:
     """The kernels steps on CPU devices run in."""
     from workbench.config import get_flag
-    from workbench.runtime.native.library import cache_folder, why_not
-    from workbench.runtime.native.source import fingerprint
+    from workbench.runtime.native.library import cache_folder, image_path, obstacle, why_not
 
-    there = (cache_folder() / f"kernels-{fingerprint()}").exists()
-    if not (there or compile) and can_compile():
+    if not compile and obstacle() is None and not image_path().exists():
         yield "compiled", "not yet: the first step does it, or workbench doctor --compile"
     else:
         with contextlib.redirect_stderr(io.StringIO()):  # the refusal is told here
             yield "compiled", "yes, for this processor" if compiled() else f"no: {why_not()}"
     yield "used", "wherever an op has them" if get_flag(TAPE) else f"no: {TAPE} is off, steps run as NumPy calls"
     yield "cache", f"{cache_folder()} (WORKBENCH_CACHE_DIR chooses another folder)"
-
-
-def can_compile() -> bool:
-    """Whether asking for the kernels would compile them."""
-    return (sys.platform, platform.machine()) == ("linux", "x86_64") and find_spec("numba") is not None
 
 
 def compiled() -> bool:

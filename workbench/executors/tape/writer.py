@@ -70,12 +70,12 @@ class TapeWriter:
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
-        from workbench.executors.tape.table import rule_of
+        from workbench.executors.tape.table import elementwise, rule_of
 
         rule = None if is_dynamic(row) else rule_of(row.node)
         if rule is None:
             return False
-        before = self._state()
+        before = self._state(once=rule is elementwise)
         if waits:
             self._flush()
         for flag in waits:
@@ -96,8 +96,9 @@ class TapeWriter:
         self._breathe(row)
         return True
 
-    def _state(self) -> _State:
-        pending = None if self._vector is None else self._vector.copy()
+    def _state(self, once: bool) -> _State:
+        """What to go back to; a rule that writes once leaves pending work as it was if it cannot."""
+        pending = self._vector if once or self._vector is None else self._vector.copy()
         return _State(len(self.tape), pending, list(self._rows), len(self._marks), self._begin)
 
     def _restore(self, state: _State) -> None:

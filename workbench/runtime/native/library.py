@@ -66,11 +66,26 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "workbench"
 
 
+def image_path() -> Path:
+    """Where the image for this machine is, or will be."""
+    return _own_folder() / f"kernels-{fingerprint()}"
+
+
+def obstacle() -> str | None:
+    """What keeps kernels from being had here; nothing is compiled."""
+    try:
+        _require_support()
+        if not image_path().exists() and find_spec("numba") is None:
+            return "numba is not installed, so kernels cannot be compiled"
+    except (EnforceNotMet, OSError) as error:
+        return str(error)
+    return None
+
+
 def _load_or_compile() -> Kernels:
-    folder = _own_folder()
-    path = folder / f"kernels-{fingerprint()}"
+    path = image_path()
     if not path.exists():
-        _compile(folder, path)
+        _compile(path)
     _require_own(path)
     return Kernels(path)
 
@@ -105,11 +120,11 @@ def _require_own(path: Path) -> None:
         )
 
 
-def _compile(folder: Path, path: Path) -> None:
+def _compile(path: Path) -> None:
     """Compile in a process of its own; of several processes one does, the others wait for it."""
     if find_spec("numba") is None:
         raise Unavailable("numba is not installed, so kernels cannot be compiled")
-    with open(folder / "lock", "w") as lock:
+    with open(path.parent / "lock", "w") as lock:
         _acquire(lock)
         if path.exists():
             return
