@@ -1,15 +1,18 @@
-"""The functions of vector code. Errors are in units in the last place of float32, measured over all magnitudes."""
+"""The functions of vector code. Errors are in units in the last place (ulp) of float32, over all magnitudes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from typing import Any
 
-from workbench.runtime.kernels.vectors import Vectors
+from workbench.runtime.kernels.vectors import INTEGERS, Doubles, Vectors, call_lanes
 
 LOG2_E = 1.44269504088896341
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # their sum is ln 2; the first has few bits
 MINIMAL = 1.17549435e-38  # the least normal number
+INFINITE, NAN = float("inf"), float("nan")
+PI_HALF, PI_HALF_REST = 1.5707963267948966, 6.123233995736766e-17  # their sum is pi / 2
 
 
 def maximum(v: Vectors, a: Any, b: Any) -> Any:
@@ -22,35 +25,87 @@ def minimum(v: Vectors, a: Any, b: Any) -> Any:
     return v.select(v.is_nan(a), a, v.select(v.compare("<", a, b), a, b))
 
 
-def exp(v: Vectors, x: Any) -> Any:
-    """e to the power x, within 1.1 ulp; underflows gradually."""
-    inside = v.select(v.compare("<", x, 89.0), x, 89.0)
-    inside = v.select(v.compare(">", inside, -104.0), inside, -104.0)
-    n = v.call("rint", v.multiply(inside, LOG2_E))
-    r = v.fma(n, -LN2_HIGH, inside)
+def sign(v: Vectors, x: Any) -> Any:
+    """-1, 0 or 1; NaN of NaN."""
+    one = v.select(v.compare(">", x, 0.0), 1.0, v.select(v.compare("<", x, 0.0), -1.0, 0.0))
+    return v.select(v.is_nan(x), x, one)
+
+
+# Exponentials
+
+
+def _exp_parts(v: Vectors, x: Any) -> tuple[Any, Any]:
+    """n and exp(r) - 1 with x = n ln 2 + r and r between -0.35 and 0.35 (polynomial of Cephes' expf)."""
+    n = v.call("rint", v.multiply(x, LOG2_E))
+    r = v.fma(n, -LN2_HIGH, x)
     r = v.fma(n, -LN2_LOW, r)
     p = v.polynomial(
         r, (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
     )
-    p = v.add(v.fma(p, v.multiply(r, r), r), 1.0)
-    number = v.to_integers(n)
-    half = v.builder.ashr(number, v.integer(1))
-    for part in (half, v.builder.sub(number, half)):
-        p = v.multiply(p, v.floats(v.builder.shl(v.builder.add(part, v.integer(127)), v.integer(23))))
-    return v.select(v.is_nan(x), x, p)
+    return v.to_integers(n), v.fma(p, v.multiply(r, r), r)
 
 
-def log(v: Vectors, x: Any) -> Any:
-    """The natural logarithm, within 1 ulp (polynomial of Cephes' logf)."""
+def exp(v: Vectors, x: Any) -> Any:
+    """e to the power x, within 1.0 ulp; underflows gradually."""
+    n, p = _exp_parts(v, v.within(x, -104.0, 89.0))
+    half = v.builder.ashr(n, v.integer(1))
+    found = v.multiply(v.add(p, 1.0), v.power_of_two(half))
+    found = v.multiply(found, v.power_of_two(v.builder.sub(n, half)))
+    return v.select(v.is_nan(x), x, found)
+
+
+def expm1(v: Vectors, x: Any) -> Any:
+    """exp(x) - 1, within 1.4 ulp."""
+    n, p = _exp_parts(v, v.within(x, -20.0, 89.0))
+    half = v.power_of_two(v.builder.sub(n, v.integer(1)))  # of 2^n, which may be too large
+    found = v.fma(half, p, v.subtract(half, 0.5))
+    found = v.add(found, found)
+    tiny = v.compare("<", v.call("fabs", x), 2.0**-25)
+    return v.select(v.either(tiny, v.is_nan(x)), x, found)
+
+
+def tanh(v: Vectors, x: Any) -> Any:
+    """The hyperbolic tangent, within 1.4 ulp: near 0 a polynomial (Cephes' tanhf), else 1 - 2 / (exp(2|x|) + 1)."""
+    size = v.call("fabs", x)
+    z = v.multiply(x, x)
+    near = v.polynomial(
+        z, (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+    )
+    near = v.fma(v.multiply(near, z), x, x)
+    far = v.subtract(1.0, v.divide(2.0, v.add(exp(v, v.add(size, size)), 1.0)))
+    return v.call("copysign", v.select(v.compare("<", size, 0.625), near, far), x)
+
+
+def erf(v: Vectors, x: Any) -> Any:
+    """The error function, within 2.6 ulp: an odd polynomial below 1, 1 - exp(-polynomial) above."""
+    size = v.call("fabs", x)
+    t = v.select(v.compare("<", size, 4.0), size, 4.0)
+    u = v.multiply(t, t)
+    near = v.polynomial(
+        u, (7.88911211e-05, -0.000802083906, 0.00518953509, -0.0268544445, 0.112836002, -0.376126271, 1.12837917)
+    )
+    q = v.polynomial(t, (-0.000210185268, 0.00318314261, -0.0227861648, 0.105096788, 0.635846311, 1.1284756))
+    far = v.call("copysign", v.subtract(1.0, exp(v, v.multiply(v.multiply(q, t), -1.0))), x)
+    found = v.select(v.compare("<", u, 1.0), v.multiply(near, x), far)
+    return v.select(v.is_nan(x), x, found)
+
+
+# Logarithms
+
+
+def _log_parts(v: Vectors, x: Any) -> tuple[Any, Any]:
+    """e and m with x = (m + 1) 2^e and m + 1 between sqrt(1/2) and sqrt(2), of positive x."""
     tiny = v.compare("<", x, MINIMAL)
-    scaled = v.select(tiny, v.multiply(x, 2.0**25), x)
-    bits = v.bits(scaled)
-    exponent = v.builder.sub(v.builder.ashr(bits, v.integer(23)), v.integer(126))
-    m = v.floats(v.builder.or_(v.builder.and_(bits, v.integer(0x007FFFFF)), v.integer(0x3F000000)))  # [0.5, 1)
-    e = v.subtract(v.to_floats(exponent), v.select(tiny, 25.0, 0.0))
+    bits = v.bits(v.select(tiny, v.multiply(x, 2.0**25), x))
+    e = v.to_floats(v.builder.sub(v.builder.ashr(bits, v.integer(23)), v.integer(126)))
+    e = v.subtract(e, v.select(tiny, 25.0, 0.0))
+    m = v.from_bits(v.builder.or_(v.builder.and_(bits, v.integer(0x007FFFFF)), v.integer(0x3F000000)))  # [0.5, 1)
     low = v.compare("<", m, 0.70710678)
-    e = v.subtract(e, v.select(low, 1.0, 0.0))
-    m = v.subtract(v.select(low, v.add(m, m), m), 1.0)
+    return v.subtract(e, v.select(low, 1.0, 0.0)), v.subtract(v.select(low, v.add(m, m), m), 1.0)
+
+
+def _log_rest(v: Vectors, m: Any) -> Any:
+    """log(1 + m) - m, by the polynomial of Cephes' logf."""
     z = v.multiply(m, m)
     p = v.polynomial(
         m,
@@ -59,52 +114,132 @@ def log(v: Vectors, x: Any) -> Any:
             -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
         ),
     )  # fmt: skip
-    y = v.multiply(v.multiply(p, m), z)
-    y = v.fma(e, LN2_LOW, y)
-    y = v.fma(z, -0.5, y)
-    found = v.fma(e, LN2_HIGH, v.add(m, y))
-    found = v.select(v.compare("==", x, 0.0), float("-inf"), found)
-    found = v.select(v.compare("==", x, float("inf")), x, found)
-    negative = v.compare("<", x, 0.0)
-    return v.select(v.builder.or_(negative, v.is_nan(x)), float("nan"), found)
+    return v.fma(z, -0.5, v.multiply(v.multiply(p, m), z))
 
 
-def tanh(v: Vectors, x: Any) -> Any:
-    """The hyperbolic tangent: a polynomial near 0 (Cephes' tanhf), 1 - 2 / (exp(2|x|) + 1) elsewhere."""
-    size = v.call("fabs", x)
-    z = v.multiply(x, x)
-    near = v.polynomial(
-        z, (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-    )
-    near = v.fma(v.multiply(near, z), x, x)
-    far = v.subtract(1.0, v.divide(2.0, v.add(exp(v, v.add(size, size)), 1.0)))
-    far = v.call("copysign", far, x)
-    return v.select(v.compare("<", size, 0.625), near, far)
+def _natural(v: Vectors, e: Any, m: Any) -> Any:
+    """log((1 + m) 2^e)."""
+    y = v.fma(e, LN2_LOW, _log_rest(v, m))
+    return v.fma(e, LN2_HIGH, v.add(m, y))
 
 
-def erf(v: Vectors, x: Any) -> Any:
-    """The error function: an odd polynomial below 1, 1 - exp(-polynomial) above; within 2.5 ulp."""
-    size = v.call("fabs", x)
-    t = v.select(v.compare("<", size, 4.0), size, 4.0)
-    u = v.multiply(t, t)
-    near = v.polynomial(
-        u,
-        (
-            7.88911211e-05, -0.000802083906, 0.00518953509, -0.0268544445, 0.112836002, -0.376126271, 1.12837917,
-        ),
-    )  # fmt: skip
-    q = v.polynomial(
-        t, (-0.000210185268, 0.00318314261, -0.0227861648, 0.105096788, 0.635846311, 1.1284756)
-    )  # fmt: skip
-    far = v.call("copysign", v.subtract(1.0, exp(v, v.multiply(v.multiply(q, t), -1.0))), x)
-    found = v.select(v.compare("<", u, 1.0), v.multiply(near, x), far)
-    return v.select(v.is_nan(x), x, found)
+def _at_limits(v: Vectors, x: Any, u: Any, found: Any) -> Any:
+    """The logarithm `found` of u, with what it is where u is no positive number; x is what was given."""
+    found = v.select(v.compare("==", u, 0.0), -INFINITE, found)
+    found = v.select(v.compare("==", u, INFINITE), INFINITE, found)
+    return v.select(v.either(v.compare("<", u, 0.0), v.is_nan(x)), NAN, found)
 
 
-def sign(v: Vectors, x: Any) -> Any:
-    """-1, 0 or 1; NaN of NaN."""
-    one = v.select(v.compare(">", x, 0.0), 1.0, v.select(v.compare("<", x, 0.0), -1.0, 0.0))
-    return v.select(v.is_nan(x), x, one)
+def log(v: Vectors, x: Any) -> Any:
+    """The natural logarithm, within 0.9 ulp."""
+    return _at_limits(v, x, x, _natural(v, *_log_parts(v, x)))
+
+
+def log1p(v: Vectors, x: Any) -> Any:
+    """log(1 + x), within 1.5 ulp: what 1 + x loses by rounding goes into m."""
+    u = v.add(x, 1.0)
+    big = v.subtract(u, 1.0)
+    lost = v.add(v.subtract(1.0, v.subtract(u, big)), v.subtract(x, big))
+    e, m = _log_parts(v, u)
+    scale = v.power_of_two(v.builder.sub(v.integer(0), v.to_integers(v.within(e, -126.0, 126.0))))
+    found = _natural(v, e, v.fma(lost, scale, m))
+    tiny = v.compare("<", v.call("fabs", x), 2.0**-25)
+    return v.select(tiny, x, _at_limits(v, x, u, found))
+
+
+def log2(v: Vectors, x: Any) -> Any:
+    """The logarithm to base 2, within 1.2 ulp."""
+    e, m = _log_parts(v, x)
+    y = _log_rest(v, m)
+    more = v.fma(m, LOG2_E - 1.0, v.multiply(y, LOG2_E - 1.0))
+    return _at_limits(v, x, x, v.add(v.add(v.add(more, y), m), e))
+
+
+def log10(v: Vectors, x: Any) -> Any:
+    """The logarithm to base 10, within 1.0 ulp; log10(e) and log10(2) are taken in two parts."""
+    e, m = _log_parts(v, x)
+    y = _log_rest(v, m)
+    z = v.multiply(v.add(m, y), 7.00731903251827651129e-4)
+    z = v.fma(y, 4.3359375e-1, z)
+    z = v.fma(m, 4.3359375e-1, z)
+    z = v.fma(e, 2.48745663981195213739e-4, z)
+    return _at_limits(v, x, x, v.fma(e, 3.0078125e-1, z))
+
+
+# In float64 on the way
+
+
+def _series(*terms: float) -> tuple[float, ...]:
+    return terms[::-1]
+
+
+SINE = _series(*((-1) ** k / factorial(2 * k + 1) for k in range(1, 6)))
+COSINE = _series(*((-1) ** k / factorial(2 * k) for k in range(1, 6)))
+EXPONENTIAL = _series(*(1 / factorial(k) for k in range(10)))
+LOGARITHM = _series(*(2.0 * LOG2_E / (2 * k + 1) for k in range(7)))
+FAR = 2.0**48  # beyond it pi / 2 is not known well enough here
+
+
+def _circular(v: Vectors, x: Any, quarters: int, library: str) -> Any:
+    """sin(x + quarters * pi / 2) by Taylor's series about the nearest multiple of pi / 2."""
+    d = Doubles(v.builder)
+    wide = d.widened(x)
+    n = d.call("rint", d.multiply(wide, 1.0 / PI_HALF))
+    r = d.fma(n, -PI_HALF, wide)
+    r = d.fma(n, -PI_HALF_REST, r)
+    z = d.multiply(r, r)
+    sine = d.fma(d.multiply(d.polynomial(z, SINE), z), r, r)
+    cosine = d.fma(d.polynomial(z, COSINE), z, 1.0)
+    n = d.add(n, float(quarters))
+    turn = d.subtract(n, d.multiply(d.call("floor", d.multiply(n, 0.25)), 4.0))  # 0, 1, 2 or 3 quarters
+    odd = d.either(d.compare("==", turn, 1.0), d.compare("==", turn, 3.0))
+    found = d.select(odd, cosine, sine)
+    found = d.select(d.compare(">=", turn, 2.0), v.builder.fneg(found), found)
+    is_far = v.both(v.compare(">", v.call("fabs", x), FAR), v.compare("<", v.call("fabs", x), INFINITE))
+    return call_lanes(v, library, x, is_far, d.rounded(found))
+
+
+def sin(v: Vectors, x: Any) -> Any:
+    """The sine, within 0.6 ulp; of very large numbers by the C library."""
+    return v.select(v.compare("==", x, 0.0), x, _circular(v, x, 0, "sin"))
+
+
+def cos(v: Vectors, x: Any) -> Any:
+    """The cosine, within 0.6 ulp; of very large numbers by the C library."""
+    return _circular(v, x, 1, "cos")
+
+
+def _log2_of_size(d: Doubles, x: Any) -> Any:
+    """log2 |x| of float32 in float64: 2 artanh((m - 1) / (m + 1)) / ln 2 + e."""
+    b = d.builder
+    size = d.call("fabs", d.widened(x))
+    bits = d.bits(size)
+    e = b.sitofp(b.sub(b.trunc(b.lshr(bits, d.integer(52)), INTEGERS), Vectors(b).integer(1023)), d.kind)
+    m = d.from_bits(b.or_(b.and_(bits, d.integer((1 << 52) - 1)), d.integer(1023 << 52)))  # [1, 2)
+    high = d.compare(">", m, 1.4142135623730951)
+    m, e = d.select(high, d.multiply(m, 0.5), m), d.select(high, d.add(e, 1.0), e)
+    s = d.divide(d.subtract(m, 1.0), d.add(m, 1.0))
+    found = d.fma(d.polynomial(d.multiply(s, s), LOGARITHM), s, e)
+    found = d.select(d.compare("==", size, 0.0), -INFINITE, found)
+    return d.select(d.compare("==", size, INFINITE), INFINITE, found)
+
+
+def power(v: Vectors, x: Any, y: Any) -> Any:
+    """x to the power y, within 0.51 ulp, with the limits of C's pow."""
+    d = Doubles(v.builder)
+    is_one = v.compare("==", v.call("fabs", x), 1.0)
+    t = d.multiply(_log2_of_size(d, x), d.widened(y))
+    t = d.within(d.select(is_one, 0.0, t), -200.0, 200.0)
+    n = d.call("rint", t)
+    f = d.multiply(d.subtract(t, n), 0.6931471805599453)
+    found = d.rounded(d.multiply(d.polynomial(f, EXPONENTIAL), d.power_of_two(n)))
+    half = v.multiply(y, 0.5)
+    is_whole = v.compare("==", v.call("floor", y), y)
+    is_odd = v.both(is_whole, v.compare("!=", v.call("floor", half), half))
+    found = v.select(is_odd, v.call("copysign", found, x), found)
+    undefined = v.both(v.compare("<", x, 0.0), v.compare(">", x, -INFINITE), v.builder.not_(is_whole))
+    found = v.select(v.either(undefined, v.is_nan(x), v.is_nan(y)), NAN, found)
+    return v.select(v.either(v.compare("==", y, 0.0), v.compare("==", x, 1.0)), 1.0, found)
 
 
 def _comparison(sign: str) -> Callable[..., Any]:
@@ -116,7 +251,6 @@ def _both(name: str) -> Callable[..., Any]:
 
 
 BODIES: dict[str, Callable[..., Any]] = {
-    "copy": lambda v, x: x,
     "negative": lambda v, x: v.builder.fneg(x),
     "absolute": lambda v, x: v.call("fabs", x),
     "square": lambda v, x: v.multiply(x, x),
@@ -127,17 +261,17 @@ BODIES: dict[str, Callable[..., Any]] = {
     "trunc": lambda v, x: v.call("trunc", x),
     "rint": lambda v, x: v.call("rint", x),
     "sign": sign,
-    "exp": exp,
-    "log": log,
-    "tanh": tanh,
-    "erf": erf,
     "logical_not": lambda v, x: v.truth(v.compare("==", x, 0.0)),
+    "isnan": lambda v, x: v.truth(v.is_nan(x)),
+    "isinf": lambda v, x: v.truth(v.compare("==", v.call("fabs", x), INFINITE)),
+    "isfinite": lambda v, x: v.truth(v.compare("<", v.call("fabs", x), INFINITE)),
     "add": Vectors.add,
     "subtract": Vectors.subtract,
     "multiply": Vectors.multiply,
     "divide": Vectors.divide,
     "maximum": maximum,
     "minimum": minimum,
+    "copysign": lambda v, a, b: v.call("copysign", a, b),
     "greater": _comparison(">"),
     "greater_equal": _comparison(">="),
     "less": _comparison("<"),
@@ -148,6 +282,15 @@ BODIES: dict[str, Callable[..., Any]] = {
     "logical_or": _both("or_"),
     "logical_xor": _both("xor"),
     "select": lambda v, mask, a, b: v.select(v.is_true(mask), a, b),
+    "exp": exp,
+    "expm1": expm1,
+    "log": log,
+    "log1p": log1p,
+    "log2": log2,
+    "log10": log10,
+    "tanh": tanh,
+    "erf": erf,
+    "sin": sin,
+    "cos": cos,
+    "power": power,
 }
-ARGUMENTS = {name: 3 if name == "select" else 2 for name in BODIES}
-ARGUMENTS |= dict.fromkeys(list(BODIES)[: list(BODIES).index("add")], 1)

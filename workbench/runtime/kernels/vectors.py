@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import cgutils
 
 WIDTH = 16
-F32, I32, I64, I1 = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
+F32, F64, I32, I64, I1 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
 VECTOR, INTEGERS, MASK = ir.VectorType(F32, WIDTH), ir.VectorType(I32, WIDTH), ir.VectorType(I1, WIDTH)
+DOUBLES, LONGS = ir.VectorType(F64, WIDTH), ir.VectorType(I64, WIDTH)
 
 
-class Vectors:
-    """Builds instructions on vectors; numbers stand for vectors of that number."""
+class Arithmetic:
+    """Builds instructions on vectors of one kind of numbers; Python's numbers stand for vectors of that number.
+
+    Attributes:
+        kind: the LLVM type of such a vector; whole: that of integers with as many bits.
+    """
+
+    kind, whole, suffix = VECTOR, INTEGERS, "f32"
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
 
     def number(self, x: Any) -> Any:
-        return ir.Constant(VECTOR, [float(x)] * WIDTH) if isinstance(x, int | float) else x
+        return ir.Constant(self.kind, [float(x)] * WIDTH) if isinstance(x, int | float) else x
 
     def integer(self, x: int) -> Any:
-        return ir.Constant(INTEGERS, [x] * WIDTH)
+        return ir.Constant(self.whole, [x] * WIDTH)
 
     def call(self, name: str, *args: Any) -> Any:
-        """An LLVM intrinsic on vectors of float32."""
-        kind = ir.FunctionType(VECTOR, [VECTOR] * len(args))
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{WIDTH}f32")
+        """An LLVM intrinsic."""
+        kind = ir.FunctionType(self.kind, [self.kind] * len(args))
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{WIDTH}{self.suffix}")
         return self.builder.call(function, [self.number(a) for a in args])
 
     def add(self, a: Any, b: Any) -> Any:
@@ -62,6 +70,47 @@ class Vectors:
     def select(self, mask: Any, a: Any, b: Any) -> Any:
         return self.builder.select(mask, self.number(a), self.number(b))
 
+    def within(self, x: Any, low: float, high: float) -> Any:
+        """x between two bounds; the upper one for NaN."""
+        x = self.select(self.compare("<", x, high), x, high)
+        return self.select(self.compare(">", x, low), x, low)
+
+    def bits(self, x: Any) -> Any:
+        return self.builder.bitcast(self.number(x), self.whole)
+
+    def from_bits(self, bits: Any) -> Any:
+        return self.builder.bitcast(bits, self.kind)
+
+    def either(self, *masks: Any) -> Any:
+        """Where one of the masks is true."""
+        return reduce(self.builder.or_, masks)
+
+    def both(self, *masks: Any) -> Any:
+        """Where all masks are true."""
+        return reduce(self.builder.and_, masks)
+
+
+class Doubles(Arithmetic):
+    """Float64, for what float32 is too short for on the way."""
+
+    kind, whole, suffix = DOUBLES, LONGS, "f64"
+
+    def widened(self, x: Any) -> Any:
+        return self.builder.fpext(x, DOUBLES)
+
+    def rounded(self, x: Any) -> Any:
+        """As float32."""
+        return self.builder.fptrunc(x, VECTOR)
+
+    def power_of_two(self, n: Any) -> Any:
+        """2 to the power n, a whole number from -1022 to 1023."""
+        exponent = self.builder.sext(self.builder.fptosi(n, INTEGERS), LONGS)
+        return self.from_bits(self.builder.shl(self.builder.add(exponent, self.integer(1023)), self.integer(52)))
+
+
+class Vectors(Arithmetic):
+    """Float32."""
+
     def truth(self, mask: Any) -> Any:
         return self.select(mask, 1.0, 0.0)
 
@@ -71,17 +120,15 @@ class Vectors:
     def is_nan(self, x: Any) -> Any:
         return self.builder.fcmp_unordered("uno", x, x)
 
-    def bits(self, x: Any) -> Any:
-        return self.builder.bitcast(self.number(x), INTEGERS)
-
-    def floats(self, bits: Any) -> Any:
-        return self.builder.bitcast(bits, VECTOR)
-
     def to_integers(self, x: Any) -> Any:
         return self.builder.fptosi(x, INTEGERS)
 
     def to_floats(self, integers: Any) -> Any:
         return self.builder.sitofp(integers, VECTOR)
+
+    def power_of_two(self, n: Any) -> Any:
+        """2 to the power n, a vector of integers from -126 to 127."""
+        return self.from_bits(self.builder.shl(self.builder.add(n, self.integer(127)), self.integer(23)))
 
     def splat(self, x: Any) -> Any:
         """A scalar in every lane."""
@@ -163,3 +210,128 @@ def map_vectors(builder: Any, body: Callable[..., Any], out: Any, operands: Sequ
         mask, offset = v.first_lanes(rest), builder.mul(whole, I64(4 * WIDTH))
         made = body(v, *[v.load(builder.add(o, offset), mask) for o in operands])
         v.store(made, builder.add(out, offset), mask)
+
+
+class Operand(NamedTuple):
+    """Where a block is read: the byte at `offset` of it lies at `address + (offset & mask)`.
+
+    The mask makes arrays that repeat after a power of two of bytes look as long as a block.
+    """
+
+    address: Any
+    mask: Any
+
+    def at(self, builder: Any, offset: Any) -> Any:
+        return builder.add(self.address, builder.and_(offset, self.mask))
+
+
+def map_long(builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[Operand], count: Any) -> None:
+    """`map_vectors` for a long body, which is written once; only loads and stores are there for the last few, too."""
+    v = Vectors(builder)
+
+    def one(i: Any) -> Sequence[Any]:
+        start = builder.mul(i, I64(WIDTH))
+        offset, left = builder.mul(start, I64(4)), builder.sub(count, start)
+        is_whole, lanes = builder.icmp_signed(">=", left, I64(WIDTH)), v.first_lanes(left)
+        found = either(
+            builder, is_whole,
+            lambda: [v.load(o.at(builder, offset)) for o in operands],
+            lambda: [v.load(o.at(builder, offset), lanes) for o in operands],
+        )  # fmt: skip
+        made, target = body(v, *found), builder.add(out, offset)
+        either(builder, is_whole, lambda: [v.store(made, target)], lambda: [v.store(made, target, lanes)])
+        return ()
+
+    loop(builder, vectors_in(builder, count), (), one)
+
+
+def vectors_in(builder: Any, count: Any) -> Any:
+    """How many vectors hold so many floats."""
+    return builder.lshr(builder.add(count, I64(WIDTH - 1)), I64(4))
+
+
+def either(
+    builder: Any, condition: Any, first: Callable[[], Sequence[Any]], second: Callable[[], Sequence[Any]]
+) -> list[Any]:
+    """`first() if condition else second()`, of which the former is likely; lists of values, or of None."""
+    with builder.if_else(condition, likely=True) as (then, otherwise):
+        with then:
+            a, end_a = first(), builder.block
+        with otherwise:
+            b, end_b = second(), builder.block
+    found = []
+    for x, y in zip(a, b, strict=True):
+        if x is None:
+            continue
+        phi = builder.phi(x.type)
+        phi.add_incoming(x, end_a)
+        phi.add_incoming(y, end_b)
+        found.append(phi)
+    return found
+
+
+def add_rows(builder: Any, out: Any, rows: Any, width: Any, count: Any, is_first: Any) -> None:
+    """Add the rows in a block of `count` floats, `width` each, to `out`; the first of all to nothing.
+
+    Rows are added one after the other, whatever the size of blocks.
+    """
+    v, bytes_of_row = Vectors(builder), builder.mul(width, I64(4))
+    height = builder.sdiv(count, width)
+
+    def columns(start: Any, vectors: int, mask: Any = None) -> None:
+        """Of so many vectors of columns, from column `start` on."""
+        offset = builder.mul(start, I64(4))
+        places = [builder.add(offset, I64(64 * n)) for n in range(vectors)]
+
+        def row(r: Any, *totals: Any) -> Sequence[Any]:
+            begin = builder.add(rows, builder.mul(r, bytes_of_row))
+            return [v.add(t, v.load(builder.add(begin, p), mask)) for t, p in zip(totals, places, strict=True)]
+
+        source = builder.select(is_first, rows, out)
+        totals = [v.load(builder.add(source, p), mask) for p in places]
+        skipped = builder.zext(is_first, I64)
+        totals = loop(builder, builder.sub(height, skipped), totals, lambda r, *t: row(builder.add(r, skipped), *t))
+        for total, p in zip(totals, places, strict=True):
+            v.store(total, builder.add(out, p), mask)
+
+    def many(i: Any) -> Sequence[Any]:
+        columns(builder.mul(i, I64(4 * WIDTH)), 4)
+        return ()
+
+    trips = builder.sdiv(width, I64(4 * WIDTH))
+    loop(builder, trips, (), many)
+    done = builder.mul(trips, I64(4 * WIDTH))
+
+    def single(i: Any) -> Sequence[Any]:
+        start = builder.add(done, builder.mul(i, I64(WIDTH)))
+        columns(start, 1, v.first_lanes(builder.sub(width, start)))
+        return ()
+
+    left = builder.sub(width, done)
+    loop(builder, builder.sdiv(builder.add(left, I64(WIDTH - 1)), I64(WIDTH)), (), single)
+
+
+def call_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
+    """A function of the C library, one number after the other where the mask says so: for what hardly ever occurs."""
+    b = v.builder
+    entry = b.function.entry_basic_block
+    with b.goto_block(entry):
+        given, found = b.alloca(VECTOR), b.alloca(VECTOR)
+        given.align = found.align = 64
+
+    def called() -> Sequence[Any]:
+        b.store(x, given)
+        b.store(otherwise, found)
+        source, target = (b.bitcast(p, F32.as_pointer()) for p in (given, found))
+        function = cgutils.get_or_insert_function(b.module, ir.FunctionType(F32, [F32]), f"llvm.{name}.f32")
+
+        def lane(i: Any) -> Sequence[Any]:
+            with b.if_then(b.extract_element(mask, b.trunc(i, I32))):
+                b.store(b.call(function, [b.load(b.gep(source, [i]))]), b.gep(target, [i]))
+            return ()
+
+        loop(b, I64(WIDTH), (), lane)
+        return [b.load(found)]
+
+    none = b.icmp_unsigned("==", b.bitcast(mask, ir.IntType(WIDTH)), ir.IntType(WIDTH)(0))
+    return either(b, none, lambda: [otherwise], called)[0]
