@@ -22,7 +22,7 @@ def test_a_kernel_that_declines_stops_the_tape() -> None:
     numbers, total = np.float32([1, 1, 2]), np.zeros(1, np.float32)
     tape = Tape(kernels())
     tape.row("require_equal", address(numbers), 3, 1)
-    tape.row("mean_of_all", address(numbers), address(total), 3)
+    tape.row("sum_rows", address(numbers), address(total), 1, 3, 1)
     assert run_tape(tape) == DECLINED
     assert total[0] == 0
 

@@ -9,6 +9,7 @@ To give an op a native form, write a rule here or in a module beside that `table
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from workbench.executors.tape.vector_code import Unsuitable
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.bound_elementwise import steps_of
 from workbench.framework.expr import Expr
-from workbench.framework.lowered import lower
+from workbench.framework.lowered import Lowered, lower
 from workbench.framework.spec import Spec
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node, Value
 
@@ -97,7 +98,49 @@ def elementwise(writer: TapeWriter, row: Row) -> None:
     form = form.only(tuple(out is not None for out in outs))
     read = [a for i, a in enumerate(ins) if i in form.read]
     shape = np.broadcast_shapes(*(a.shape for a in (*read, *outs) if a is not None))
-    writer.vector(form, shape, ins, outs)
+    summed = {out.shape for out in outs if out is not None and out.shape != shape}
+    # By shapes alone, so that the order of sums is: what has the shape of an operand may also have its memory.
+    if all(_ends(shape, part) and all(a.shape != part for a in read) for part in summed):
+        with suppress(Unsuitable):
+            writer.vector(form, shape, ins, outs)
+            return
+    _add_up_gradients(writer, form, shape, ins, outs)
+
+
+def _ends(shape: tuple[int, ...], part: tuple[int, ...]) -> bool:
+    """Whether a part is the last dimensions of a shape, as it is of what is repeated row by row."""
+    kept = part[next((i for i, d in enumerate(part) if d != 1), len(part)) :]
+    return kept == shape[len(shape) - len(kept) :]
+
+
+def _add_up_gradients(writer: TapeWriter, form: Lowered, shape: tuple[int, ...], ins: Arrays, outs: Arrays) -> None:
+    """The gradients of what was broadcast otherwise than by rows: made in full, or there already, then added up."""
+    from workbench.executors.tape.sums import add_up
+
+    wide, sums = list(outs), []
+    for k, out in enumerate(outs):
+        if out is None or out.shape == shape:
+            continue
+        require_plain(out)
+        there = _passed_on(form, k, shape, ins, outs)
+        wide[k] = writer.temporary(shape) if there is None else None
+        sums.append((wide[k] if there is None else there, out))
+    require(bool(sums))
+    if any(out is not None for out in wide):
+        writer.vector(form.only(tuple(out is not None for out in wide)), shape, ins, wide)
+    for source, out in sums:
+        add_up(writer, source, out)
+
+
+def _passed_on(form: Lowered, k: int, shape: tuple[int, ...], ins: Arrays, outs: Arrays) -> np.ndarray | None:
+    """The input a result is, if it still is when the other results have been written."""
+    number = form.results[k]
+    if number is None or number >= len(ins) or ins[number].shape != shape:
+        return None
+    found: np.ndarray = ins[number]
+    others = [out for out, r in zip(outs, form.results, strict=True) if out is not None and r != number]
+    kept = not any(np.may_share_memory(found, out) for out in others)
+    return found if kept and found.dtype == FLOAT and found.flags.c_contiguous else None
 
 
 def view(writer: TapeWriter, row: Row) -> None:

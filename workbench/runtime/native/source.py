@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-MODULES = ("interpreter", "losses", "products", "small_products", "transposes", "vector")
+MODULES = ("interpreter", "losses", "norms", "products", "small_products", "sums", "transposes", "vector")
 """The modules of `runtime.kernels` that declare kernels."""
 
 

@@ -1,0 +1,172 @@
+"""Passes over arrays of float32: a body on vectors, whose results are stored, or folded to sums and extremes.
+
+Arrays may be each other. The lanes of vectors are folded in a fixed tree, so results depend on the length alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from workbench.runtime.kernels import functions
+from workbench.runtime.kernels.intrinsics import REAL
+from workbench.runtime.kernels.vectors import I32, I64, INTEGERS, VECTOR, WIDTH, Vectors, loop
+
+Vector = Any  # a value of LLVM
+
+
+class Fold(NamedTuple):
+    """How vectors become one number: `combine(v, a, b)`, beginning with `start`."""
+
+    start: float
+    combine: Callable[[Vectors, Vector, Vector], Vector]
+
+
+ADDED = Fold(0.0, Vectors.add)
+LARGEST = Fold(-math.inf, functions.maximum)
+LARGEST_NUMBER = Fold(-math.inf, lambda v, a, b: v.select(v.compare(">", b, a), b, a))  # NaN is passed over
+
+
+def sweep(body: Callable[..., Any], *folds: Fold, together: int = 1) -> Any:
+    """A function of kernels: `run(outs, ins, numbers, count)`.
+
+    Args:
+        body: `body(v, *ins, *numbers)`, vectors all, gives what is stored to each of `outs`, then what is folded.
+        together: vectors one round of the loop works on, each folded by itself.
+
+    Returns:
+        a function of tuples of addresses, of addresses and of float32; what was folded is its result.
+    """
+
+    @intrinsic
+    def run(context: Any, outs: Any, ins: Any, numbers: Any, count: Any) -> Any:
+        def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
+            made = _Sweep(builder, body, folds, signature, args)
+            return made.result(cx, made.row(args[3], together))
+
+        return _result_type(folds)(outs, ins, numbers, count), generate
+
+    return run
+
+
+def sweep_planes(body: Callable[..., Any], *folds: Fold) -> Any:
+    """`run(outs, ins, numbers, first, planes, stride, count)`: one sweep over several planes of `count` floats.
+
+    They begin `first` bytes after the addresses and are `stride` bytes apart.
+    """
+
+    @intrinsic
+    def run(cx: Any, outs: Any, ins: Any, numbers: Any, first: Any, planes: Any, stride: Any, count: Any) -> Any:
+        def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
+            made = _Sweep(builder, body, folds, signature, args)
+            return made.result(cx, made.planes(*args[3:]))
+
+        return _result_type(folds)(outs, ins, numbers, first, planes, stride, count), generate
+
+    return run
+
+
+def _result_type(folds: Sequence[Fold]) -> Any:
+    return {0: types.void, 1: REAL}.get(len(folds), types.UniTuple(REAL, len(folds)))
+
+
+class _Sweep:
+    """Builds the instructions of one pass."""
+
+    def __init__(
+        self, builder: Any, body: Callable[..., Any], folds: Sequence[Fold], signature: Any, args: Sequence[Any]
+    ) -> None:
+        self.builder, self.body, self.folds, self.v = builder, body, folds, Vectors(builder)
+        tuples = zip(args[:3], signature.args[:3], strict=True)
+        self.outs, self.ins, numbers = (cgutils.unpack_tuple(builder, a, len(kind)) for a, kind in tuples)
+        self.numbers = [self.v.splat(number) for number in numbers]
+        self.starts = [self.v.number(fold.start) for fold in folds]
+
+    def result(self, context: Any, held: Sequence[Any]) -> Any:
+        """What the function returns: nothing, a number, or several."""
+        found = [self._across(fold, x) for fold, x in zip(self.folds, held, strict=True)]
+        if len(found) > 1:
+            return cgutils.pack_array(self.builder, found)
+        return found[0] if found else context.get_dummy_value()
+
+    def row(self, count: Any, together: int) -> Sequence[Any]:
+        """Whole rounds, single vectors, and what is left of one."""
+        b, folds = self.builder, self.folds
+        if together == 1:
+            return self._vectors(I64(0), count, self.starts)
+        rounds = b.sdiv(count, I64(WIDTH * together))
+
+        def one_round(i: Any, *held: Any) -> list[Any]:
+            first, made = b.mul(i, I64(together)), []
+            for k in range(together):
+                made += self._vector(b.add(first, I64(k)), held[k * len(folds) : (k + 1) * len(folds)])
+            return made
+
+        held = loop(b, rounds, self.starts * together, one_round)
+        held = [self._tree(fold, held[k :: len(folds)]) for k, fold in enumerate(folds)]
+        return self._vectors(b.mul(rounds, I64(together)), count, held)
+
+    def planes(self, first: Any, planes: Any, stride: Any, count: Any) -> Sequence[Any]:
+        """One plane after the other."""
+        outs, ins = self.outs, self.ins
+
+        def one_plane(i: Any, *held: Any) -> Sequence[Any]:
+            offset = self.builder.add(first, self.builder.mul(i, stride))
+            self.outs, self.ins = ([self.builder.add(a, offset) for a in arrays] for arrays in (outs, ins))
+            return self._vectors(I64(0), count, held)
+
+        return loop(self.builder, planes, self.starts, one_plane)
+
+    def _vectors(self, first: Any, count: Any, held: Sequence[Any]) -> Sequence[Any]:
+        """The vectors from a number on, one at a time."""
+        b = self.builder
+        vectors = b.sdiv(count, I64(WIDTH))
+        held = loop(b, b.sub(vectors, first), held, lambda i, *held: self._vector(b.add(first, i), held))
+        return self._rest(vectors, b.srem(count, I64(WIDTH)), held)
+
+    def _vector(self, number: Any, held: Sequence[Any], mask: Any = None) -> list[Any]:
+        """One vector by its number: stores, and what is held with what it adds."""
+        v, offset = self.v, self.builder.mul(number, I64(4 * WIDTH))
+        loaded = [v.load(self.builder.add(a, offset), mask) for a in self.ins]
+        made = self.body(v, *loaded, *self.numbers)
+        made = [v.number(x) for x in (made if isinstance(made, tuple) else (made,))]
+        for x, out in zip(made, self.outs, strict=False):
+            v.store(x, self.builder.add(out, offset), mask)
+        terms = made[len(self.outs) :]
+        if mask is not None:
+            terms = [v.select(mask, x, fold.start) for fold, x in zip(self.folds, terms, strict=True)]
+        return [fold.combine(v, a, x) for fold, a, x in zip(self.folds, held, terms, strict=True)]
+
+    def _rest(self, number: Any, lanes: Any, held: Sequence[Any]) -> list[Any]:
+        """The first lanes of the last vector."""
+        before = self.builder.block
+        with self.builder.if_then(self.builder.icmp_signed(">", lanes, I64(0))):
+            made = self._vector(number, held, self.v.first_lanes(lanes))
+            inside = self.builder.block
+        found = []
+        for old, new in zip(held, made, strict=True):
+            phi = self.builder.phi(VECTOR)
+            phi.add_incoming(old, before)
+            phi.add_incoming(new, inside)
+            found.append(phi)
+        return found
+
+    def _tree(self, fold: Fold, parts: list[Any]) -> Any:
+        while len(parts) > 1:
+            parts = [fold.combine(self.v, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def _across(self, fold: Fold, x: Any) -> Any:
+        """All lanes as one number."""
+        distance = WIDTH // 2
+        while distance:
+            order = ir.Constant(INTEGERS, [(lane + distance) % WIDTH for lane in range(WIDTH)])
+            x = fold.combine(self.v, x, self.builder.shuffle_vector(x, x, order))
+            distance //= 2
+        return self.builder.extract_element(x, I32(0))
