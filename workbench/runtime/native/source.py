@@ -8,7 +8,20 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-MODULES = ("interpreter", "losses", "norms", "products", "small_products", "sums", "transposes", "vector")
+MODULES = (
+    "columns",
+    "convolution_tiles",
+    "convolutions",
+    "interpreter",
+    "losses",
+    "norms",
+    "pooling",
+    "products",
+    "small_products",
+    "sums",
+    "transposes",
+    "vector",
+)
 """The modules of `runtime.kernels` that declare kernels."""
 
 

@@ -1,0 +1,89 @@
+"""Rules of convolutions and pooling: programs on the tape against the same in NumPy calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.native.one_row import kernels
+from tests.parallel.models import Model, build
+from workbench import static
+from workbench.config import override
+from workbench.executors.tape.segment import Segment
+from workbench.framework.guard import static_mode
+
+F = wb.nn.functional
+IMAGE = (3, 17, 20)
+
+
+def images() -> Any:
+    return static.data("x", [None, *IMAGE])
+
+
+def conv(x: Any, kernels: int, size: int, transposed: bool = False, **more: Any) -> Any:
+    """With a parameter of its own, scaled so that losses stay small."""
+    own = x.shape[1] // more.get("groups", 1)
+    shape = [x.shape[1], kernels] if transposed else [kernels, own]
+    weight = static.create_parameter([*shape, size, size], "float32")
+    return (F.conv2d_transpose if transposed else F.conv2d)(x, weight, **more)
+
+
+def lenet() -> Any:
+    h = F.max_pool2d(F.relu(conv(images(), 6, 5, padding=2)), 2)
+    h = F.max_pool2d(F.relu(conv(h, 16, 5)), 2)
+    return wb.mean(static.nn.fc(h, 2) ** 2)
+
+
+def others() -> Any:
+    """Strides, groups, dilation, one side's padding, each channel on its own, 1 x 1; averages and other windows."""
+    h = conv(images(), 12, 3, stride=2, padding=[1, 0, 0, 1])
+    h = F.avg_pool2d(conv(h, 24, 3, groups=4, padding="SAME"), 3, stride=1, padding=1)
+    h = F.relu(conv(conv(h, 24, 3, groups=24, padding=1), 20, 1))
+    h = F.max_pool2d(conv(h, 20, 3, dilation=2, padding=2), 3, stride=2, padding=1, ceil_mode=True)
+    return wb.mean(F.adaptive_avg_pool2d(h, 1) ** 2) + wb.mean(F.adaptive_max_pool2d(h, [2, 3]) ** 2)
+
+
+def transposes() -> Any:
+    h = conv(images(), 8, 3, transposed=True, padding=1)
+    h = conv(h, 4, 2, transposed=True, stride=2)
+    return wb.mean(h**2)
+
+
+def trained(model: Model) -> tuple[dict[str, np.ndarray], set[str]]:
+    """All that the program keeps after three steps, and the types of rows that were NumPy calls."""
+    model.start()
+    exe = model.parallel(2)
+    for step in range(3):
+        exe.run([], feed={"x": np.random.default_rng(step).standard_normal((4, *IMAGE), np.float32)})
+    programs = [p for part in (exe._engine.last.speculative, exe._engine.last.commit) for p in part]
+    return model.values(), {u.row.node.type for p in programs for u in p.units if not isinstance(u, Segment)}
+
+
+@pytest.mark.parametrize("body", [lenet, others, transposes])
+def test_training_gives_what_numpy_calls_give(body: Callable[[], Any]) -> None:
+    kernels()
+    with static_mode(), override(cpu_tape=True):
+        found, by_numpy = trained(build(body, wb.optimizer.SGD(0.1)))
+    assert not [kind for kind in by_numpy if "conv2d" in kind or "pool2d" in kind]
+    with static_mode(), override(cpu_tape=False):
+        expected, _ = trained(build(body, wb.optimizer.SGD(0.1)))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+def test_channels_last_are_left_to_numpy() -> None:
+    kernels()
+
+    def body() -> Any:
+        x = wb.transpose(images(), [0, 2, 3, 1])
+        weight = static.create_parameter([4, 3, 3, 3], "float32")
+        h = F.max_pool2d(F.conv2d(x, weight, data_format="NHWC"), 2, data_format="NHWC")
+        return wb.mean(h**2)
+
+    with static_mode(), override(cpu_tape=True):
+        _, by_numpy = trained(build(body, wb.optimizer.SGD(0.1)))
+    assert {"conv2d", "pool2d"} <= by_numpy
