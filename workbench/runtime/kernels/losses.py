@@ -31,7 +31,7 @@ def decay(v: Vectors, x: Any) -> Any:
     r = v.fma(n, -LN2_LOW, v.fma(n, -LN2_HIGH, inside))
     p = v.polynomial(r, EXP)
     p = v.add(v.fma(p, v.multiply(r, r), r), 1.0)
-    return v.multiply(p, v.floats(v.builder.shl(v.bits(moved), v.integer(23))))
+    return v.multiply(p, v.from_bits(v.builder.shl(v.bits(moved), v.integer(23))))
 
 
 # A row that holds NaN becomes NaN by its sum, so its largest number need not be.
