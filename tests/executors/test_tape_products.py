@@ -36,10 +36,10 @@ class Writer:
         return made
 
 
-def run_product(left: np.ndarray, right: np.ndarray, out: np.ndarray, alpha: float = 1.0, beta: float = 0.0) -> int:
+def run_product(left: np.ndarray, right: np.ndarray, out: np.ndarray, adds: bool = False) -> int:
     """Runs the rows of a product; how many there were."""
     writer: Any = Writer()
-    rows = product_rows(writer, left, right, out, alpha, beta)
+    rows = product_rows(writer, left, right, out, adds)
     for kernel, *arguments in rows:
         writer.tape.row(kernel, *arguments)
     assert run_tape(writer.tape) == 0
@@ -66,16 +66,16 @@ def test_products_of_any_arrangement(data: Any) -> None:
     left, right = arranged(data, (*batch, m, k), "left"), arranged(data, (*batch, k, n), "right")
     full = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     out = arranged(data, (*full, m, n), "out")
-    alpha, beta = data.draw(st.sampled_from([(1.0, 0.0), (2.0, 0.0), (0.5, -1.0)]), "factors")
-    product = alpha * (left.astype(float) @ right.astype(float))
+    adds = data.draw(st.booleans(), "adds")
+    product = left.astype(float) @ right.astype(float)
     missing = product.ndim - out.ndim
     axes = tuple(i for i in range(product.ndim) if i < missing or product.shape[i] != out.shape[i - missing])
-    expected = product.sum(axis=axes, keepdims=True).reshape(out.shape) + beta * out
-    if beta == 0:
+    expected = product.sum(axis=axes, keepdims=True).reshape(out.shape) + (out if adds else 0.0)
+    if not adds:
         out[...] = np.nan
     before = out.copy()
     try:
-        run_product(left, right, out, alpha, beta)
+        run_product(left, right, out, adds)
     except Unsuitable:
         np.testing.assert_array_equal(out, before)
         return

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
 from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.product_words import DEPTH, PANEL, left_pitch
 from workbench.runtime.native.words import DONE
 
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([47, 48, 49, 63, 64, 65, 100, 130]))
+TERMS = st.one_of(SIZES, st.sampled_from([DEPTH, DEPTH + 1, 2 * DEPTH + 3]))
 GUARD = np.float32(-7.25)
 
 
@@ -37,55 +39,52 @@ def surroundings(view: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def multiply(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray, alpha: float = 1.0, beta: float = 0.0, left: bool = False,
-    panel: bool = False,
-) -> None:  # fmt: skip
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, adds: bool = False, left: bool = False, panel: bool = False
+) -> None:
     (m, k), n = a.shape, b.shape[1]
-    rows = np.empty((m, 16 * (-(-k // 16) | 1)), np.float32) if left else 0
-    columns = np.empty((k, 64), np.float32) if panel else 0
-    numbers = m, n, k, alpha, beta, rows, columns, 1, 0, 0, 0, 1, 0, 0, 0
+    rows = np.empty((m, left_pitch(k)), np.float32) if left else 0
+    columns = np.empty((min(k, DEPTH), PANEL), np.float32) if panel else 0
+    numbers = m, n, k, int(adds), rows, columns, 1, 0, 0, 0, 1, 0, 0, 0
     assert run_row("product", a, *a.strides, b, *b.strides, c, c.strides[0], *numbers) == DONE
 
 
-def bound(a: np.ndarray, b: np.ndarray, alpha: float) -> np.ndarray:
+def bound(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """What rounding may do to a sum of so many products, generously."""
-    return 2e-7 * (a.shape[1] + 2) * abs(alpha) * (abs(a.astype(float)) @ abs(b.astype(float))) + 1e-6
+    return 2e-7 * (a.shape[1] + 2) * (abs(a.astype(float)) @ abs(b.astype(float))) + 1e-6
 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    m=SIZES, n=SIZES, k=SIZES, flips=st.tuples(st.booleans(), st.booleans()),
+    m=SIZES, n=SIZES, k=TERMS, flips=st.tuples(st.booleans(), st.booleans()),
     shifts=st.tuples(*[st.integers(0, 15)] * 3), gaps=st.tuples(*[st.sampled_from([0, 1, 16])] * 3),
-    factors=st.sampled_from([(1.0, 0.0), (1.0, 1.0), (0.5, 0.0), (-2.0, 0.25), (0.0, 1.0)]),
-    copies=st.tuples(st.booleans(), st.booleans()),
+    adds=st.booleans(), copies=st.tuples(st.booleans(), st.booleans()),
 )  # fmt: skip
 def test_a_product_is_that_of_numpy(
-    m: int, n: int, k: int, flips: Any, shifts: Any, gaps: Any, factors: Any, copies: Any
+    m: int, n: int, k: int, flips: Any, shifts: Any, gaps: Any, adds: bool, copies: Any
 ) -> None:
     a, b = placed(m, k, flips[0], shifts[0], gaps[0], 1), placed(k, n, flips[1], shifts[1], gaps[1], 2)
     c = placed(m, n, False, shifts[2], gaps[2], 3)
-    alpha, beta = factors
-    expected = alpha * (a.astype(float) @ b.astype(float)) + beta * c
+    expected = a.astype(float) @ b.astype(float) + (c if adds else 0.0)
     left = copies[0] and a.strides[0] == 4
     panel = copies[1] or b.strides[1] != 4
     if panel and 4 not in b.strides:
         return
-    if beta == 0:
+    if not adds:
         c[...] = np.nan
     memory, _ = surroundings(c)
     inside = np.zeros(memory.shape, bool)
     offset = (c.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // 4
     inside[offset + np.add.outer(np.arange(m) * c.strides[0] // 4, np.arange(n))] = True
-    multiply(a, b, c, alpha, beta, left, panel)
-    assert (abs(c - expected) <= bound(a, b, alpha)).all()
+    multiply(a, b, c, adds, left, panel)
+    assert (abs(c - expected) <= bound(a, b)).all()
     assert (memory[~inside] == GUARD).all()
 
 
 @settings(max_examples=60, deadline=None)
-@given(m=SIZES, n=SIZES, k=SIZES, shifts=st.tuples(*[st.integers(0, 15)] * 3))
+@given(m=SIZES, n=SIZES, k=TERMS, shifts=st.tuples(*[st.integers(0, 15)] * 3))
 @example(m=64, n=64, k=64, shifts=(1, 2, 3))
 def test_how_operands_lie_changes_no_bit(m: int, n: int, k: int, shifts: Any) -> None:
-    """Neither do tiles: a row alone, or some columns alone, have the bits they have among the others."""
+    """Nor do tiles and parts of sums: rows, columns and terms alone give the bits they give together."""
     a, b, c = placed(m, k, False, 0, 0, 1), placed(k, n, False, 0, 0, 2), placed(m, n, False, 0, 0)
     multiply(a, b, c)
     for flip_a, flip_b, copies in ((True, False, False), (False, True, True), (True, True, True)):
@@ -94,6 +93,11 @@ def test_how_operands_lie_changes_no_bit(m: int, n: int, k: int, shifts: Any) ->
         c2 = placed(m, n, False, shifts[2], 3)
         multiply(a2, b2, c2, left=copies and flip_a, panel=copies)
         assert (c2 == c).all()
+    first = placed(m, n, False, 0, 0)
+    multiply(a[:, : k // 2 + 1], b[: k // 2 + 1], first)
+    if k // 2 + 1 < k:
+        multiply(a[:, k // 2 + 1 :], b[k // 2 + 1 :], first, adds=True)
+    assert (first == c).all()
     row, columns = placed(1, n, False, 0, 0), placed(m, n - n // 3, False, 0, 0)
     multiply(a[m // 2 : m // 2 + 1], b, row)
     multiply(a, b[:, n // 3 :], columns)
@@ -117,10 +121,10 @@ def test_batches(kernel: str) -> None:
     c = np.full((3, 2, 20, 17), np.nan, np.float32)
     loops = 3, a.strides[0], b.strides[0], c.strides[0], 2, a.strides[1], 0, c.strides[1]
     if kernel == "product":
-        run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 1.0, 0.0, 0, 0, *loops)
+        run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 0, 0, 0, *loops)
     else:
         target = sgemm_address()
-        run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 1.0, 0.0, target, *loops)
+        run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)
     np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-5)
 
 

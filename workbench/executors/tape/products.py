@@ -13,10 +13,10 @@ from workbench.executors.tape.rules import FLOAT, fill, native, operands, requir
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
+from workbench.runtime.native.product_words import DEPTH, LINE, PANEL, left_pitch
 from workbench.runtime.native.tape import address
 
 AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
-PANEL = 64  # columns of the right side that are copied together
 MOST_ROWS = 64  # of a tape, for one product
 _ITEM = FLOAT.itemsize
 
@@ -43,9 +43,7 @@ def way_of(m: int, n: int, k: int, left_flipped: bool, right_flipped: bool) -> W
     """
     if min(m, n) < 8:  # few rows do not pay for turning the right side, few columns leave registers empty
         return Way(by_blas=True)
-    if k > 2048:  # 64 columns of the right side no longer fit in the second cache
-        return Way(by_blas=True)
-    strided = left_flipped and k >= 256 and n >= 64  # every step would be in another page or cache set
+    strided = left_flipped and k >= 256 and n >= 64  # every term would be in another page or cache set
     scattered = m >= 16 and k * n >= 1 << 13  # more than the first cache has room for
     return Way(False, strided, right_flipped or scattered)
 
@@ -59,8 +57,16 @@ class _Dim(NamedTuple):
     out: int
 
 
+class _Call(NamedTuple):
+    """A kernel, how its operands lie, and the memory or function it uses."""
+
+    kernel: str
+    strides: tuple[tuple[int, ...], ...]
+    memory: tuple[int, ...]
+
+
 class _Product:
-    """`out = alpha left @ right + beta out`, with as few dimensions as will do.
+    """`out = left @ right`, with as few dimensions as will do.
 
     Args:
         left, right: [..., m, k] and [..., k, n], float32, broadcast against each other.
@@ -69,6 +75,8 @@ class _Product:
 
     def __init__(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
         require(left.dtype == right.dtype == out.dtype == FLOAT)
+        all_rows = left.shape[-2] * math.prod(d.size for d in _batch_of(left, right, out) if not d.right)
+        self.by_blas = way_of(all_rows, right.shape[-1], left.shape[-1], False, False).by_blas
         if out.strides[-1] != _ITEM and out.shape[-1] > 1:
             left, right, out = right.swapaxes(-1, -2), left.swapaxes(-1, -2), out.swapaxes(-1, -2)
         (self.m, self.k), self.n = left.shape[-2:], right.shape[-1]
@@ -95,41 +103,41 @@ class _Product:
         else:
             self.batch.insert(0, dim)
 
-    def rows(self, writer: TapeWriter, alpha: float, beta: float) -> list[TapeRow]:
+    def rows(self, writer: TapeWriter, adds: bool) -> list[TapeRow]:
         """The rows of a tape that do it."""
-        way = way_of(self.m, self.n, self.k, self.left[1] != _ITEM, self.right[1] != _ITEM)
-        one = self._by_blas(writer) if way.by_blas else None
-        if one is None:
-            one = self._by_tiles(writer, way)
-        kernel, operands_, sizes, memory = one
+        kernel, strides, memory = (self._by_blas(writer) if self.by_blas else None) or self._by_tiles(writer)
         outer, inner = self.batch[:-2], self.batch[-2:]
         require(math.prod(d.size for d in (*self.summed, *outer)) <= MOST_ROWS)
         found: list[TapeRow] = []
         for number, term in enumerate(_offsets(self.summed)):
             for place in _offsets(outer):
-                starts = [s + t + p for s, t, p in zip(self.starts, term, place, strict=True)]
-                left, right, out = ((start, *rest) for start, rest in zip(starts, operands_, strict=True))
-                factors = alpha, 1.0 if number else beta
-                found.append((kernel, *left, *right, *out, *sizes, *factors, *memory, *_loops(inner)))
+                starts = [sum(parts) for parts in zip(self.starts, term, place, strict=True)]
+                left, right, out = ((start, *rest) for start, rest in zip(starts, strides, strict=True))
+                sizes = self.m, self.n, self.k, int(adds or number > 0)
+                found.append((kernel, *left, *right, *out, *sizes, *memory, *_loops(inner)))
         return found
 
-    def _by_tiles(self, writer: TapeWriter, way: Way) -> Any:
-        """Kernel, strides of the operands, sizes, and what follows alpha and beta."""
+    def _by_tiles(self, writer: TapeWriter) -> _Call:
+        way = way_of(self.m, self.n, self.k, self.left[1] != _ITEM, self.right[1] != _ITEM)
         copies_right = way.copies_right or self.right[1] != _ITEM
         require(not copies_right or _ITEM in self.right or self.k == 1)
         copies_left = way.copies_left and self.left[0] == _ITEM
-        pitch = 16 * (-(-self.k // 16) | 1)  # an odd number of cache lines
-        left = address(writer.temporary((self.m, pitch))) if copies_left else 0
-        panel = address(writer.temporary((self.k, PANEL))) if copies_right else 0
-        return "product", (self.left, self.right, (self.out_row,)), (self.m, self.n, self.k), (left, panel)
+        left = _lines(writer, self.m * left_pitch(self.k)) if copies_left else 0
+        panel = _lines(writer, min(self.k, DEPTH) * PANEL) if copies_right else 0
+        return _Call("product", (self.left, self.right, (self.out_row,)), (left, panel))
 
-    def _by_blas(self, writer: TapeWriter) -> Any:
-        """The same, None if it does not take operands that lie so."""
+    def _by_blas(self, writer: TapeWriter) -> _Call | None:
+        """None if it does not take operands that lie so."""
         left, right = layout((self.m, self.k), self.left), layout((self.k, self.n), self.right)
         out = layout((self.m, self.n), (self.out_row, _ITEM))
         if left is None or right is None or out is None or out[0] != AS_IT_IS:
             return None
-        return "gemm_batch", (left, right, out[1:]), (self.m, self.n, self.k), (writer.sgemm,)
+        return _Call("gemm_batch", (left, right, out[1:]), (writer.sgemm,))
+
+
+def _lines(writer: TapeWriter, floats: int) -> int:
+    """The address of memory for so many floats that begins at a cache line: loads across two take twice as long."""
+    return -(-address(writer.temporary((floats + LINE,))) // (_ITEM * LINE)) * _ITEM * LINE
 
 
 def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_Dim]:
@@ -174,9 +182,9 @@ def layout(shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, int] 
 
 
 def product_rows(
-    writer: TapeWriter, left: np.ndarray, right: np.ndarray, out: np.ndarray, alpha: float = 1.0, beta: float = 0.0
+    writer: TapeWriter, left: np.ndarray, right: np.ndarray, out: np.ndarray, adds: bool = False
 ) -> list[TapeRow]:
-    """The rows of `out = alpha left @ right + beta out`, see `_Product`; none if there are no elements.
+    """The rows of `out = left @ right`, or `out += left @ right`, see `_Product`; none if there are no elements.
 
     Raises:
         Unsuitable: it has no native form. Nothing is written in any case.
@@ -184,7 +192,7 @@ def product_rows(
     if not out.size:
         return []
     require(left.shape[-1] > 0, left.size > 0, right.size > 0)
-    return _Product(left, right, out).rows(writer, alpha, beta)
+    return _Product(left, right, out).rows(writer, adds)
 
 
 def write(writer: TapeWriter, rows: Sequence[TapeRow]) -> None:
@@ -192,11 +200,9 @@ def write(writer: TapeWriter, rows: Sequence[TapeRow]) -> None:
         writer.row(kernel, *arguments)
 
 
-def gemm(
-    writer: TapeWriter, a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0, beta: float = 0.0
-) -> None:
-    """`out = alpha a @ b + beta out`, as `product_rows` takes them."""
-    write(writer, product_rows(writer, a, b, out, alpha, beta))
+def gemm(writer: TapeWriter, left: np.ndarray, right: np.ndarray, out: np.ndarray, adds: bool = False) -> None:
+    """`out = left @ right`, or `out += left @ right`, as `product_rows` takes them."""
+    write(writer, product_rows(writer, left, right, out, adds))
 
 
 # mul
