@@ -108,11 +108,11 @@ class Memory:
         kind = rng.random()
         room = 3 if is_truth else 8
         offset = rng.randrange(0, room * self.total - self.total + 1) if shape == self.shape else rng.randrange(0, 9)
-        if not is_truth and kind < 0.15:
-            strides, offset = [2 * s for s in strides], rng.randrange(0, 3 * self.total + 1)
-        elif not is_truth and kind < 0.3 and len(shape) > 1:
+        if kind < 0.15:
+            strides, offset = [2 * s for s in strides], rng.randrange(0, (room - 3) * self.total + 1)
+        elif kind < 0.3 and len(shape) > 1:
             strides = list(_plain_strides(shape[::-1]))[::-1]
-        elif not is_truth and kind < 0.35 and len(shape) == 1:
+        elif kind < 0.35 and len(shape) == 1:
             strides, offset = [-1], rng.randrange(shape[0], 2 * self.total + 1)
         return offset, shape, tuple(strides), is_truth
 

@@ -72,7 +72,8 @@ class VectorCode:
         wanted = [(r, out) for out, r in zip(outs, form.results, strict=True) if out is not None and r is not None]
         values = [made.value(result) for result, _ in wanted]  # all that is read is known before anything is written
         for value, (result, out) in zip(values, wanted, strict=True):
-            made.give(value, form.dtype_of(result), out)
+            is_number = len(form.dtypes) <= result < form.first_step and out.dtype == _FLOAT  # it takes any dtype
+            made.give(value, _FLOAT if is_number else form.dtype_of(result), out)
         made.apply()
 
     def overlaps_result(self, found: Range) -> bool:
@@ -275,7 +276,7 @@ def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> 
     sizes, strides = _collapsed(array, shape)
     where = address(array)
     if array.dtype != _FLOAT:
-        if strides != (1,):
+        if len(sizes) > 4 or (for_result and strides != (1,)):
             raise Unsuitable
         return Leaf(TRUTHS, where, sizes, strides)
     if strides == (1,):

@@ -95,9 +95,9 @@ def next_run(leaf, at, i1, i2, i3):
 
 
 @function
-def gather(out, leaf, start, count):
+def gather(out, source, leaf, start, count):
     """Elements `start` … of an array of any strides, to `out`."""
-    source, stride = floats(leaf[4]), leaf[12]
+    stride = leaf[12]
     at, i1, i2, i3 = place_of(leaf, start)
     done = 0
     while done < count:
@@ -137,13 +137,6 @@ def scatter(source, leaf, start, count):
 
 
 @function
-def load_truths(out, address, count):
-    source = truths(address)
-    for i in range(count):
-        out[i] = source[i]
-
-
-@function
 def store_truths(source, address, count):
     out = truths(address)
     for i in range(count):
@@ -171,9 +164,9 @@ def fill(leaf, slots, start, count):
     if leaf[0] == ADVANCES:
         slots[leaf[1]] = leaf[4] + 4 * start
     elif leaf[0] == GATHERED:
-        gather(floats(leaf[2]), leaf, start, count)
+        gather(floats(leaf[2]), floats(leaf[4]), leaf, start, count)
     elif leaf[0] == TRUTHS:
-        load_truths(floats(leaf[2]), leaf[4] + start, count)
+        gather(floats(leaf[2]), truths(leaf[4]), leaf, start, count)
 
 
 @function

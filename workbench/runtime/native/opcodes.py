@@ -44,7 +44,7 @@ ADVANCES = 0  # slot points into the array itself
 SCALAR = 1  # an array of one number, filled in once
 TILED = 2  # an array that repeats, filled in once
 GATHERED = 3  # any strides, filled in for every block
-TRUTHS = 4  # bytes, filled in for every block
+TRUTHS = 4  # bytes of any strides, filled in for every block; results lie one after the other
 
 # Slots: the address of a block, and a mask for the distance from there in bytes. With the mask `4 * n - 1` a block is
 # n floats again and again; n is a power of two, and at least REPEATED.
