@@ -11,7 +11,7 @@ from workbench.ops.windows import extent
 from workbench.runtime.native import convolution_words as words
 
 LANES = 16
-PIXELS = (14, 10, 8)  # of the micro-kernels of channels
+PIXELS = (14, 10, 8, 7)  # of the micro-kernels of channels
 
 
 def bordered(geo: Geometry) -> tuple[int, int]:

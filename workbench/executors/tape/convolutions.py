@@ -159,7 +159,7 @@ def form_of(geo: Geometry) -> str:
     channels = _filled(kernels, LANES) * max((_filled(width, p) for p in PIXELS if p <= width), default=0.0)
     if max(pixels, channels) < LEAST:
         return "columns"
-    return "channels" if channels > pixels else "pixels"
+    return "channels" if channels >= pixels else "pixels"
 
 
 def filter_form_of(geo: Geometry) -> str:

@@ -97,7 +97,7 @@ def _lines_channels(lines: int, columns: int) -> None:
 
 for size in ((6, 4), (6, 2), (4, 4), (1, 8)):
     _sums_pixels(*size)
-for count in (8, 10, 14):
+for count in (7, 8, 10, 14):
     _sums_channels(2, count, 1)
     _sums_channels(1, count, 2)
 for width in (3, 5):
