@@ -54,6 +54,12 @@ class ThreadProgram:
         self.ends.append(len(self.strand.calls))
         self.strand.piece = unit if isinstance(unit, Segment) and len(self.units) == 1 else None
 
+    def rewind(self) -> None:
+        """After a step that failed: pieces of tapes begin at their first row again."""
+        for call in self.strand.calls:
+            if isinstance(call, Segment):
+                call.rewind()
+
     def row_of(self, call: int) -> Row:
         """The row a call belongs to; of a piece of a tape the one it is at."""
         return self.units[bisect_right(self.ends, call)].row
@@ -358,6 +364,10 @@ class Binding:
         """After a step that failed: no flag is up, no object kept."""
         for flag in self.flags:
             flag.lower()
+        watched = [parts[0].programs for parts in self.watched.values()]
+        for programs in (self.speculative, *watched):
+            for program in programs:
+                program.rewind()
         self.forget()
         self.in_use = False
 

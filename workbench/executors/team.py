@@ -248,6 +248,13 @@ class Team:
             self.failed = True
             raise Unavailable(f"waited {self.timeout:g} s for {what}")
 
+    def doze(self, what: str = "another thread") -> None:
+        """`look`, after a wait that has already taken long: from now on waits in this step give up their processor."""
+        self.look(what)
+        if self.control is not None:
+            self.control.hurry(False)
+        time.sleep(_SHORT)
+
     def _drain(self) -> None:
         """Tell everybody to stop and wait until they have: nobody may write to the arena of the next step.
 
@@ -361,7 +368,7 @@ class Errand:
         """
         box, control = self._box, self._box.control
         while control.wait_for(box.finished_address, self._number, control.address):
-            team.look(name)
+            team.doze(name)
 
 
 def _serve(jobs: SimpleQueue[tuple[Strand, Team] | None], box: Box | None) -> None:

@@ -14,6 +14,7 @@ from workbench.executors.team import Stopped, Team
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.native.words import (
+    AGAIN,
     AT,
     CONTROL,
     DECLINED,
@@ -90,12 +91,15 @@ class Segment:
         """Do what has to be done before it can go on."""
         if status == DECLINED:
             mark = bisect_right(self._starts, self._words[AT]) - 1
-            for row in self.marks[mark].rows:
-                for call in self._by_numpy(row):
-                    call()
+            with np.errstate(all="ignore"):
+                for row in self.marks[mark].rows:
+                    for call in self._by_numpy(row):
+                        call()
             self._words[AT] = self._starts[mark + 1] if mark + 1 < len(self._starts) else self.end
         elif status == STOPPED:
             raise Stopped("another thread")
+        elif status == AGAIN:
+            self.team.doze()
         else:
             self.team.look()
 
@@ -175,7 +179,7 @@ class NativeFlag:
         while status := self._control.wait_for(self.address, self._control.step, self._control.address):
             if status == STOPPED:
                 raise Stopped(self.what)
-            self.team.look(self.what)
+            self.team.doze(self.what)
 
     def lower(self) -> None:
         """Nothing to do: the next step has another number."""

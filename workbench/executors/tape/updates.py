@@ -57,12 +57,13 @@ def write_update(
     given += numbers
     form = lower(remaining, [None if a is None else a.dtype for a in given])
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
-    for power, beta in zip(powers or ins[count:], body.betas, strict=True):
-        _multiply(writer, power, attrs[beta])
+    made = powers or outs[0][len(outs[0]) - len(body.betas) :]
+    for out, power, beta in zip(made, powers or ins[count:], body.betas, strict=True):
+        _multiply(writer, power, attrs[beta], out)
 
 
-def _multiply(writer: TapeWriter, array: np.ndarray, number: float) -> None:
-    expression(writer, lambda x: x * number, [array], [array])
+def _multiply(writer: TapeWriter, array: np.ndarray, number: float, out: np.ndarray) -> None:
+    expression(writer, lambda x: x * number, [out], [array])
 
 
 @native(FUSED_UPDATE)
@@ -73,6 +74,7 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
     ins, outs, powers = _flat_operands(writer, node)
     twins = writer.context.twins(node)
     if twins is not None:
+        _require_one_rate(writer, twins)
         part = _part_of(ins[0].size, twins.index(node), len(twins))
         everywhere = [_flat_operands(writer, twin)[1] for twin in twins]
         outs_of_all = [[None if out is None else out[part] for out in outs] for outs in everywhere]
@@ -83,6 +85,13 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
     for p in powers:
         writer.row("require_equal", address(p), p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
     write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
+
+
+def _require_one_rate(writer: TapeWriter, twins: Sequence[Node]) -> None:
+    """Where devices have rates of their own, each of them does its whole update (X-19): all see it alike."""
+    first, *others = [address(_flat_operands(writer, twin)[0][2]) for twin in twins]
+    for rate in others:
+        writer.row("require_equal", first, 2, (rate - first) // FLOAT.itemsize)
 
 
 def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:

@@ -155,7 +155,7 @@ class TapeWriter:
         """Write the element-wise work there is; if none of it is the current row's, that begins behind it."""
         if self._vector is not None and not self._own:
             current = self._rows.pop()
-            self._flush()
+            self._set_mark()  # not more: the current row may have asked for memory already
             self._rows.append(current)
         self._emit_vector()
 
@@ -165,12 +165,15 @@ class TapeWriter:
             pending.emit(self.tape, lambda floats: self.scratch((floats,), np.float32))
 
     def _flush(self) -> None:
-        """End the row of the tape that is being put together, and set its mark."""
+        """End the row of the tape that is being put together; its memory is free again."""
+        self._set_mark()
+        self.scratch.restart()
+
+    def _set_mark(self) -> None:
         self._emit_vector()
         if self._rows:
             self._marks.append(Mark(self._begin, tuple(self._rows)))
         self._rows, self._begin = [], len(self.tape)
-        self.scratch.restart()
 
     def cut(self) -> Segment | None:
         """The piece since the last cut; None if there is nothing in it."""

@@ -26,6 +26,7 @@ from workbench.runtime.native.words import (
     FINISHED,
     GO,
     LAST,
+    PATIENCE,
     PAUSED,
     ROW_KERNEL,
     ROW_LENGTH,
@@ -39,7 +40,6 @@ from workbench.runtime.native.words import (
 )
 
 SPINS = 1000  # pauses before the processor is offered to others: some 20 us
-PATIENCE = 20_000  # offers before a waiting thread comes back: some 10 ms
 
 
 @function
@@ -103,7 +103,7 @@ def wait_until(address, least, control):
         if spins > SPINS:
             if atomic_load(control + 8 * FAILED) != 0:
                 return STOPPED
-            if spins > SPINS + PATIENCE:
+            if spins > SPINS + ints(control)[PATIENCE]:
                 return AGAIN
             offer(control)
     return DONE
@@ -152,7 +152,7 @@ def serve(box_address, patience):
     """Run the programs put into a box, one step after the other.
 
     Returns 0 after so many offers of the processor without work; 1 when there is something to do in Python: no
-    program was put in, or a kernel of it has declined.
+    program was put in, a kernel of it has declined, or it has waited long.
     """
     box = ints(box_address)
     while True:
@@ -168,7 +168,7 @@ def serve(box_address, patience):
         if box[STATE] == 0:
             return 1
         status = walk_any(box[STATE])
-        while status == PAUSED or status == AGAIN:
+        while status == PAUSED:
             status = walk_any(box[STATE])
         if status != DONE and status != STOPPED:
             return 1

@@ -9,7 +9,9 @@ import numpy as np
 
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import address
-from workbench.runtime.native.words import CLOCK, CONTROL_WORDS, FAILED, STEP, YIELD
+from workbench.runtime.native.words import CLOCK, CONTROL_WORDS, FAILED, PATIENCE, STEP, YIELD
+
+_PATIENCE = 20_000  # times a waiting thread offers its processor to others before it comes back: some milliseconds
 
 
 @cache
@@ -50,6 +52,11 @@ class Control:
         """A new step: no flag is up, nobody has failed."""
         self._words[STEP] += 1
         self._words[FAILED] = 0
+        self._words[PATIENCE] = _PATIENCE
+
+    def hurry(self, hurry: bool) -> None:
+        """Whether threads that wait keep their processors for some milliseconds."""
+        self._words[PATIENCE] = _PATIENCE if hurry else 0
 
     def fail(self, failed: bool = True) -> None:
         """Make everybody stop at the next row, or go on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import mmap
 import os
@@ -14,6 +15,8 @@ from workbench.errors import Unavailable
 from workbench.runtime.native.elf import Image
 
 _MAGIC = b"workbench image 1\n"
+_DIGEST = hashlib.sha256
+_START = len(_MAGIC) + _DIGEST().digest_size
 
 
 def write_image(path: str | os.PathLike[str], image: Image, arguments: dict[str, str]) -> None:
@@ -34,8 +37,23 @@ def write_image(path: str | os.PathLike[str], image: Image, arguments: dict[str,
     path = Path(path)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(_MAGIC + struct.pack("<Q", len(header)) + header + image.content)
+        body = struct.pack("<Q", len(header)) + header + image.content
+        file.write(_MAGIC + _DIGEST(body).digest() + body)
     os.replace(partial, path)
+
+
+class Damaged(Unavailable):
+    """A file that is not as it was written."""
+
+
+def _parts(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The header and what is mapped; the file is as it was written, or refused."""
+    data = path.read_bytes()
+    body = data[_START:]
+    if not data.startswith(_MAGIC) or data[len(_MAGIC) : _START] != _DIGEST(body).digest():
+        raise Damaged(f"{path} holds no compiled kernels, or is damaged")
+    (length,) = struct.unpack_from("<Q", body)
+    return json.loads(body[8 : 8 + length]), body[8 + length :]
 
 
 class Kernels:
@@ -48,19 +66,14 @@ class Kernels:
         addresses, arguments: of every kernel, by name; the latter as in `write_image`.
 
     Raises:
-        Unavailable: the file is no image, or the system does not let data become code.
+        Damaged: the file is no image, or not whole. Unavailable: the system does not let data become code.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        data = Path(path).read_bytes()
-        if not data.startswith(_MAGIC):
-            raise Unavailable(f"{path} holds no compiled kernels")
-        start = len(_MAGIC) + 8
-        (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
-        header = json.loads(data[start : start + length])
-        content = data[start + length :]
+        header, content = _parts(Path(path))
         self._memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._memory[:] = content
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))  # for good: threads may be in it when Python ends
         self.arguments: dict[str, str] = header["arguments"]
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._point(header)

@@ -17,7 +17,7 @@ from typing import IO
 from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, Unavailable
 from workbench.runtime.native.blas import sgemm_address
-from workbench.runtime.native.image import Kernels
+from workbench.runtime.native.image import Damaged, Kernels
 from workbench.runtime.native.source import fingerprint
 
 _lock = threading.Lock()
@@ -87,7 +87,12 @@ def _load_or_compile() -> Kernels:
     if not path.exists():
         _compile(path)
     _require_own(path)
-    return Kernels(path)
+    try:
+        return Kernels(path)
+    except Damaged:
+        path.unlink(missing_ok=True)
+        _compile(path)
+        return Kernels(path)
 
 
 def _own_folder() -> Path:

@@ -17,7 +17,7 @@ TABLE, AT, END, CONTROL, STAMPS, STAMP = range(6)
 STATE_WORDS = 8
 
 # What all threads of a step look at
-STEP, FAILED, YIELD, CLOCK = range(4)
+STEP, FAILED, YIELD, CLOCK, PATIENCE = range(5)
 CONTROL_WORDS = 8
 
 # The box a waiting thread looks into
