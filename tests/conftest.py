@@ -2,11 +2,15 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
+
+from workbench.config import override
+from workbench.runtime.native import library
 
 # A busy machine is not a failure; in CI the examples are the same every time, elsewhere they explore.
 settings.register_profile("workbench", deadline=None, derandomize="CI" in os.environ)
@@ -20,6 +24,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(missing)
     if item.get_closest_marker("gpu") and (missing := missing_for_gpu()):
         pytest.skip(missing)
+
+
+@pytest.fixture
+def calls() -> Iterator[None]:
+    """Steps run as NumPy calls."""
+    with override(cpu_tape=False):
+        yield
+
+
+@pytest.fixture
+def tape() -> Iterator[None]:
+    """Steps run in compiled kernels."""
+    with override(cpu_tape=True):
+        if library.kernels() is None:
+            pytest.skip(f"no compiled kernels: {library.why_not()}")
+        yield
+
+
+@pytest.fixture(params=["calls", "tape"])
+def lowering(request: pytest.FixtureRequest) -> str:
+    """Both, one after the other."""
+    request.getfixturevalue(request.param)
+    return request.param
 
 
 def missing_for_browser() -> str | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.errors import ExecutionError
@@ -19,6 +20,7 @@ def adam() -> Model:
     return classifier(wb.optimizer.Adam(0.1)).start()
 
 
+@as_calls
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
 def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
     model, twin = adam(), adam()

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import workbench as wb
+from tests.parallel.lowerings import in_both
 from tests.parallel.models import batch, build, classifier, line
 from tests.parallel.test_stepper import assert_same_bits, embedding, state, strategy, words
 from workbench import static
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.compare import difference_of
 from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
+
+pytestmark = in_both
 
 F = wb.nn.functional
 

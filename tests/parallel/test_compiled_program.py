@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.lowerings import in_both, same_numbers
 from tests.parallel.models import Model, batch, build, classifier, column, devices, line
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
@@ -167,6 +168,7 @@ def test_c_3_without_places_devices_are_found_at_the_first_run():
 # One device
 
 
+@in_both
 def test_c_4_without_data_parallel_it_runs_on_one_device():
     model, plain = (classifier(wb.optimizer.Adam(0.1)).start() for _ in range(2))
     compiled, exe = static.CompiledProgram(model.main), static.Executor()
@@ -176,10 +178,10 @@ def test_c_4_without_data_parallel_it_runs_on_one_device():
             mine = exe.run(compiled, batch(8, k), names, scope=model.scope)
             theirs = exe.run(plain.main, batch(8, k), names, scope=plain.scope)
             for name, a, b in zip(names, mine, theirs):
-                np.testing.assert_array_equal(a, b, err_msg=name)
+                same_numbers(a, b, name)
     assert mine[1].tolist() == [1.0]
     for name, value in plain.values().items():
-        np.testing.assert_array_equal(model.value(name), value, err_msg=name)
+        same_numbers(model.value(name), value, name)
 
 
 def test_c_4_needs_no_loss_name():

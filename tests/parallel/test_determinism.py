@@ -1,4 +1,7 @@
-"""The same bits whatever the threads, the form of the feed, the passes and the plan (promise 2)."""
+"""The same bits whatever the threads, the form of the feed, the passes and the plan (promise 2).
+
+That holds for NumPy calls and for the tape alike; the bits of the one are not those of the other.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model
 from tests.parallel.observe import Held, bits, costly_ops, held, threads_of
 from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed
 from workbench import static
+from workbench.config import override
 from workbench.executors.observed import Observation
 from workbench.graph.passes import EXACT
 
@@ -50,22 +55,25 @@ def fresh(model: Model, count: int, mode: str, **options: Any) -> Any:
     return model.start().parallel(count, **strategies(mode, **options))
 
 
+tapes = st.booleans()
 modes, counts, batches = st.sampled_from(["AllReduce", "Reduce"]), st.sampled_from([2, 3, 1]), st.integers(6, 9)
 
 
 @settings(max_examples=200)
-@given(randoms, sizes, counts, modes, batches, st.sampled_from([2, 8]), st.booleans())
+@given(randoms, sizes, counts, modes, batches, st.sampled_from([2, 8]), st.booleans(), tapes)
 def test_threads_and_lists(
-    random: Any, size: int, count: int, mode: str, rows: int, threads: int, listed: bool
+    random: Any, size: int, count: int, mode: str, rows: int, threads: int, listed: bool, tape: bool
 ) -> None:
     """One thread fed with dicts, and several fed with dicts or with lists of the same split."""
     model = drawn_model(random, size)
-    expected = outcome(model, count, mode, rows)
-    with costly_ops():
-        found = outcome(model, count, mode, rows, listed=listed, threads=threads)
+    with override(cpu_tape=tape):
+        expected = outcome(model, count, mode, rows)
+        with costly_ops():
+            found = outcome(model, count, mode, rows, listed=listed, threads=threads)
     assert found == expected, str(model.main)
 
 
+@in_both
 def test_costly_ops_do_use_threads() -> None:
     import random
 
@@ -114,34 +122,41 @@ def usable_in(mode: str) -> list[str]:
 
 
 @settings(max_examples=60)
-@given(randoms, sizes, counts, modes, batches, st.data())
-def test_every_switch(random: Any, size: int, count: int, mode: str, rows: int, data: Any) -> None:
+@given(randoms, sizes, counts, modes, batches, tapes, st.data())
+def test_every_switch(random: Any, size: int, count: int, mode: str, rows: int, tape: bool, data: Any) -> None:
     """All switches one way, and some of them the other."""
     model, names = drawn_model(random, size), usable_in(mode)
     chosen = data.draw(st.sets(st.sampled_from(names), min_size=1))
-    expected = outcome(model, count, mode, rows, **{name: SWITCHES[name][0] for name in names})
-    found = outcome(model, count, mode, rows, **{name: SWITCHES[name][name in chosen] for name in names})
+    with override(cpu_tape=tape):
+        expected = outcome(model, count, mode, rows, **{name: SWITCHES[name][0] for name in names})
+        found = outcome(model, count, mode, rows, **{name: SWITCHES[name][name in chosen] for name in names})
     assert found == expected, f"with {sorted(chosen)}\n{model.main}"
 
 
 @settings(max_examples=30)
-@given(randoms, sizes, counts, modes, batches)
-def test_the_observed_plan(random: Any, size: int, count: int, mode: str, rows: int) -> None:
+@given(randoms, sizes, counts, modes, batches, tapes)
+def test_the_observed_plan(random: Any, size: int, count: int, mode: str, rows: int, tape: bool) -> None:
     """Nothing fused, no memory shared, node by node in program order."""
     model = drawn_model(random, size)
-    fetches = fetches_of(model)
-    expected = outcome(model, count, mode, rows, enable_auto_fusion=True)
+    with override(cpu_tape=tape):
+        expected = outcome(model, count, mode, rows, enable_auto_fusion=True)
+        found = observed(model, count, mode, rows)
+    assert found == expected, str(model.main)
+
+
+def observed(model: Model, count: int, mode: str, rows: int) -> Outcome:
     exe, results = fresh(model, count, mode), []
     for step in range(STEPS):
         engine = exe._engine
-        observation = Observation(engine, fetches, engine.prepare(feed(step, rows)))
+        observation = Observation(engine, fetches_of(model), engine.prepare(feed(step, rows)))
         observation.advance_to_the_end()
         results += bits(observation.apply(return_numpy=True, merged=True))
-    assert (results, held(exe, model.main)) == expected, str(model.main)
+    return results, held(exe, model.main)
 
 
 @settings(max_examples=10)
-@given(randoms, sizes, modes)
-def test_a_second_run_from_the_start(random: Any, size: int, mode: str) -> None:
+@given(randoms, sizes, modes, tapes)
+def test_a_second_run_from_the_start(random: Any, size: int, mode: str, tape: bool) -> None:
     model = drawn_model(random, size)
-    assert outcome(model, 2, mode, 8, threads=2) == outcome(model, 2, mode, 8, threads=2)
+    with override(cpu_tape=tape):
+        assert outcome(model, 2, mode, 8, threads=2) == outcome(model, 2, mode, 8, threads=2)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, line
 from workbench import static
 from workbench.executors import schedule
@@ -230,8 +231,9 @@ def test_weights_by_samples_need_one_number_of_samples() -> None:
     exe.run([], feed=[{"x": one, "y": one}, {"x": three, "y": three}])
 
 
+@in_both
 def test_threads_and_memory_go_with_their_executor(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HAND_OFF", "CONTENTION", "CALL"):
+    for name in ("HAND_OFF", "CONTENTION", "CALL", "NATIVE_HAND_OFF", "NATIVE_CALL", "NATIVE_START"):
         monkeypatch.setattr(schedule, name, 0.0)
     monkeypatch.setattr(schedule, "MARGIN", 1e9)
     monkeypatch.setattr(schedule, "processors", lambda: 4)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
 from workbench.executors.step import Prepared, Step, prepare
@@ -460,6 +461,7 @@ def narrow(fed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: v.astype(np.float32) if v.dtype == np.float64 else v for name, v in fed.items()}
 
 
+@as_calls
 @settings(max_examples=60)
 @given(st.data())
 def test_bits_are_those_of_the_split_done_by_hand(data: Any) -> None:

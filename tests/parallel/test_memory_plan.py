@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.parallel.against_graph import step
+from tests.parallel.lowerings import as_calls, in_both, same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from tests.parallel.plan_checker import check_plan, sharing
 from tests.parallel.random_models import feed, names_to_fetch, random_model
@@ -36,6 +37,7 @@ def through_views() -> Model:
     return build(body, wb.optimizer.SGD(0.1)).start()
 
 
+@in_both
 @pytest.mark.parametrize("fetched", [0, 1, 2, 3, 4, 5])
 def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None:
     """They showed the first operand of the backward op, the forward value, wherever that had memory of its own."""
@@ -46,9 +48,9 @@ def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None
     alone = through_views()
     found = alone.parallel(1).run(names, {"x": X})
     for name, value, right in zip(names, found, expected, strict=True):
-        np.testing.assert_array_equal(value, right, err_msg=name)
+        same_numbers(value, right, name)
     for name, value in model.values().items():
-        np.testing.assert_array_equal(alone.value(name), value, err_msg=name)
+        same_numbers(alone.value(name), value, name)
 
 
 # Random programs
@@ -82,6 +84,7 @@ def train(random: Random, threads: int) -> Plan:
     return engine.last.plan
 
 
+@as_calls
 @settings(max_examples=15)
 @given(st.randoms(use_true_random=True))
 def test_random_programs_compute_what_their_graphs_say(random: Any) -> None:
@@ -91,12 +94,13 @@ def test_random_programs_compute_what_their_graphs_say(random: Any) -> None:
 @pytest.fixture
 def scattered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node goes to the thread that is free first, however little there is to do."""
-    for name in ("HAND_OFF", "CONTENTION", "CALL"):
+    for name in ("HAND_OFF", "CONTENTION", "CALL", "NATIVE_HAND_OFF", "NATIVE_CALL", "NATIVE_START"):
         monkeypatch.setattr(schedule_module, name, 0.0)
     monkeypatch.setattr(schedule_module, "MARGIN", 1e9)
     monkeypatch.setattr(schedule_module, "processors", lambda: 4)
 
 
+@as_calls
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=True))
 def test_random_programs_scattered_over_threads(scattered: None, random: Any) -> None:
@@ -113,6 +117,7 @@ def plan_of(model: Model) -> Plan:
     return exe._engine.last.plan
 
 
+@in_both
 def test_the_checker_has_something_to_look_at() -> None:
     plan = plan_of(classifier().start())
     check_plan(plan)
@@ -139,6 +144,7 @@ def test_the_checker_finds_memory_given_away_too_early() -> None:
         check_plan(plan)
 
 
+@in_both
 def test_the_checker_finds_a_thread_that_does_not_wait(scattered: None) -> None:
     model = classifier().start()
     execution = static.ExecutionStrategy()

@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.lowerings import in_both, same_numbers
 from tests.parallel.models import batch, build, classifier, column, devices, line
 from workbench import static
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 
 
+@in_both
 def test_x_0_one_device_equals_the_plain_executor():
     one, plain = (classifier(wb.optimizer.Momentum(0.1, 0.9)).start() for _ in range(2))
     exe, pe = static.Executor(), one.parallel(1)
     for k in range(3):
         mine = pe.run([one.loss], feed=batch(8, k))
         theirs = exe.run(plain.main, feed=batch(8, k), fetch_list=[plain.loss], scope=plain.scope)
-        np.testing.assert_array_equal(mine[0], theirs[0])
+        same_numbers(mine[0], theirs[0])
     for name, value in plain.values().items():
-        np.testing.assert_array_equal(one.value(name), value, err_msg=name)
+        same_numbers(one.value(name), value, name)
 
 
 def test_x_0_one_device_has_no_collectives_and_the_seed_is_one():

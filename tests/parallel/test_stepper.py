@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, devices, line
 from workbench import events, static
 from workbench.errors import (
@@ -23,6 +24,8 @@ from workbench.errors import (
 from workbench.executors.stepper import NodeRun, Stepper
 from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
 from workbench.runtime.tensor import LoDTensor
+
+pytestmark = in_both
 
 F = wb.nn.functional
 

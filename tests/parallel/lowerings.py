@@ -1,0 +1,34 @@
+"""The two lowerings of a plan in tests: which of them runs, and how near their numbers are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.runtime.native import library
+
+in_both = pytest.mark.usefixtures("lowering")
+"""A test that runs twice, as NumPy calls and on the tape: promises hold in both."""
+as_calls = pytest.mark.usefixtures("calls")
+"""A test that runs as NumPy calls: it looks into single calls, or demands NumPy's own bits."""
+
+
+def on_tape() -> bool:
+    """Whether executors that are made now use compiled kernels."""
+    return library.kernels() is not None
+
+
+def same_numbers(found: Any, expected: Any, what: str = "") -> None:
+    """Steps make the numbers NumPy makes: its bits as calls, on the tape the same but for roundings.
+
+    Kernels add up in another order, and their functions are within two units in the last place; a few steps of
+    training keep that below the bound here.
+    """
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.dtype == expected.dtype and found.shape == expected.shape, what
+    if on_tape() and found.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6, err_msg=what)
+    else:
+        np.testing.assert_array_equal(found, expected, err_msg=what)

@@ -1,0 +1,98 @@
+"""What is told of steps on the tape: every op of every step once, with its time, in whatever pieces it ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.parallel.lowerings import in_both
+from tests.parallel.models import Model, batch, build, classifier
+from tests.parallel.observe import costly_ops
+from tests.parallel.programs import strategies
+from workbench import events, static
+from workbench.config import override
+
+F = wb.nn.functional
+
+
+def mixed() -> Model:
+    """Kernels, calls between them, a branch in Python, updates of several kinds."""
+
+    def body() -> Any:
+        x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
+        h = static.nn.batch_norm(static.nn.fc(x, 8, activation="relu"))
+        h = wb.cast(wb.cast(F.dropout(h, 0.3), "float64"), "float32")
+        h = static.nn.fc(h, 8, activation="tanh")
+        h = static.nn.cond(wb.mean(h) > 0, lambda: h * 2.0, lambda: h - 1.0)
+        return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, 3), y))
+
+    return build(body, wb.optimizer.Adam(0.05))
+
+
+MODELS = {"classifier": classifier, "mixed": mixed}
+
+
+def told(model: Model, steps: int = 2, **options: Any) -> list[list[events.OpRun | events.Collective]]:
+    """What ran in each step, in the order it was told."""
+    heard: list[Any] = []
+    exe = model.start().parallel(2, **strategies(**options))
+    with events.subscribe(heard.append, events.OpRun, events.Collective):
+        for step in range(steps):
+            exe.run([model.loss], feed=batch(8, step))
+    return [[event for event in heard if event.step == step] for step in range(steps)]
+
+
+def ops(spans: list[Any]) -> Counter[tuple[str, int]]:
+    """How often each type of op ran on each device, whatever was joined with what."""
+    found: Counter[tuple[str, int]] = Counter()
+    for event in spans:
+        if isinstance(event, events.OpRun):
+            found.update((kind, event.op.place.index) for kind in event.op.ops)
+    return found
+
+
+def collectives(spans: list[Any]) -> Counter[tuple[str, str]]:
+    """How often each variable was exchanged, and how."""
+    found = [event for event in spans if isinstance(event, events.Collective)]
+    return Counter((event.kind, name) for event in found for name in event.names)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_ops_are_told_of_both_lowerings(name: str, threads: int, tape: None) -> None:
+    with costly_ops():
+        found = told(MODELS[name](), threads=threads)
+        with override(cpu_tape=False):
+            expected = told(MODELS[name](), threads=threads)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert ops(mine) == ops(theirs)
+        assert collectives(mine) == collectives(theirs)
+    assert sum(ops(found[0]).values()) > 20
+
+
+@in_both
+@pytest.mark.parametrize("threads", [1, 2])
+def test_spans_of_a_thread_follow_each_other(threads: int) -> None:
+    with costly_ops():
+        steps = told(mixed(), threads=threads)
+    last = 0
+    for spans in steps:
+        for thread in {event.thread for event in spans}:
+            mine = [event for event in spans if event.thread == thread]
+            for event, following in zip(mine, [*mine[1:], None], strict=True):
+                assert event.start <= event.end
+                assert following is None or event.end <= following.start
+        assert min(event.start for event in spans) >= last
+        last = max(event.end for event in spans)
+
+
+def test_what_is_one_row_of_the_tape_is_told_as_one_with_all_its_ops(tape: None) -> None:
+    spans = [event for event in told(classifier(), 1)[0] if isinstance(event, events.OpRun)]
+    joined = [event.op for event in spans if "+" in event.op.type]
+    assert joined
+    for op in joined:
+        assert len(op.ops) >= len(op.type.split("+")) > 1
+        assert op.outputs
