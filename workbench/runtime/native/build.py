@@ -1,12 +1,19 @@
 """Compiles the kernels: `python -m workbench.runtime.native.build FILE` writes their image.
 
-It runs in a process of its own, so that neither numba nor LLVM takes up room in the one that trains.
+It runs in processes of its own, one for each processor, so that neither numba nor LLVM takes up room in the one that
+trains.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from workbench.runtime.native.elf import Image, link
@@ -15,21 +22,65 @@ from workbench.runtime.native.source import MODULES
 
 PREFIX = "kernel."
 ROW = "row"  # as in `kernels.intrinsics`
+_MOST = 8  # processes
 
 
 def build() -> tuple[Image, dict[str, str]]:
     """The image of all kernels, compiled for this processor, and the arguments of each as `write_image` takes them."""
+    count = min(len(os.sched_getaffinity(0)), _MOST)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder]
+        others = [subprocess.Popen([*command, str(number)]) for number in range(1, count)]
+        letters = compile_part(Path(folder), 0)
+        if any([other.wait() for other in others]):
+            raise SystemExit("a process that compiled kernels failed")
+        parts = [(Path(folder) / f"part-{number}").read_bytes() for number in range(count)]
+    return link(_object(parts)), letters
+
+
+def compile_part(folder: Path, number: int) -> dict[str, str]:
+    """Compile what no other process has begun with, into a file of LLVM's bitcode; the arguments of all kernels."""
+    import llvmlite.binding as llvm
+
     from workbench.runtime.kernels.registry import ENTRIES, KERNELS
 
+    _without_machine_code()
     for name in MODULES:
         import_module(f"workbench.runtime.kernels.{name}")
-    texts: list[str] = []
-    for name, made in KERNELS.items():
-        texts += [_compiled(made, symbol := f"body.{name}"), _row_wrapper(name, made.types, symbol)]
-    for name, made in ENTRIES.items():
-        texts += [_compiled(made, symbol := f"body.{name}"), _entry_wrapper(name, len(made.types), symbol)]
-    letters = {name: "".join(map(_letter, made.types)) for name, made in KERNELS.items()}
-    return link(_object(texts)), letters
+    names = [*KERNELS, *ENTRIES]
+    texts: list[str] = [""]
+    for index in _turns(folder / "next", len(names)):
+        name = names[index]
+        symbol = f"body.{name}"
+        if name in KERNELS:
+            texts += [_compiled(KERNELS[name], symbol), _row_wrapper(name, KERNELS[name].types, symbol)]
+        else:
+            texts += [_compiled(ENTRIES[name], symbol), _entry_wrapper(name, len(ENTRIES[name].types), symbol)]
+    module = llvm.parse_assembly(texts[0])
+    for text in texts[1:]:
+        module.link_in(llvm.parse_assembly(text))
+    (folder / f"part-{number}").write_bytes(module.as_bitcode())
+    return {name: "".join(map(_letter, made.types)) for name, made in KERNELS.items()}
+
+
+def _without_machine_code() -> None:
+    """Keep numba from making machine code of every function: all that is wanted is LLVM's code of the kernels."""
+    from numba.core.codegen import JITCodeLibrary
+
+    JITCodeLibrary._finalize_specific = lambda library: None  # type: ignore[method-assign]
+
+
+def _turns(file: Path, count: int) -> Iterator[int]:
+    """Numbers below `count` that no other process gets."""
+    while True:
+        with open(file, "a+") as shared:
+            fcntl.flock(shared, fcntl.LOCK_EX)
+            shared.seek(0)
+            number = len(shared.read())
+            shared.write(".")
+        if number >= count:
+            return
+        yield number
 
 
 def _letter(kind: Any) -> str:
@@ -94,19 +145,22 @@ def _entry_wrapper(name: str, count: int, symbol: str) -> str:
     )  # fmt: skip
 
 
-def _object(texts: list[str]) -> bytes:
+def _object(parts: list[bytes]) -> bytes:
     """One object file of several modules, position-independent."""
     import llvmlite.binding as llvm
 
-    first = llvm.parse_assembly(texts[0])
-    for text in texts[1:]:
-        first.link_in(llvm.parse_assembly(text))
+    module = llvm.parse_bitcode(parts[0])
+    for part in parts[1:]:
+        module.link_in(llvm.parse_bitcode(part))
     target = llvm.Target.from_triple(llvm.get_process_triple())
     machine = target.create_target_machine(
         llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 3, reloc="pic", codemodel="small"
     )
-    return machine.emit_object(first)
+    return machine.emit_object(module)
 
 
 if __name__ == "__main__":
-    write_image(sys.argv[1], *build())
+    if sys.argv[1] == "--part":
+        compile_part(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        write_image(sys.argv[1], *build())
