@@ -231,11 +231,10 @@ def test_interrupts_one_after_the_other(forked: Any) -> None:
         while not stop.wait(0.002):
             os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=press)
     done = 0
     for _ in range(20):
+        thread = threading.Thread(target=press)
         try:
-            thread = threading.Thread(target=press)
             thread.start()
             for _ in range(50):
                 forked.step(1)
