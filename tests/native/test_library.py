@@ -1,4 +1,4 @@
-"""Where compiled kernels come from: a folder of the user's own, one compilation; NumPy calls where they cannot be had."""
+"""Where compiled kernels come from: a folder of the user's own, filled by one compilation; NumPy calls without them."""
 
 from __future__ import annotations
 
