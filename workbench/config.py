@@ -54,7 +54,7 @@ FLAGS = {
         "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle",
     ),
     "FLAGS_cpu_tape": Flag(
-        bool, False, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
+        bool, True, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
     ),
     "FLAGS_fuse_parameter_memory_size": Flag(
         float,

@@ -14,8 +14,9 @@ def test_a_row_gets_addresses_and_numbers() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((5, 7), np.float32), rng.random((7, 3), np.float32)
     c = np.ones((5, 3), np.float32)
-    assert run_row("gemm", sgemm_address(), 111, 111, 5, 3, 7, 2.0, a, 7, b, 3, 0.5, c, 3) == DONE
-    np.testing.assert_allclose(c, 2 * a @ b + 0.5, rtol=1e-6)
+    loops = 1, 0, 0, 0, 1, 0, 0, 0
+    assert run_row("gemm_batch", a, 111, 7, b, 111, 3, c, 3, 5, 3, 7, 1, sgemm_address(), *loops) == DONE
+    np.testing.assert_allclose(c, a @ b + 1, rtol=1e-6)
 
 
 def test_a_kernel_that_declines_stops_the_tape() -> None:

@@ -14,7 +14,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.plan import KEPT, OBSERVED, Layout, Plan, make_plan
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed
-from workbench.executors.tape.table import has_kernels
+from workbench.executors.tape.table import has_kernels, joins_natively
 from workbench.framework.check import check_program
 from workbench.framework.place import Place
 from workbench.framework.program import Program
@@ -78,7 +78,8 @@ class Compiler:
 
     def _make_graph(self, fetches: Sequence[str], devices: int, observed: bool) -> Graph:
         graph = build_graph(self.program, self.places[:devices], self.settings, fetches, self.data_parallel)
-        run_passes(graph, default_passes(unfused(self.settings) if observed else self.settings))
+        settings = unfused(self.settings) if observed else self.settings
+        run_passes(graph, default_passes(settings, joins_natively if self.native else None))
         check_graph(graph)
         return graph
 

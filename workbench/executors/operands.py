@@ -45,7 +45,7 @@ class Scratch:
         while self._next < len(self._chunks) and self._chunks[self._next].size - self._used < nbytes:
             self._next, self._used = self._next + 1, 0
         if self._next == len(self._chunks):
-            self._chunks.append(np.empty(max(nbytes, 1 << 16), np.uint8))
+            self._chunks.append(_aligned(max(nbytes, 1 << 16)))
         part = self._chunks[self._next][self._used : self._used + nbytes]
         self._used += nbytes
         return part[: count * dtype.itemsize].view(dtype).reshape(shape)
@@ -53,6 +53,13 @@ class Scratch:
     @property
     def nbytes(self) -> int:
         return sum(chunk.size for chunk in self._chunks)
+
+
+def _aligned(nbytes: int) -> np.ndarray:
+    """Bytes that begin at a cache line."""
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 64
+    return raw[start : start + nbytes]
 
 
 @dataclass

@@ -163,6 +163,8 @@ class Strand:
                 self._rest.acquire(timeout=_POLL)
             else:
                 time.sleep(_SHORT)
+        if self._errand is not None and self._errand.over:
+            self._errand.let_go()
         return self.resting
 
 
@@ -369,6 +371,11 @@ class Errand:
         box, control = self._box, self._box.control
         while control.wait_for(box.finished_address, self._number, control.address):
             team.doze(name)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """The worker keeps what it runs only as long as it runs it: else it would keep its own team."""
+        self._box.strand = None
 
 
 def _serve(jobs: SimpleQueue[tuple[Strand, Team] | None], box: Box | None) -> None:

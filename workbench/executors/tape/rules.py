@@ -21,7 +21,7 @@ from workbench.executors.operands import Context, arrays_of
 from workbench.executors.plan import Row
 from workbench.executors.shapes import is_static
 from workbench.executors.tape.transposes import strided_copy
-from workbench.executors.tape.vector_code import Unsuitable
+from workbench.executors.tape.vector_code import Unsuitable, is_expressible
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.bound_elementwise import steps_of
 from workbench.framework.expr import Expr
@@ -64,6 +64,16 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     read = [specs[v] for v in node.value_reads]
     dense = all(is_static(spec) for spec in (*read, *written))
     return dense and all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written)
+
+
+def joins_natively(node: Node) -> bool:
+    """Whether an element-wise node has a native form, whatever the shapes and layouts of its operands."""
+    slots = (*node.inputs, *node.outputs)
+    if any(slot is not None and not isinstance(slot, Value) for slot in slots):
+        return False
+    dtypes = tuple(None if slot is None else slot.spec.dtype.numpy for slot in node.inputs)
+    form = steps_of(node.record, dtypes, node.attrs)
+    return form is not None and is_expressible(form)
 
 
 def operands(writer: TapeWriter, row: Row) -> tuple[list[Any], list[Any]]:

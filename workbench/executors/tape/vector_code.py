@@ -6,6 +6,7 @@ Ops that follow each other and have one shape become one row: what the first mak
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import lcm
 from typing import Any
 
@@ -263,6 +264,18 @@ _OF_TRUTHS = {
     "add": "logical_or", "multiply": "logical_and", "bitwise_and": "logical_and", "bitwise_or": "logical_or",
     "bitwise_xor": "logical_xor",
 }  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def is_expressible(form: Lowered) -> bool:
+    """Whether steps have a form as vector code, whatever the shapes and layouts of the operands."""
+    arrays = [None if d is None else np.zeros(2, d) for d in form.dtypes]
+    outs = [None if r is None else np.empty(2, form.dtype_of(r)) for r in form.results]
+    try:
+        VectorCode((2,)).add(form, arrays, outs)
+    except Unsuitable:
+        return False
+    return True
 
 
 def _overlap(a: Range, b: Range) -> bool:

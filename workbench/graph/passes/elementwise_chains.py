@@ -26,13 +26,20 @@ class ElementwiseChains:
     that only members read vanish; so do those others read for their shape alone, which then look at another result.
     Ops that write persistable or overwritten variables stay out, and so do gradients that are summed because their
     value was broadcast.
+
+    Args:
+        joins: which nodes may be joined; all unless given. Where some ops run in kernels and others do not, only those
+            that do: a node runs as a whole in one way or the other, and each op has to give the bits it gives alone.
     """
 
     name = "elementwise_chains"
     exact = True
 
+    def __init__(self, joins: Callable[[Node], bool] | None = None) -> None:
+        self._joins = joins
+
     def __call__(self, graph: Graph) -> bool:
-        regions = _Growth(graph).regions()
+        regions = _Growth(graph, self._joins).regions()
         uses = Uses(graph.nodes)
         made = [(region, _fused(region, uses)) for region in regions]
         if not join(graph, [(region.members, node) for region, node in made if node is not None]):
@@ -73,8 +80,8 @@ class _Growth:
         readers: the regions that read a variable which is overwritten somewhere.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, joins: Callable[[Node], bool] | None) -> None:
+        self.graph, self.joins = graph, joins
         self.dims = dims_of(graph)
         self.position = {node: index for index, node in enumerate(graph.nodes)}
         self.ordered = {before for node in graph.nodes for before in node.after}
@@ -103,6 +110,8 @@ class _Growth:
 
     def _may_join(self, node: Node) -> bool:
         if not node.is_op or not node.record.is_elementwise or node.after or node in self.ordered:
+            return False
+        if self.joins is not None and not self.joins(node):
             return False
         slots, written = (*node.inputs, *node.outputs), node.writes
         return (

@@ -22,7 +22,7 @@ from workbench.graph.passes.fuse_optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
-from workbench.graph.ssa import Graph
+from workbench.graph.ssa import Graph, Node
 from workbench.graph.strategy import ReduceStrategy, Settings
 
 
@@ -38,7 +38,7 @@ class Pass(Protocol):
     def __call__(self, graph: Graph) -> bool: ...
 
 
-def default_passes(settings: Settings) -> list[Pass]:
+def default_passes(settings: Settings, joins: Callable[[Node], bool] | None = None) -> list[Pass]:
     """The passes for a build strategy, in order (G-40 where it applies).
 
     Those users appended run before nodes are put in order, so that ordering sees what they made. With
@@ -46,6 +46,7 @@ def default_passes(settings: Settings) -> list[Pass]:
 
     Args:
         settings: the resolved build strategy.
+        joins: which element-wise nodes may become part of one; all unless given.
     """
     s = settings
     reduces = s.reduce_strategy is ReduceStrategy.Reduce
@@ -57,7 +58,7 @@ def default_passes(settings: Settings) -> list[Pass]:
         (s.fuse_bn_act_ops, FuseBnAct()),
         (s.fuse_bn_add_act_ops, FuseBnAddAct()),
         (s.fuse_elementwise, FuseAddAct()),
-        (s.fuse_elementwise, ElementwiseChains()),
+        (s.fuse_elementwise, ElementwiseChains(joins)),
         (s.fuse_all_optimizer_ops, FuseOptimizer()),
         (bool(path), Draw(f"{path}_fused_graph")),
         (s.fuse_all_reduce_ops, FuseAllReduce()),

@@ -32,7 +32,8 @@ def build() -> tuple[Image, dict[str, str]]:
         command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder]
         others = [subprocess.Popen([*command, str(number)]) for number in range(1, count)]
         letters = compile_part(Path(folder), 0)
-        if any([other.wait() for other in others]):
+        failed = [other for other in others if other.wait()]
+        if failed:
             raise SystemExit("a process that compiled kernels failed")
         parts = [(Path(folder) / f"part-{number}").read_bytes() for number in range(count)]
     return link(_object(parts)), letters
