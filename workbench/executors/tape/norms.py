@@ -161,7 +161,16 @@ def _uses_given(row: Row) -> bool:
 
 @native("batch_norm")
 def batch_norm(writer: TapeWriter, row: Row) -> None:
-    (y, *moved, saved_mean, saved_inverse), (x, scale, bias, *moving) = operands(writer, row)
+    write_batch_norm(writer, row, *operands(writer, row))
+
+
+def write_batch_norm(writer: TapeWriter, row: Row, outs: Sequence[Any], ins: Sequence[Any]) -> None:
+    """The rows of a batch norm, or of the one in a node that does more.
+
+    Args:
+        outs, ins: in the slots of `batch_norm`.
+    """
+    (y, *moved, saved_mean, saved_inverse), (x, scale, bias, *moving) = outs, ins
     _require_all_plain(y, *moved, saved_mean, saved_inverse, x, scale, bias, *moving)
     attrs, channels = row.node.attrs, _Channels(writer, x, row.node.attrs["data_layout"])
     y = _or_temporary(writer, y, x.shape)
@@ -207,8 +216,18 @@ def _slope(writer: TapeWriter, inverse: Array, scale: Array | None, beside: Arra
 
 @native("batch_norm_grad")
 def batch_norm_grad(writer: TapeWriter, row: Row) -> None:
-    (g_x, g_scale, g_bias), (x, scale, _, _, _, mean, inverse, g, *_) = operands(writer, row)
+    outs, (x, scale, _, _, _, mean, inverse, g, *_) = operands(writer, row)
     require(g is not None)
+    write_batch_norm_grad(writer, row, outs, (x, scale, mean, inverse, g))
+
+
+def write_batch_norm_grad(writer: TapeWriter, row: Row, outs: Sequence[Any], ins: Sequence[Any]) -> None:
+    """The rows of a batch norm's gradient.
+
+    Args:
+        outs: gradients of X, scale and bias. ins: X, scale, saved mean and inverse deviation, gradient of Y.
+    """
+    (g_x, g_scale, g_bias), (x, scale, mean, inverse, g) = outs, ins
     _require_all_plain(g_x, g_scale, g_bias, x, scale, mean, inverse, g)
     channels = _Channels(writer, x, row.node.attrs["data_layout"])
     g_scale, g_bias = (_or_temporary(writer, a, mean.shape) for a in (g_scale, g_bias))
