@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from workbench.runtime.native.elf import Image, link
 from workbench.runtime.native.image import write_image
@@ -45,30 +45,73 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
 
     from workbench.runtime.kernels.registry import ENTRIES, KERNELS
 
-    _without_machine_code()
+    _without_optimisers()
     for name in MODULES:
         import_module(f"workbench.runtime.kernels.{name}")
     names = [*KERNELS, *ENTRIES]
-    texts: list[str] = [""]
+    libraries: dict[Any, None] = {}
+    wrappers = [""]
     for index in _turns(folder / "next", len(names)):
         name = names[index]
-        symbol = f"body.{name}"
-        if name in KERNELS:
-            texts += [_compiled(KERNELS[name], symbol), _row_wrapper(name, KERNELS[name].types, symbol)]
-        else:
-            texts += [_compiled(ENTRIES[name], symbol), _entry_wrapper(name, len(ENTRIES[name].types), symbol)]
-    module = llvm.parse_assembly(texts[0])
-    for text in texts[1:]:
-        module.link_in(llvm.parse_assembly(text))
+        made = KERNELS.get(name) or ENTRIES[name]
+        library, symbol = _compiled(made)
+        _gather(library, libraries)
+        wrappers.append((_row_wrapper if name in KERNELS else _entry_wrapper)(name, made.types, symbol))
+    module = llvm.parse_assembly("\n".join(wrappers))
+    for library in libraries:
+        module.link_in(library._final_module)
+    _optimise(module)
     (folder / f"part-{number}").write_bytes(module.as_bitcode())
     return {name: "".join(map(_letter, made.types)) for name, made in KERNELS.items()}
 
 
-def _without_machine_code() -> None:
-    """Keep numba from making machine code of every function: all that is wanted is LLVM's code of the kernels."""
-    from numba.core.codegen import JITCodeLibrary
+def _without_optimisers() -> None:
+    """Keep numba from optimising each function and from making machine code of it.
 
-    JITCodeLibrary._finalize_specific = lambda library: None  # type: ignore[method-assign]
+    It would do so for every function together with all it calls. What is wanted of it is LLVM's code as it is first
+    written: `_optimise` treats that of all kernels at once.
+    """
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+
+    library, codegen = cast("Any", JITCodeLibrary), cast("Any", JITCPUCodegen)
+    library._optimize_functions = lambda self, module: None
+    library.finalize = lambda self: setattr(self, "_finalized", True)
+    codegen.set_env = lambda self, name, environment: None
+
+
+def _gather(library: Any, found: dict[Any, None]) -> None:
+    """The libraries of a function and of all it calls, each once."""
+    if library not in found:
+        found[library] = None
+        for callee in library._linking_libraries:
+            _gather(callee, found)
+
+
+def _optimise(module: Any) -> None:
+    """Optimise all functions; only kernels keep a name outside.
+
+    Callees become internal only afterwards: LLVM inlines an internal function that has one caller at any price, and how
+    many it has depends on what else this process compiles.
+    """
+    import llvmlite.binding as llvm
+
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = llvm.Linkage.internal
+    for function in _callees(module):
+        function.linkage = llvm.Linkage.linkonce_odr
+    machine = _machine()
+    module.data_layout = str(machine.target_data)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = True
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    for function in _callees(module):
+        function.linkage = llvm.Linkage.internal
+
+
+def _callees(module: Any) -> list[Any]:
+    return [f for f in module.functions if not f.is_declaration and not f.name.startswith(PREFIX)]
 
 
 def _turns(file: Path, count: int) -> Iterator[int]:
@@ -90,15 +133,15 @@ def _letter(kind: Any) -> str:
     return "f" if str(kind) == "float32" else "i"
 
 
-def _compiled(made: Any, symbol: str) -> str:
-    """The optimised LLVM module of a function, which is renamed in it."""
+def _compiled(made: Any) -> tuple[Any, str]:
+    """The library of a function, and its name there."""
     from numba import njit, types
 
     options: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     given = [types.CPointer(types.int64) if kind == ROW else kind for kind in made.types]
     dispatcher = njit(types.int64(*given), **options)(made.body)
     compiled: Any = next(iter(dispatcher.overloads.values()))
-    return compiled.library.get_llvm_str().replace(compiled.fndesc.mangled_name, symbol)
+    return compiled.library, compiled.fndesc.mangled_name
 
 
 # numba's own convention: the result through a pointer, an error code as the value. Kernels raise nothing.
@@ -138,11 +181,11 @@ def _row_wrapper(name: str, types: tuple[Any, ...], symbol: str) -> str:
     )  # fmt: skip
 
 
-def _entry_wrapper(name: str, count: int, symbol: str) -> str:
-    names = [f"i64 %a{i}" for i in range(count)]
+def _entry_wrapper(name: str, types: tuple[Any, ...], symbol: str) -> str:
+    names = [f"i64 %a{i}" for i in range(len(types))]
     return _CALL.format(
         name=PREFIX + name, parameters=", ".join(names), loads="", symbol=symbol,
-        arguments="".join(f", {n}" for n in names), kinds=", i64" * count,
+        arguments="".join(f", {n}" for n in names), kinds=", i64" * len(types),
     )  # fmt: skip
 
 
@@ -153,11 +196,18 @@ def _object(parts: list[bytes]) -> bytes:
     module = llvm.parse_bitcode(parts[0])
     for part in parts[1:]:
         module.link_in(llvm.parse_bitcode(part))
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    machine = target.create_target_machine(
+    return _machine().emit_object(module)
+
+
+def _machine() -> Any:
+    """Of this processor, and any address."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 3, reloc="pic", codemodel="small"
     )
-    return machine.emit_object(module)
 
 
 if __name__ == "__main__":
