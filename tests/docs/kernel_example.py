@@ -24,7 +24,7 @@ def main(path: str) -> None:
     namespace: dict[str, Any] = {}
     execute(declared, namespace)
     build.MODULES = ("interpreter",)
-    write_image(path, *build.build())
+    write_image(path, *build.build(processes=1))
     library._found = Kernels(path)
     execute(run, namespace)
     native, by_numpy = rows_by_lowering(namespace["executor"]._engine.last)

@@ -24,6 +24,9 @@ class Moves:
 class LoDTensor:
     """Paddle's name for a tensor in a scope; here always dense, without levels of detail.
 
+    Values are written with `set()`. Views of the storage, as `np.array(tensor, copy=False)` gives, are for reading: who
+    writes through one is not noticed, and on several devices the replicas of a variable may be taken for equal.
+
     Attributes:
         array: the storage, None until a value is set.
         bucket: what the storage is a part of (`runtime.bucket`), None if it stands alone.

@@ -25,9 +25,13 @@ ROW = "row"  # as in `kernels.intrinsics`
 _MOST = 8  # processes
 
 
-def build() -> tuple[Image, dict[str, str]]:
-    """The image of all kernels, compiled for this processor, and the arguments of each as `write_image` takes them."""
-    count = min(len(os.sched_getaffinity(0)), _MOST)
+def build(processes: int = _MOST) -> tuple[Image, dict[str, str]]:
+    """The image of all kernels, compiled for this processor, and the arguments of each as `write_image` takes them.
+
+    Args:
+        processes: at most so many, no more than there are processors; the others import `MODULES` anew.
+    """
+    count = min(len(os.sched_getaffinity(0)), processes)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder]
         others = [subprocess.Popen([*command, str(number)]) for number in range(1, count)]
