@@ -206,7 +206,7 @@ def test_a_file_that_is_damaged_is_compiled_anew(counted: Path) -> None:
     assert counted.read_text() == "x\n"
 
 
-def test_a_compiler_that_fails_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_fails_is_told(image: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = cache.parent / "python"
     broken.write_text("#!/bin/sh\necho the linker is on fire >&2\nexit 3\n")
     broken.chmod(0o700)
@@ -240,7 +240,7 @@ def test_the_process_that_trains_does_not_import_numba(image: Path) -> None:
     assert native and not imported and len(losses) == 2
 
 
-def test_without_numba_steps_run_as_calls_and_say_so(image: Path, tmp_path: Path) -> None:
+def test_without_numba_steps_run_as_calls_and_say_so(tmp_path: Path) -> None:
     """The import is blocked, and nothing has been compiled before."""
     blocked = "import sys\nsys.modules['numba'] = sys.modules['llvmlite'] = None\n"
     done = in_a_process(blocked + STEP, WORKBENCH_CACHE_DIR=str(tmp_path / "cache"))
