@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,11 +53,13 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     _without_optimisers()
     for name in MODULES:
         import_module(f"workbench.runtime.kernels.{name}")
-    names = [*KERNELS, *ENTRIES]
+    modules: dict[str, list[str]] = {}  # those of one module call the same functions
+    for name, made in (KERNELS | ENTRIES).items():
+        modules.setdefault(made.body.__module__, []).append(name)
+    turns = list(modules.values())
     libraries: dict[Any, None] = {}
     wrappers = [""]
-    for index in _turns(folder / "next", len(names)):
-        name = names[index]
+    for name in chain.from_iterable(turns[index] for index in _turns(folder / "next", len(turns))):
         made = KERNELS.get(name) or ENTRIES[name]
         library, symbol = _compiled(made)
         _gather(library, libraries)
