@@ -86,7 +86,7 @@ class Binding:
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place; changed: the same, as they are counted.
-        is_native: whether no part of the step runs in Python.
+        is_native: whether no part of the step runs in Python; calls_blas: whether kernels call the BLAS.
         in_use: whether a speculative part has begun and did not come to its end: flags may be up.
     """
 
@@ -130,7 +130,7 @@ class Binding:
         }
         self._unread = self._fed_beside()
         self.loose_inputs |= {(v.name, v.place): self.cell(v) for v in self._unread}
-        apart = not plan.layout.reuse
+        apart, self.calls_blas = not plan.layout.reuse, False
         self.speculative = self._programs(plan.rows, with_waits=True, apart=apart)
         self.commit = self._programs(plan.commit, with_waits=False, apart=apart)
         programs = (*self.speculative, *self.commit)
@@ -307,6 +307,7 @@ class Binding:
                 program.add(segment)
             if writer is not None:
                 writer.finish()
+                self.calls_blas |= writer.calls_blas
         return programs
 
     def looked_between(self) -> list[ThreadProgram]:

@@ -56,8 +56,11 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
     binding.in_use = True
     try:
         strands = [program.strand for program in programs]
-        with one_blas_thread:
-            binding.team.run(strands) if binding.is_native else _run_in_python(binding, strands)
+        if binding.is_native and not binding.calls_blas:
+            binding.team.run(strands)
+        else:
+            with one_blas_thread:
+                _run_in_python(binding, strands)
         binding.in_use = False
     except Exception as error:
         explained = explain(programs, error)

@@ -45,6 +45,7 @@ class TapeWriter:
 
     Attributes:
         context: what rows are bound to.
+        calls_blas: whether some row may call the BLAS.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class TapeWriter:
         self.team, self.context, self.scratch, self.joined = team, context, scratch, joined
         self._by_numpy, self._control = by_numpy, team.control
         self.tape = Tape(team.control.kernels)
-        self.sgemm = sgemm_address() or 0
+        self.calls_blas = False
         self._segments: list[Segment] = []
         self._marks: list[Mark] = []
         self._rows: list[Row] = []  # whose mark is not set yet
@@ -144,6 +145,12 @@ class TapeWriter:
         except Unsuitable:
             return False
         return True
+
+    @property
+    def sgemm(self) -> int:
+        """The address of the BLAS's product, for a row that calls it."""
+        self.calls_blas = True
+        return sgemm_address() or 0
 
     def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         """Memory for use until the end of the row of the plan."""

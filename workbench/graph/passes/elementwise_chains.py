@@ -82,6 +82,7 @@ class _Growth:
 
     def __init__(self, graph: Graph, joins: Callable[[Node], bool] | None) -> None:
         self.graph, self.joins = graph, joins
+        self.behind_branches = _behind_branches(graph) if joins is not None else set()
         self.dims = dims_of(graph)
         self.position = {node: index for index, node in enumerate(graph.nodes)}
         self.ordered = {before for node in graph.nodes for before in node.after}
@@ -111,7 +112,7 @@ class _Growth:
     def _may_join(self, node: Node) -> bool:
         if not node.is_op or not node.record.is_elementwise or node.after or node in self.ordered:
             return False
-        if self.joins is not None and not self.joins(node):
+        if self.joins is not None and (node in self.behind_branches or not self.joins(node)):
             return False
         slots, written = (*node.inputs, *node.outputs), node.writes
         return (
@@ -154,6 +155,19 @@ class _Growth:
         if value not in self.leaves:
             self.leaves[value] = Expr("input", value=value, dtype=value.spec.dtype.numpy)
         return self.leaves[value]
+
+
+def _behind_branches(graph: Graph) -> set[Node]:
+    """What reads something a branch or loop had a part in: its shape may be unknown until it runs, and so its way."""
+    found: set[Node] = set()
+    made: set[Value] = set()
+    for node in graph.nodes:
+        reads = any(v in made for v in values_of(node.inputs))
+        if reads:
+            found.add(node)
+        if reads or any(op.blocks() for op in node.origins):
+            made.update(values_of(node.outputs))
+    return found
 
 
 def _is_plain(value: Value) -> bool:
