@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.framework.expr import Expr, Recording
 from workbench.framework.spec import DENSE
+from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import dims_of
 from workbench.graph.passes.rewrite import join, read_instead, renumber
 from workbench.graph.ssa import FUSED_ELEMENTWISE, Graph, Node, Uses, Value, values_of
@@ -82,7 +83,7 @@ class _Growth:
 
     def __init__(self, graph: Graph, joins: Callable[[Node], bool] | None) -> None:
         self.graph, self.joins = graph, joins
-        self.behind_branches = _behind_branches(graph) if joins is not None else set()
+        self.behind_branches = behind_branches(graph) if joins is not None else set()
         self.dims = dims_of(graph)
         self.position = {node: index for index, node in enumerate(graph.nodes)}
         self.ordered = {before for node in graph.nodes for before in node.after}
@@ -155,19 +156,6 @@ class _Growth:
         if value not in self.leaves:
             self.leaves[value] = Expr("input", value=value, dtype=value.spec.dtype.numpy)
         return self.leaves[value]
-
-
-def _behind_branches(graph: Graph) -> set[Node]:
-    """What reads something a branch or loop had a part in: its shape may be unknown until it runs, and so its way."""
-    found: set[Node] = set()
-    made: set[Value] = set()
-    for node in graph.nodes:
-        reads = any(v in made for v in values_of(node.inputs))
-        if reads:
-            found.add(node)
-        if reads or any(op.blocks() for op in node.origins):
-            made.update(values_of(node.outputs))
-    return found
 
 
 def _is_plain(value: Value) -> bool:

@@ -22,16 +22,24 @@ class FuseAddAct:
     name = "fuse_add_act"
     exact = True
 
+    def __init__(self, joins: Callable[[Node], bool] | None = None) -> None:
+        self._joins = joins
+
     def __call__(self, graph: Graph) -> bool:
         uses = Uses(graph.nodes)
+        apart = behind_branches(graph) if self._joins is not None else set()
         sums = [(node, activation_of(node.writes[0], ACTIVATIONS, uses)) for node in graph.nodes if node.type == ADD]
         found = [_Pair(node, act, uses) for node, act in sums if act is not None]
         layout = Layout(graph, (node for pair in found for node in pair.nodes))
-        groups = [group for pair in found if pair.fits(layout) for group in pair.groups()]
+        suits = [pair for pair in found if apart.isdisjoint(pair.nodes) and self._suits(pair)]
+        groups = [group for pair in suits if pair.fits(layout) for group in pair.groups()]
         changed = join(graph, groups)
         if changed:
             renumber(graph)
         return changed
+
+    def _suits(self, pair: _Pair) -> bool:
+        return self._joins is None or all(self._joins(node) for node in pair.nodes)
 
 
 class _Pair:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workbench.framework.op import find_op
 from workbench.graph.passes.activation import Activation, activation_of, is_temporary, made_of, results_of, slots_of
+from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import Dims, dims_of
 from workbench.graph.passes.rewrite import Layout, join, renumber
 from workbench.graph.ssa import Graph, Node, Slot, Uses, Value
@@ -28,12 +29,21 @@ class FuseBnAct:
 class FuseBnAddAct:
     """`batch_norm`, the sum of its result and another value of the same shape, and the activation of that sum become
     `fused_bn_add_activation`.
+
+    Args:
+        native: nodes run in kernels where they can. Then a graph with branches is left alone: a sum of whose operands one
+            has no shape until it runs would take the others out of kernels, and give other bits.
     """
 
     name = "fuse_bn_add_act"
     exact = True
 
+    def __init__(self, native: bool = False) -> None:
+        self._native = native
+
     def __call__(self, graph: Graph) -> bool:
+        if self._native and behind_branches(graph):
+            return False
         return _rewrite(graph, _activated_sums)
 
 
