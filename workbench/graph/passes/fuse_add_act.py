@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workbench.framework.op import find_op
 from workbench.graph.passes.activation import Activation, activation_of, made_of, only_reader, results_of, slots_of
+from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.rewrite import Layout, join, renumber
 from workbench.graph.ssa import Graph, Node, Uses
 from workbench.ops.fused import ACTIVATIONS, BY_INPUT
@@ -17,6 +20,9 @@ class FuseAddAct:
 
     Where the two have backward ops these must hand over to each other alone, or nothing is joined; a sum that is read
     elsewhere too is kept as `IntermediateOut`.
+
+    Args:
+        joins: which nodes may be joined; all unless given, see `ElementwiseChains`.
     """
 
     name = "fuse_add_act"

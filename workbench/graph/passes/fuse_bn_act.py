@@ -31,8 +31,8 @@ class FuseBnAddAct:
     `fused_bn_add_activation`.
 
     Args:
-        native: nodes run in kernels where they can. Then a graph with branches is left alone: a sum of whose operands one
-            has no shape until it runs would take the others out of kernels, and give other bits.
+        native: nodes run in kernels where they can. Then a graph with branches is left alone: a sum of whose operands
+            one has no shape until it runs would take the others out of kernels, and give other bits.
     """
 
     name = "fuse_bn_add_act"
