@@ -126,6 +126,7 @@ class Collective(Event):
     Attributes:
         kind: "all_reduce", "reduce", "broadcast" …; names: of the variables.
         nbytes: what one device contributes; thread: which one ran or started it.
+        start, end: the same where updates of parameters take the sum themselves, in their own time.
     """
 
     kind: str

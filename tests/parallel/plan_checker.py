@@ -8,30 +8,38 @@ everything that is made in memory that overlaps it comes after all those readers
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
 from workbench.executors.memory import Ref
 from workbench.executors.plan import Plan
-from workbench.graph.ssa import ALL_REDUCE, FETCH, FUSED_ALL_REDUCE, FUSED_ELEMENTWISE, Node, Value
+from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_ELEMENTWISE, Node, Value
 
 Interval = tuple[int, int]
 
 
-def check_plan(plan: Plan) -> None:
-    """Raise AssertionError naming two values of which one may be written over while the other is still needed."""
-    _Checker(plan).check()
+def check_plan(plan: Plan, idle: Collection[Node] = ()) -> None:
+    """Raise AssertionError naming two values of which one may be written over while the other is still needed.
+
+    Args:
+        idle: nodes whose work the commit does, reading what they read.
+    """
+    _Checker(plan, idle).check()
 
 
 class _Checker:
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.order = [row.node for row in plan.rows]
+    def __init__(self, plan: Plan, idle: Collection[Node]) -> None:
+        self.plan, self.waits = plan, plan.waits_without(idle)
+        self.rows = [row for row in plan.rows if row.node not in idle]
+        self.order = [row.node for row in self.rows]
         self.number = {node: i for i, node in enumerate(self.order)}
         self.before = self._happens_before()
         self.writer = {v: node for node in plan.graph.nodes for v in node.writes}
-        self.values = [v for v in plan.graph.values() if v in plan.refs and not plan.refs[v].root.name]
+        unmade = {v for node in idle for v in node.writes}
+        self.values = [
+            v for v in plan.graph.values() if v in plan.refs and not plan.refs[v].root.name and v not in unmade
+        ]
         self.origin = {v: self._origin(v) for v in self.values}
         self.end = 1 << len(self.order)  # the bit of "when everything has run"
         self.uses = self._uses()
@@ -56,8 +64,8 @@ class _Checker:
         """Per node the set, as bits, of the nodes that have ended when it begins."""
         found: dict[Node, int] = {}
         last: dict[int, Node] = {}
-        for row in self.plan.rows:
-            earlier = [*self.plan.waits.get(row.node, []), *([last[row.thread]] if row.thread in last else [])]
+        for row in self.rows:
+            earlier = [*self.waits.get(row.node, []), *([last[row.thread]] if row.thread in last else [])]
             bits = 0
             for node in earlier:
                 if node in self.number:
@@ -92,9 +100,8 @@ class _Checker:
     def _uses(self) -> dict[Value, int]:
         """Per origin the nodes, as bits, that need its content, the one that makes it included."""
         uses = dict.fromkeys(self.values, 0)
-        committed = {row.node for row in self.plan.commit}
         for node in self.plan.graph.nodes:
-            bit = self.end if node.type == FETCH or node in committed else 1 << self.number[node]
+            bit = 1 << self.number[node] if node in self.number else self.end
             for value in {*node.value_reads, *node.writes}:
                 if value in uses:
                     uses[self.origin[value]] |= bit

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.models import Model, batch, classifier
+from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.config import override
 from workbench.executors import alike
@@ -109,7 +109,14 @@ def train_alone(model: Model, exe: Any, step: int) -> None:
         static.Executor().run(model.main, feed=batch(12, 99), scope=model.scope)
 
 
-@pytest.mark.parametrize("between", [set_on_device_1, set_in_the_scope, set_a_power, train_alone])
+def set_a_rate(model: Model, exe: Any, step: int) -> None:
+    """Device 1 has a rate of its own for one step: kernels decline, and every device does its whole update."""
+    if step in (1, 2):
+        rate = exe.local_scope(1).find_var("learning_rate_0").get_tensor()
+        rate.set(np.array(rate) * (0.5 if step == 1 else 2))
+
+
+@pytest.mark.parametrize("between", [set_on_device_1, set_in_the_scope, set_a_power, set_a_rate, train_alone])
 def test_who_writes_one_replica_ends_the_sharing(between: Callable[..., None]) -> None:
     """From then on every device has numbers of its own, as where nothing was ever shared."""
     found, shared = trained("adam", 2, between)
@@ -129,6 +136,32 @@ def test_writing_all_replicas_alike_keeps_it() -> None:
 
     _, shared = trained("adam", 2, reset)
     assert shared == [2] * 6
+
+
+def test_updates_by_what_a_device_computes_for_itself_are_not_shared() -> None:
+    """The gradients are summed, and each device then adds something that only its rows say."""
+
+    def body() -> Any:
+        x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
+        h = static.nn.fc(static.nn.fc(x, 64), 3)
+        loss = wb.mean(wb.nn.functional.softmax_with_cross_entropy(h, y))
+        optimizer = wb.optimizer.SGD(0.1)
+        optimizer.apply_gradients([(p, g + wb.mean(x)) for p, g in optimizer.backward(loss)])
+        return loss
+
+    def after_steps() -> tuple[dict[str, list[np.ndarray]], int]:
+        model = build(body).start()
+        exe = model.parallel(2)
+        for step in range(3):
+            exe.run([], feed=batch(12, step))
+        return replicas(model, exe, 2), twins(exe)
+
+    found, shared = after_steps()
+    assert shared == 0
+    with override(cpu_tape=False):
+        expected, _ = after_steps()
+    close(found, expected)
+    assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
 
 
 def test_versions_move_on_with_every_step() -> None:

@@ -2,7 +2,8 @@
 
 In AllReduce mode every device has its own copy of parameters and state, and all apply the same gradients to it. As
 long as the copies are equal, so are their updates, and it is enough to compute each element once. That they are equal
-is looked up when a plan is bound, and stays true while nobody writes a single one of the tensors.
+is looked up when a plan is bound, and stays true while nobody writes a single one of the tensors, and no device has a
+learning rate of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from workbench.executors.plan import Plan
 from workbench.framework.op import find_op
+from workbench.graph.alike import own_variables
 from workbench.graph.ssa import Node
 from workbench.runtime.bucket import Bucket
 from workbench.runtime.tensor import LoDTensor
@@ -26,14 +28,15 @@ class Alike:
 
     Args:
         find: the tensor of a variable on a device.
+        in_kernels: whether updates run there; only those are shared.
 
     Attributes:
         twins: of an update, the same update on all devices, in device order; only of those that are alike.
     """
 
-    def __init__(self, plan: Plan, find: Callable[[str, int], LoDTensor | None]) -> None:
+    def __init__(self, plan: Plan, find: Callable[[str, int], LoDTensor | None], in_kernels: bool) -> None:
         self._find = find
-        self._groups = _groups(plan)
+        self._groups = _groups(plan) if in_kernels else []
         self.twins, self._seen = self._look()
 
     def _look(self) -> tuple[dict[Node, Twins], list[tuple[Bucket, int, int]]]:
@@ -62,6 +65,17 @@ class Alike:
             found[slot.name] = bucket
         return found
 
+    def part(self, node: Node) -> None:
+        """Each device has done its whole update: they may have had rates of their own."""
+        if node in self.twins:
+            for bucket in (self._buckets(node) or {}).values():
+                bucket.writes += 1
+
+    @property
+    def watched(self) -> set[int]:
+        """The buckets, by id, whose devices are compared."""
+        return {id(bucket) for bucket, _, _ in self._seen}
+
     def still_holds(self) -> bool:
         """Whether what was found is still so; looks at the numbers again only if some were written."""
         if not self._seen:
@@ -79,16 +93,17 @@ class Alike:
 
 
 def _groups(plan: Plan) -> list[Twins]:
-    """Updates of the same parameters on all devices, where all gradients lie together."""
+    """Updates of the same parameters on all devices, where all gradients lie together and are the same everywhere."""
+    if plan.graph.devices == 1 or not plan.flats:
+        return []
+    own = own_variables(plan.graph)
     groups: dict[Any, list[Node]] = {}
     for node, ref in plan.flats.items():
-        if ref is not None:
+        if ref is not None and own.isdisjoint(v.name for v in node.writes):
             key = node.attrs["update"], tuple(None if v is None else tuple(x.name for x in v) for v in node.outputs)
             groups.setdefault(key, []).append(node)
     everywhere = [sorted(nodes, key=lambda n: n.place) for nodes in groups.values()]
     places = list(range(plan.graph.devices))
-    if len(places) == 1:
-        return []
     return [tuple(nodes) for nodes in everywhere if [n.place for n in nodes] == places]
 
 
@@ -137,10 +152,14 @@ class Changed:
             tensor.version += 1
 
 
-def changed_together(tensors: Sequence[LoDTensor]) -> list[Changed]:
-    """The tensors of a commit by bucket; those of buckets that are changed in part, one by one."""
+def changed_together(tensors: Sequence[LoDTensor], alike: Alike, devices: int) -> list[Changed]:
+    """The tensors of a commit by bucket; one by one those of buckets that are changed in part.
+
+    So are those of buckets that several devices change while nobody compares what they do.
+    """
     among = {id(t) for t in tensors}
     whole = {id(t.bucket): t.bucket for t in tensors if t.bucket is not None and t.bucket.is_intact()}
-    whole = {key: b for key, b in whole.items() if all(id(t) in among for t in b.tensors)}
+    known = set(whole) if devices == 1 else alike.watched
+    whole = {key: b for key, b in whole.items() if key in known and all(id(t) in among for t in b.tensors)}
     single = [t for t in tensors if t.bucket is None or id(t.bucket) not in whole]
     return [*(Changed(bucket, ()) for bucket in whole.values()), Changed(None, single)]

@@ -12,6 +12,7 @@ import numpy as np
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.executors.alike import Alike, changed_together
 from workbench.executors.calls import Call as OpCall
+from workbench.executors.late_sums import late_sums, sum_in_order
 from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
 from workbench.executors.operands import Call, Cell, Context, Scratch
@@ -119,9 +120,11 @@ class Binding:
         self._context = Context(
             self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get,
             lambda node: self._alike.twins.get(node),
+            lambda node: node in self._late.collectives or node in self._late.updates,
         )  # fmt: skip
         self._bucket_first()
-        self._alike = Alike(plan, replicas.find)
+        self._alike = Alike(plan, replicas.find, in_kernels=team.control is not None)
+        self._late = late_sums(plan, self._alike.twins if comm.computes_here else {})
         self.moves = Moves.count
         self._bind_scope()
         self.inputs = {(v.name, v.place): self.array(v) for v in plan.feeds if self._is_input(v) and v in plan.refs}
@@ -136,7 +139,7 @@ class Binding:
         programs = (*self.speculative, *self.commit)
         self.is_native = all(isinstance(unit, Segment) for program in programs for unit in program.units)
         self.updated = self._updated()
-        self.changed = changed_together(self.updated)
+        self.changed = changed_together(self.updated, self._alike, plan.graph.devices)
         self._copied = self._to_copy()
         self.staged = [(self._source(v), tensor) for v, tensor in self._copied]
         self.given_aside = {v for v, _ in self._copied}
@@ -177,6 +180,8 @@ class Binding:
 
     def current(self, value: Value) -> Any:
         """What a value holds now: an array, an object, or None."""
+        if value in self._late.parts:
+            return sum_in_order([self.array(part) for part in self._late.parts[value]])
         return self.array(value) if value in self.plan.refs else self.cell(value).value
 
     def _is_fed(self, value: Value) -> bool:
@@ -289,7 +294,7 @@ class Binding:
         count = 1 + max((row.thread for row in rows), default=0) if threaded else 1
         programs = [ThreadProgram() for _ in range(count)]
         writers = [self._writer(thread, apart) for thread in range(count)]
-        waits, raised = self._signals(rows) if with_waits else ({}, {})
+        waits, raised = self._signals(rows, apart) if with_waits else ({}, {})
         for row in rows:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
@@ -326,14 +331,17 @@ class Binding:
 
     def _by_numpy(self, row: Row) -> list[Call]:
         """What runs a row a kernel has declined."""
-        return lower(row, self._context, Scratch())
+        return [*lower(row, self._context, Scratch()), partial(self._alike.part, row.node)]
 
-    def _signals(self, rows: Sequence[Row]) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
-        """Flags for every result that goes to another thread: who waits for them, and who raises them."""
+    def _signals(self, rows: Sequence[Row], apart: bool) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
+        """Flags for every result that goes to another thread: who waits for them, and who raises them.
+
+        Where somebody looks between the rows, those wait, too, that leave their work to updates.
+        """
         run = {row.node for row in rows}
         waits: dict[Node, list[Any]] = {}
         raised: dict[Node, list[Any]] = {}
-        for node, others in self.plan.waits.items():
+        for node, others in self.plan.waits_without(() if apart else self._late.collectives).items():
             for other in others:
                 if node in run and other in run:
                     flag = self._flag(f"op {other.type!r} of device {other.place}")

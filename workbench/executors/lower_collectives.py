@@ -16,6 +16,8 @@ _PATIENCE = 600.0  # seconds a collective may take
 
 def lower_collective(row: Row, context: Context) -> list[Call]:
     node = row.node
+    if context.is_late(node):
+        return []
     if is_dynamic(row):
         return [partial(_exchange_rows, node, context)]
     prepare = {ALL_REDUCE: _all_reduce, REDUCE: _reduce, BROADCAST: _broadcast}

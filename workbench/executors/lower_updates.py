@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from workbench.executors.memory import flat_offsets
 from workbench.executors.operands import Call, Context, Scratch, arrays_of, bind_op
+from workbench.executors.plan import gradients_of
 from workbench.framework.elementwise import numpy_xp
 from workbench.framework.op import Op, find_op
 from workbench.graph.ssa import Node
@@ -16,8 +19,35 @@ from workbench.graph.ssa import Node
 def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
     """One update of many parameters: as one array where they lie together, else one after the other."""
     record = find_op(node.attrs["update"])
+    before: list[Call] = []
+    if context.is_late(node):
+        before, context = _summed(node, context)
     whole = _flat_update(node, record, context, scratch)
-    return whole if whole is not None else _member_updates(node, record, context, scratch)
+    return [*before, *(whole if whole is not None else _member_updates(node, record, context, scratch))]
+
+
+def _summed(node: Node, context: Context) -> tuple[list[Call], Context]:
+    """The sums of all devices' parts of the gradients, in memory of their own, and a context that knows them there.
+
+    What a device's own part is in stays as it is: other devices' updates may yet have to read it.
+    """
+    first, second, *others = summands(node, context)
+    total = np.empty_like(first)
+    calls: list[Call] = [partial(np.add, first, second, total)]
+    calls += [partial(np.add, total, part, total) for part in others]
+    arrays = {v: context.array(v) for v in gradients_of(node)}
+    starts, _ = flat_offsets([a.nbytes for a in arrays.values()])
+    seen = {
+        v: total[start // a.itemsize :][: a.size].reshape(a.shape)
+        for start, (v, a) in zip(starts, arrays.items(), strict=True)
+    }
+    return calls, replace(context, array=lambda v: seen[v] if v in seen else context.array(v), flat=lambda ref: total)
+
+
+def summands(node: Node, context: Context) -> list[np.ndarray]:
+    """All devices' parts of the gradients of a fused update that are alike on all of them, in device order."""
+    refs = [context.gradients(twin) for twin in context.twins(node) or ()]
+    return [context.flat(ref) for ref in refs if ref is not None]
 
 
 def _member_updates(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call]:
@@ -53,9 +83,7 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     return [_Together(powers, flat, one_by_one)]
 
 
-def flat_operands(
-    node: Node, record: Op, context: Context
-) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
+def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
     """Inputs and outputs of the update of all parameters as one array, and the powers of beta of all of them.
 
     Returns:

@@ -74,6 +74,7 @@ class Context:
         weights: per device the coefficient of its loss gradient under WeightedBySamples.
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
         twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
+        is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
     """
 
     array: Callable[[Value], np.ndarray]
@@ -85,6 +86,7 @@ class Context:
     weights: Sequence[float]
     gradients: Callable[[Node], Ref | None]
     twins: Callable[[Node], tuple[Node, ...] | None]
+    is_late: Callable[[Node], bool]
 
 
 def is_dynamic(row: Row) -> bool:

@@ -83,7 +83,7 @@ class Plan:
         patched: staged values of which the commit replaces some rows only.
         looks: values that only see the memory of another one differently.
         position: of every node in the schedule.
-        waits: per node the nodes of other threads it has to wait for.
+        before: per node those it comes after; waits: of these, the ones of other threads it has to wait for.
         last_reader: the node after which a value is not read any more, where one thread reads it.
         native: the nodes that are expected to run in kernels.
     """
@@ -103,6 +103,7 @@ class Plan:
     patched: set[Value]
     looks: set[Value]
     position: Mapping[Node, int]
+    before: Mapping[Node, list[Node]]
     waits: Mapping[Node, list[Node]]
     last_reader: Mapping[Value, Node]
     native: Collection[Node]
@@ -111,6 +112,16 @@ class Plan:
     def nbytes(self) -> int:
         """Memory for temporaries on all devices."""
         return sum(self.sizes.values())
+
+    def waits_without(self, idle: Collection[Node]) -> Mapping[Node, list[Node]]:
+        """The waits where some nodes do nothing: what comes after those comes after what they come after."""
+        if not idle:
+            return self.waits
+        before: dict[Node, list[Node]] = {}
+        for node in self.schedule.order:
+            through = [before[other] if other in idle else [other] for other in self.before[node]]
+            before[node] = list(dict.fromkeys(other for others in through for other in others))
+        return _waits(self.schedule, before, {*idle, *(row.node for row in self.commit)})
 
     def text(self) -> str:
         """One line per row: part, thread, op, memory, estimated cost."""
@@ -145,7 +156,7 @@ def make_plan(
     patched: set[Value] = set() if layout.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
-    flat = [_gradients(node) for node in updates] if layout.flat else []
+    flat = [gradients_of(node) for node in updates] if layout.flat else []
     memory = Memory(
         graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place,
         native,
@@ -167,6 +178,7 @@ def make_plan(
         patched,
         memory.looks,
         memory.position,
+        before,
         _waits(schedule, before, committed),
         _last_readers(schedule),
         native,
@@ -233,7 +245,7 @@ def _is_within_scope(node: Node, uses: Uses, fed: frozenset[tuple[str, int]]) ->
     return all(v.persistable and v not in uses.writer and (v.name, v.place) not in fed for v in held)
 
 
-def _gradients(node: Node) -> list[Value]:
+def gradients_of(node: Node) -> list[Value]:
     """The gradients of a fused update, in its order."""
     record = find_op(node.attrs["update"])
     return node.inputs[[slot.name for slot in record.inputs].index("Grad")]
@@ -258,16 +270,21 @@ def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
     return Row(node, ins, outs, schedule.thread[node], shapes.costs[node])
 
 
-def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]], committed: set[Node]) -> dict[Node, list[Node]]:
-    """The nodes of other threads each speculative node waits for; of several on one thread the last is enough."""
+def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]], aside: set[Node]) -> dict[Node, list[Node]]:
+    """The nodes of other threads each speculative node waits for; of several on one thread the last is enough.
+
+    Args:
+        aside: nodes that wait for nobody. Those of the commit come when all threads are done, so nobody behind them can
+            rely on what they wait for.
+    """
     if schedule.threads == 1:
         return {}
     position = {node: i for i, node in enumerate(schedule.order)}
     seen: dict[tuple[int, int], int] = {}  # (waiting thread, other thread) -> position waited for already
     waits: dict[Node, list[Node]] = {}
     for node in schedule.order:
-        if node.type == FETCH or node in committed:
-            continue  # they come when all threads are done, so nobody behind them can rely on what they wait for
+        if node.type == FETCH or node in aside:
+            continue
         mine = schedule.thread[node]
         latest: dict[int, Node] = {}
         for other in before.get(node, ()):

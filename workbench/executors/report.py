@@ -48,20 +48,23 @@ class Reporter:
         """The ops and collectives of a step."""
         made: list[events.Event] = []
         for span in spans:
-            node = span.rows[0].node
-            if all(row.node.is_collective for row in span.rows):
-                names = tuple(name for row in span.rows for name in _names(row))
-                nbytes = sum(ref.nbytes for row in span.rows for refs in row.ins for ref in refs[:1] if ref is not None)
-                places = tuple(self.places[p] for p in node.places)
-                made.append(
-                    events.Collective(
-                        self.name, step, node.type, names, nbytes, places, span.thread, span.start, span.end
-                    )
-                )
-                continue
-            info = self._info_of(span.rows, binding)
-            made.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
+            ops = tuple(row for row in span.rows if not row.node.is_collective)
+            if ops:
+                info = self._info_of(ops, binding)
+                made.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
+            begun = span.end if ops else span.start  # along with ops they take no time of their own
+            for kind in dict.fromkeys(row.node.type for row in span.rows if row.node.is_collective):
+                rows = [row for row in span.rows if row.node.type == kind]
+                made.append(self._collective(step, rows, span.thread, begun, span.end))
+                begun = span.end
         events.emit_all(sorted(made, key=lambda e: e.start))  # type: ignore[attr-defined]
+
+    def _collective(self, step: int, rows: Sequence[Row], thread: int, start: int, end: int) -> events.Collective:
+        node = rows[0].node
+        names = tuple(name for row in rows for name in _names(row))
+        nbytes = sum(ref.nbytes for row in rows for refs in row.ins for ref in refs[:1] if ref is not None)
+        places = tuple(self.places[p] for p in node.places)
+        return events.Collective(self.name, step, node.type, names, nbytes, places, thread, start, end)
 
     def _info_of(self, rows: tuple[Row, ...], binding: Binding) -> events.OpInfo:
         """What is told of a call, made once per binding."""

@@ -118,11 +118,22 @@ def _powered(powers: Sequence[Any], outs: Sequence[Any], betas: Sequence[float],
     return calls
 
 
-def traced(formula: Callable[..., tuple[Any, ...]], held: list[Any], scalars: list[Any], attrs: dict[str, Any]) -> Any:
-    """The results of a formula as expressions of `held + scalars`; scalars come in the dtype of the parameter."""
+def traced(
+    formula: Callable[..., tuple[Any, ...]], held: list[Any], scalars: list[Any], attrs: dict[str, Any],
+    summands: int = 0,
+) -> Any:  # fmt: skip
+    """The results of a formula as expressions of `held + scalars`; scalars come in the dtype of the parameter.
+
+    Args:
+        summands: so many of the last in `held` are added to the gradient, one after the other.
+    """
     work = held[0].dtype
-    inputs = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(held + scalars)]
-    param, grad, *state = inputs[: len(held)]
+    given = [*held, *scalars]
+    inputs: list[Any] = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(given)]
+    own = len(held) - summands
+    param, grad, *state = inputs[:own]
+    for term in inputs[own : len(held)]:
+        grad = grad + term
     rate, *powers = (e if e.dtype == work else e.astype(work.name) for e in inputs[len(held) :] if e is not None)
     return formula(Recording, param, grad, rate, *state, *powers, **attrs)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lower_collectives import as_one
-from workbench.executors.lower_updates import flat_operands
+from workbench.executors.lower_updates import flat_operands, summands
 from workbench.executors.plan import Row
 from workbench.executors.tape.rules import FLOAT, expression, native, operands, require
 from workbench.executors.tape.vector_code import Unsuitable
@@ -31,20 +31,21 @@ def update(writer: TapeWriter, row: Row) -> None:
 
 def write_update(
     writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Sequence[Any]], ins: Sequence[Any],
-    powers: Sequence[np.ndarray] | None = None,
+    powers: Sequence[np.ndarray] | None = None, summands: Sequence[np.ndarray] = (),
 ) -> None:  # fmt: skip
     """The formula of an update on arrays; what depends on rate and powers alone is computed once.
 
     Args:
         outs: of every copy that gets the results.
         powers: what is multiplied by the betas in the end, where that is not the arrays in `ins`.
+        summands: what is added to the gradient, one after the other.
     """
     body = UPDATES[kind]
     count = len(ins) - len(body.betas)
-    held = [ins[0], ins[1], *ins[3:count]]
+    held = [ins[0], ins[1], *ins[3:count], *summands]
     scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
     require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*held, *scalars)))
-    results = traced(body.formula, held, scalars, attrs)
+    results = traced(body.formula, held, scalars, attrs, len(summands))
     wanted = [
         (r, out) for one in outs for r, out in zip(results, one, strict=False) if r is not None and out is not None
     ]
@@ -80,7 +81,10 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
         outs_of_all = [[None if out is None else out[part] for out in outs] for outs in everywhere]
         count = len(ins) - len(UPDATES[record.type].betas)
         parts = [a if a is None or k == 2 or k >= count else a[part] for k, a in enumerate(ins)]
-        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, parts, powers)
+        others: list[np.ndarray] = []
+        if writer.context.is_late(node):
+            parts[1], *others = (a[part] for a in summands(node, writer.context))
+        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, parts, powers, others)
         return
     for p in powers:
         writer.row("require_equal", address(p), p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
@@ -110,8 +114,10 @@ def _part_of(size: int, index: int, count: int) -> slice:
 
 @native(ALL_REDUCE, FUSED_ALL_REDUCE)
 def all_reduce(writer: TapeWriter, row: Row) -> None:
-    """Sums over the devices, in device order, to all of them."""
+    """Sums over the devices, in device order, to all of them; nothing where updates take them."""
     context, node = writer.context, row.node
+    if context.is_late(node):
+        return
     require(context.comm.computes_here)
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
     members = [whole] if whole is not None else [
