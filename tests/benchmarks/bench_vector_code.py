@@ -112,10 +112,25 @@ def triad(p: Any, g: Any, m: Any, v: Any) -> None:
 
 
 def gelu(z: Any, b: Any) -> Any:
-    """With its derivative."""
+    """With what it is of."""
     x = z + b
+    return x * 0.5 * (xp.erf(x * sqrt(0.5)) + 1.0), x
+
+
+def gelu_gradient(g: Any, x: Any) -> Any:
+    """Twice, the second to be added up."""
     below = (xp.erf(x * sqrt(0.5)) + 1.0) * 0.5
-    return x * below, below + x * (xp.exp(x * x * -0.5) * (1.0 / sqrt(2.0 * pi)))
+    found = g * (below + x * (xp.exp(x * x * -0.5) * (1.0 / sqrt(2.0 * pi))))
+    return found, found
+
+
+def tanh_gelu(x: Any) -> Any:
+    return x * 0.5 * (xp.tanh((x + x * x * x * 0.044715) * sqrt(2.0 / pi)) + 1.0)
+
+
+def sigmoid(x: Any) -> Any:
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
 def adam(p: Any, g: Any, m: Any, v: Any, rate: Any) -> Any:
@@ -140,6 +155,19 @@ def layers(rows: int, columns: int) -> None:
     )  # fmt: skip
 
 
+def activations() -> None:
+    """Beside a copy of as many numbers."""
+    z, b, y, x, total = filled(512, 512), filled(512), filled(512, 512), filled(512, 512), filled(512)
+    for what, body, ins, outs in (
+        ("bias and gelu", gelu, [z, b], [y, x]),
+        ("gelu's gradient, column sums", gelu_gradient, [z, x], [y, total]),
+        ("gelu by tanh", tanh_gelu, [z], [y]),
+        ("sigmoid", sigmoid, [z], [y]),
+    ):
+        row = vector_rows(z.shape, [(form_of(body, ins), ins, outs)], 1)
+        compare(f"{what}, 512 x 512", row, 1, lambda: np.copyto(y, z))
+
+
 def main() -> None:
     print(f"{'':<34} {'vector':>10} {'by hand':>10} {'ratio':>8}")
     for rows, columns in ((32, 64), (32, 100), (64, 512)):
@@ -147,9 +175,7 @@ def main() -> None:
     a, b, out = filled(2048), filled(2048), filled(2048)
     six = form_of(lambda a, b: (((a + b) * a - b) * b + a) * b, [a, b])
     compare("six functions, 2048", vector_rows(a.shape, [(six, [a, b], [out])], 100), 100, lambda: chain(a, b, out))
-    z, b, y, d = filled(512, 512), filled(512), filled(512, 512), filled(512, 512)
-    both = vector_rows(z.shape, [(form_of(gelu, [z, b]), [z, b], [y, d])], 1)
-    compare("bias, gelu, slope, 512 x 512 (copy)", both, 1, lambda: np.copyto(y, z))
+    activations()
     p, g, m, v = (filled(500_000) for _ in range(4))
     held = [p, g * F(1e-6), m, np.abs(v), np.zeros(1, np.float32)]
     update = vector_rows(p.shape, [(form_of(adam, held), held, [p, m, held[3]])], 1)

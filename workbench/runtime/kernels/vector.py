@@ -34,6 +34,8 @@ from workbench.runtime.native.opcodes import (
 )
 from workbench.runtime.native.words import DECLINED
 
+LANES = 64  # of long functions: several registers, as one step of a function waits long for the one before
+
 
 @intrinsic
 def run_long(context: Any, number: Any, out: Any, a: Any, a_mask: Any, b: Any, b_mask: Any, count: Any) -> Any:
@@ -48,7 +50,7 @@ def run_long(context: Any, number: Any, out: Any, a: Any, a_mask: Any, b: Any, b
             block = builder.append_basic_block(name)
             switch.add_case(I64(LONG_NUMBER[name]), block)
             builder.position_at_end(block)
-            map_long(builder, BODIES[name], out, operands[:operand_count], count)
+            map_long(builder, BODIES[name], out, operands[:operand_count], count, LANES)
             builder.branch(behind)
         builder.position_at_end(behind)
         return cx.get_dummy_value()

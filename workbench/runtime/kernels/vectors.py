@@ -12,7 +12,6 @@ from numba.core import cgutils
 WIDTH = 16
 F32, F64, I32, I64, I1 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
 VECTOR, INTEGERS, MASK = ir.VectorType(F32, WIDTH), ir.VectorType(I32, WIDTH), ir.VectorType(I1, WIDTH)
-DOUBLES, LONGS = ir.VectorType(F64, WIDTH), ir.VectorType(I64, WIDTH)
 
 
 class Arithmetic:
@@ -22,21 +21,22 @@ class Arithmetic:
         kind: the LLVM type of such a vector; whole: that of integers with as many bits.
     """
 
-    kind, whole, suffix = VECTOR, INTEGERS, "f32"
+    element, integer_element, suffix = F32, I32, "f32"
 
-    def __init__(self, builder: Any) -> None:
-        self.builder = builder
+    def __init__(self, builder: Any, lanes: int = WIDTH) -> None:
+        self.builder, self.lanes = builder, lanes
+        self.kind, self.whole = ir.VectorType(self.element, lanes), ir.VectorType(self.integer_element, lanes)
 
     def number(self, x: Any) -> Any:
-        return ir.Constant(self.kind, [float(x)] * WIDTH) if isinstance(x, int | float) else x
+        return ir.Constant(self.kind, [float(x)] * self.lanes) if isinstance(x, int | float) else x
 
     def integer(self, x: int) -> Any:
-        return ir.Constant(self.whole, [x] * WIDTH)
+        return ir.Constant(self.whole, [x] * self.lanes)
 
     def call(self, name: str, *args: Any) -> Any:
         """An LLVM intrinsic."""
         kind = ir.FunctionType(self.kind, [self.kind] * len(args))
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{WIDTH}{self.suffix}")
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{self.lanes}{self.suffix}")
         return self.builder.call(function, [self.number(a) for a in args])
 
     def add(self, a: Any, b: Any) -> Any:
@@ -75,6 +75,15 @@ class Arithmetic:
         x = self.select(self.compare("<", x, high), x, high)
         return self.select(self.compare(">", x, low), x, low)
 
+    def at_most(self, x: Any, high: float) -> Any:
+        """The smaller of x and a bound; NaN of NaN."""
+        return self.select(self.compare("<", high, x), high, x)
+
+    def bounded(self, x: Any, low: float, high: float) -> Any:
+        """x between two bounds; NaN of NaN."""
+        x = self.at_most(x, high)
+        return self.select(self.compare(">", low, x), low, x)
+
     def bits(self, x: Any) -> Any:
         return self.builder.bitcast(self.number(x), self.whole)
 
@@ -93,18 +102,18 @@ class Arithmetic:
 class Doubles(Arithmetic):
     """Float64, for what float32 is too short for on the way."""
 
-    kind, whole, suffix = DOUBLES, LONGS, "f64"
+    element, integer_element, suffix = F64, I64, "f64"
 
     def widened(self, x: Any) -> Any:
-        return self.builder.fpext(x, DOUBLES)
+        return self.builder.fpext(x, self.kind)
 
     def rounded(self, x: Any) -> Any:
         """As float32."""
-        return self.builder.fptrunc(x, VECTOR)
+        return self.builder.fptrunc(x, ir.VectorType(F32, self.lanes))
 
     def power_of_two(self, n: Any) -> Any:
         """2 to the power n, a whole number from -1022 to 1023."""
-        exponent = self.builder.sext(self.builder.fptosi(n, INTEGERS), LONGS)
+        exponent = self.builder.sext(self.builder.fptosi(n, ir.VectorType(I32, self.lanes)), self.whole)
         return self.from_bits(self.builder.shl(self.builder.add(exponent, self.integer(1023)), self.integer(52)))
 
 
@@ -121,10 +130,10 @@ class Vectors(Arithmetic):
         return self.builder.fcmp_unordered("uno", x, x)
 
     def to_integers(self, x: Any) -> Any:
-        return self.builder.fptosi(x, INTEGERS)
+        return self.builder.fptosi(x, self.whole)
 
     def to_floats(self, integers: Any) -> Any:
-        return self.builder.sitofp(integers, VECTOR)
+        return self.builder.sitofp(integers, self.kind)
 
     def power_of_two(self, n: Any) -> Any:
         """2 to the power n, a vector of integers from -126 to 127."""
@@ -132,14 +141,18 @@ class Vectors(Arithmetic):
 
     def splat(self, x: Any) -> Any:
         """A scalar in every lane."""
-        one = self.builder.insert_element(ir.Constant(VECTOR, ir.Undefined), x, I32(0))
-        zeros = ir.Constant(ir.VectorType(I32, WIDTH), [0] * WIDTH)
-        return self.builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), zeros)
+        return self._everywhere(x, self.kind)
+
+    def _everywhere(self, x: Any, kind: Any) -> Any:
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = self.builder.insert_element(undefined, x, I32(0))
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(one, undefined, zeros)
 
     # Memory
 
     def load(self, address: Any, mask: Any = None) -> Any:
-        pointer = self.builder.inttoptr(address, VECTOR.as_pointer())
+        pointer = self.builder.inttoptr(address, self.kind.as_pointer())
         if mask is None:
             found = self.builder.load(pointer)
             found.align = 4
@@ -147,27 +160,25 @@ class Vectors(Arithmetic):
         return self.builder.call(self._masked("load"), [pointer, I32(4), mask, self.number(0.0)])
 
     def store(self, x: Any, address: Any, mask: Any = None) -> None:
-        pointer = self.builder.inttoptr(address, VECTOR.as_pointer())
+        pointer = self.builder.inttoptr(address, self.kind.as_pointer())
         if mask is None:
             self.builder.store(x, pointer).align = 4
         else:
             self.builder.call(self._masked("store"), [x, pointer, I32(4), mask])
 
     def _masked(self, what: str) -> Any:
-        pointer = VECTOR.as_pointer()
+        pointer, mask = self.kind.as_pointer(), ir.VectorType(I1, self.lanes)
         if what == "load":
-            kind = ir.FunctionType(VECTOR, [pointer, I32, MASK, VECTOR])
+            kind = ir.FunctionType(self.kind, [pointer, I32, mask, self.kind])
         else:
-            kind = ir.FunctionType(ir.VoidType(), [VECTOR, pointer, I32, MASK])
-        return cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.{what}.v{WIDTH}f32.p0")
+            kind = ir.FunctionType(ir.VoidType(), [self.kind, pointer, I32, mask])
+        name = f"llvm.masked.{what}.v{self.lanes}f32.p0"
+        return cgutils.get_or_insert_function(self.builder.module, kind, name)
 
     def first_lanes(self, count: Any) -> Any:
         """A mask of the first `count` (int64) lanes."""
-        lanes = ir.Constant(INTEGERS, list(range(WIDTH)))
-        one = self.builder.insert_element(ir.Constant(INTEGERS, ir.Undefined), self.builder.trunc(count, I32), I32(0))
-        zeros = ir.Constant(INTEGERS, [0] * WIDTH)
-        limit = self.builder.shuffle_vector(one, ir.Constant(INTEGERS, ir.Undefined), zeros)
-        return self.builder.icmp_signed("<", lanes, limit)
+        lanes = ir.Constant(self.whole, list(range(self.lanes)))
+        return self.builder.icmp_signed("<", lanes, self._everywhere(self.builder.trunc(count, I32), self.whole))
 
 
 def loop(builder: Any, count: Any, carried: Sequence[Any], body: Callable[..., Sequence[Any]]) -> list[Any]:
@@ -225,29 +236,35 @@ class Operand(NamedTuple):
         return builder.add(self.address, builder.and_(offset, self.mask))
 
 
-def map_long(builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[Operand], count: Any) -> None:
-    """`map_vectors` for a long body, which is written once; only loads and stores are there for the last few, too."""
-    v = Vectors(builder)
+def map_long(
+    builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[Operand], count: Any, lanes: int = WIDTH
+) -> None:
+    """`map_vectors` for a long body, which is written once; only loads and stores are there for the last few, too.
+
+    Args:
+        lanes: of a round; more than a register has are several registers, and what one waits for the others fill.
+    """
+    v = Vectors(builder, lanes)
 
     def one(i: Any) -> Sequence[Any]:
-        start = builder.mul(i, I64(WIDTH))
+        start = builder.mul(i, I64(lanes))
         offset, left = builder.mul(start, I64(4)), builder.sub(count, start)
-        is_whole, lanes = builder.icmp_signed(">=", left, I64(WIDTH)), v.first_lanes(left)
+        is_whole, inside = builder.icmp_signed(">=", left, I64(lanes)), v.first_lanes(left)
         found = either(
             builder, is_whole,
             lambda: [v.load(o.at(builder, offset)) for o in operands],
-            lambda: [v.load(o.at(builder, offset), lanes) for o in operands],
+            lambda: [v.load(o.at(builder, offset), inside) for o in operands],
         )  # fmt: skip
         made, target = body(v, *found), builder.add(out, offset)
-        either(builder, is_whole, lambda: [v.store(made, target)], lambda: [v.store(made, target, lanes)])
+        either(builder, is_whole, lambda: [v.store(made, target)], lambda: [v.store(made, target, inside)])
         return ()
 
-    loop(builder, vectors_in(builder, count), (), one)
+    loop(builder, vectors_in(builder, count, lanes), (), one)
 
 
-def vectors_in(builder: Any, count: Any) -> Any:
+def vectors_in(builder: Any, count: Any, lanes: int = WIDTH) -> Any:
     """How many vectors hold so many floats."""
-    return builder.lshr(builder.add(count, I64(WIDTH - 1)), I64(4))
+    return builder.udiv(builder.add(count, I64(lanes - 1)), I64(lanes))
 
 
 def either(
@@ -316,7 +333,7 @@ def call_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
     b = v.builder
     entry = b.function.entry_basic_block
     with b.goto_block(entry):
-        given, found = b.alloca(VECTOR), b.alloca(VECTOR)
+        given, found = b.alloca(v.kind), b.alloca(v.kind)
         given.align = found.align = 64
 
     def called() -> Sequence[Any]:
@@ -330,8 +347,8 @@ def call_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
                 b.store(b.call(function, [b.load(b.gep(source, [i]))]), b.gep(target, [i]))
             return ()
 
-        loop(b, I64(WIDTH), (), lane)
+        loop(b, I64(v.lanes), (), lane)
         return [b.load(found)]
 
-    none = b.icmp_unsigned("==", b.bitcast(mask, ir.IntType(WIDTH)), ir.IntType(WIDTH)(0))
+    none = b.icmp_unsigned("==", b.bitcast(mask, ir.IntType(v.lanes)), ir.IntType(v.lanes)(0))
     return either(b, none, lambda: [otherwise], called)[0]
