@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from tests.native.one_row import kernels, run_row, run_tape
 from workbench.executors.tape import convolutions
-from workbench.executors.tape.convolutions import convolve, filter_gradient, form_of, input_gradient
+from workbench.executors.tape.convolutions import (
+    convolve,
+    filter_gradient,
+    form_of,
+    input_gradient,
+    suits_samples,
+)
 from workbench.ops.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
@@ -120,6 +126,7 @@ KERNEL = st.tuples(st.integers(1, 5), st.sampled_from([1, 2, 3, 5]))
 @example(2, 1, (9, 40), 1, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 8)
 @example(2, 20, (13, 28), 33, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
 @example(2, 3, (15, 15), 8, (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1), 1)
+@example(32, 3, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
 @example(1, 1, (1, 1), 1, (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
 @example(1, 2, (2, 12), 17, (2, 3), (1, 1), ((5, 4), (5, 4)), (1, 1), 1)
 def test_convolutions(
@@ -128,6 +135,27 @@ def test_convolutions(
 ) -> None:  # fmt: skip
     geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations, groups)
     if min(geo.out) >= 1:
+        check(geo)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    samples=st.integers(16, 33), channels=SMALL, image=st.tuples(st.integers(4, 9), st.integers(4, 20)),
+    kernels=st.integers(1, 14), kernel=st.tuples(st.integers(1, 5), st.integers(1, 5)), strides=PAIRS, pads=PADS,
+    dilations=PAIRS, groups=st.integers(1, 2),
+)  # fmt: skip
+@example(16, 1, (4, 4), 1, (1, 3), (1, 1), ((5, 5), (5, 5)), (1, 1), 1)
+@example(17, 2, (9, 20), 7, (3, 3), (2, 3), ((0, 0), (0, 0)), (1, 1), 1)
+def test_lanes_can_be_samples(
+    samples: int, channels: int, image: Any, kernels: int, kernel: Any, strides: Any, pads: Any, dilations: Any,
+    groups: int,
+) -> None:  # fmt: skip
+    """Whatever strides and dilations, also where another form would be chosen."""
+    geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations, groups)
+    if min(geo.out) < 1:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolutions, "form_of", lambda geo: "samples" if suits_samples(geo) else "columns")
         check(geo)
 
 
@@ -152,7 +180,9 @@ def test_every_form_computes_the_same(
     ("geo", "form"),
     [
         (geometry(32, 1, (28, 28), 6, (5, 5), pads=((2, 2), (2, 2))), "pixels"),
-        (geometry(32, 6, (14, 14), 16, (5, 5)), "channels"),
+        (geometry(32, 6, (14, 14), 16, (5, 5)), "samples"),
+        (geometry(8, 6, (14, 14), 16, (5, 5)), "channels"),
+        (geometry(8, 8, (32, 32), 16, (3, 3), pads=((1, 1), (1, 1))), "pixels"),
         (geometry(8, 64, (28, 28), 64, (3, 3), pads=((1, 1), (1, 1))), "channels"),
         (geometry(8, 1, (28, 28), 1, (3, 3), pads=((1, 1), (1, 1)), groups=64), "pixels"),
         (geometry(8, 64, (28, 28), 64, (1, 1)), "columns"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,12 @@ def bordered(geo: Geometry) -> tuple[int, int]:
     sizes = zip(geo.out, geo.strides, geo.kernel, geo.dilations, strict=True)
     reach = [(o - 1) * s + extent(k, d) for o, s, k, d in sizes]
     return reach[0], reach[1]
+
+
+def sizes_of_lanes(geo: Geometry, **more: int) -> np.ndarray:
+    """The same where every pixel of an image is sixteen floats."""
+    columns, left = bordered(geo)[1], geo.pads[1][0]
+    return sizes_of(geo, WIDTH=LANES * geo.width, COLUMNS=LANES * columns, LEFT=LANES * left, **more)
 
 
 def sizes_of(geo: Geometry, **more: int) -> np.ndarray:
@@ -62,11 +69,20 @@ def _axes(geo: Geometry) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return i, c, j
 
 
-def taps_of(geo: Geometry) -> np.ndarray:
-    """Where each tap is in the image, in bytes."""
+def _places(geo: Geometry) -> np.ndarray:
+    """Where each tap is in the image, in pixels [kernel rows, channels, kernel columns]."""
     i, c, j = _axes(geo)
     rows, columns = bordered(geo)
-    return 4 * ((c * rows + i * geo.dilations[0]) * columns + j * geo.dilations[1]).reshape(-1)
+    return (c * rows + i * geo.dilations[0]) * columns + j * geo.dilations[1]
+
+
+def taps_of(geo: Geometry) -> np.ndarray:
+    """All taps in order."""
+    return _taps(4 * _places(geo), np.arange(geo.taps))
+
+
+def _taps(places: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    return np.stack([places, -places, 4 * numbers.reshape(places.shape)], axis=-1).reshape(-1, words.TAP_WORDS)
 
 
 def weights_in_order(geo: Geometry) -> tuple[np.ndarray, int, int]:
@@ -84,12 +100,29 @@ def weights_turned(geo: Geometry) -> tuple[np.ndarray, int, int]:
     return (o * geo.taps + (kh - 1 - i) * kw + kw - 1 - j).reshape(-1), kernels * geo.taps, kh * kw
 
 
+def _inside(geo: Geometry, axis: int, positions: Sequence[int]) -> tuple[int, int]:
+    """Rows (or columns) of a kernel that are in the image, not in its border, at some output position.
+
+    The first, and one past the last; that is less where there are none.
+    """
+    size, found = (geo.height, geo.width)[axis], []
+    for p in positions:
+        start = p * geo.strides[axis] - geo.pads[axis][0]
+        found += [i for i in range(geo.kernel[axis]) if 0 <= start + i * geo.dilations[axis] < size]
+    return (min(found), max(found) + 1) if found else (geo.kernel[axis], 0)
+
+
 def _tap_range(geo: Geometry, h: int) -> tuple[int, int]:
     """The taps of an output row that are not in the border above or below the image: the first, one past the last."""
     of_row = geo.taps // geo.kernel[0]
-    top = h * geo.strides[0] - geo.pads[0][0]
-    rows = [i for i in range(geo.kernel[0]) if 0 <= top + i * geo.dilations[0] < geo.height]
-    return (rows[0] * of_row, (rows[-1] + 1) * of_row) if rows else (geo.taps, 0)
+    first, end = _inside(geo, 0, [h])
+    return first * of_row, end * of_row
+
+
+def useful(geo: Geometry) -> float:
+    """The share of taps along the width that are not in the border."""
+    found = [max(end - first, 0) for first, end in (_inside(geo, 1, [w]) for w in range(geo.out[1]))]
+    return sum(found) / (geo.kernel[1] * geo.out[1])
 
 
 def pixel_positions(geo: Geometry) -> tuple[np.ndarray, int]:
@@ -103,6 +136,54 @@ def pixel_positions(geo: Geometry) -> tuple[np.ndarray, int]:
     ]
     found += [[0, 0, geo.taps, 0, 0]] * (-len(found) % 8)
     return np.array(found), 4 if len(set(ranges)) <= 5 else 2  # fewer together leave out more taps
+
+
+def sample_positions(geo: Geometry, together: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of `pixel_tile` where lanes are samples, blocks of four pixels each, and the taps they name.
+
+    Blocks have the shape that meets the border least. Those that meet the same columns of kernels share a list of taps,
+    they follow each other and fill a multiple of `together` positions.
+    """
+    blocks = min(([*_blocks(geo, *shape)] for shape in ((1, 4), (2, 2), (4, 1))), key=lambda b: sum(map(_work, b)))
+    lists: dict[tuple[int, int], list[_Block]] = {}
+    for block in blocks:
+        lists.setdefault(block.columns, []).append(block)
+    _, columns = bordered(geo)
+    positions, taps, begin = [], [], 0
+    places, numbers = _places(geo), np.arange(geo.taps).reshape(geo.kernel[0], -1, geo.kernel[1])
+    for (first, end), members in lists.items():
+        of_row = max(end - first, 0) * numbers.shape[1]
+        taps.append(_taps(4 * LANES * places[..., first:end], numbers[..., first:end]))
+        members += members[-1:] * (-len(members) % (together // 4))
+        for block in members:
+            lines = [begin + line * of_row for line in block.rows]
+            for h, w in block.pixels:
+                place = h * geo.strides[0] * columns + w * geo.strides[1]
+                positions.append([4 * LANES * place, 4 * LANES * (h * geo.out[1] + w), *lines, LANES])
+        begin += of_row * geo.kernel[0]
+    return np.array(positions), np.concatenate(taps)
+
+
+class _Block(NamedTuple):
+    """Output pixels, and the rows and columns of kernels that are not in the border for all of them."""
+
+    pixels: list[tuple[int, int]]
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+def _work(block: _Block) -> int:
+    return max(block.rows[1] - block.rows[0], 0) * max(block.columns[1] - block.columns[0], 0)
+
+
+def _blocks(geo: Geometry, height: int, width: int) -> Iterator[_Block]:
+    """All output pixels by blocks of a size; at the end some are in a block twice."""
+    for h in range(0, geo.out[0], height):
+        hs = [min(h + i, geo.out[0] - 1) for i in range(height)]
+        rows = _inside(geo, 0, hs)
+        for w in range(0, geo.out[1], width):
+            ws = [min(w + i, geo.out[1] - 1) for i in range(width)]
+            yield _Block([(a, b) for a in hs for b in ws], rows, _inside(geo, 1, ws))
 
 
 def channel_positions(geo: Geometry) -> tuple[np.ndarray, int]:

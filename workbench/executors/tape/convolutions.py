@@ -17,9 +17,12 @@ from workbench.executors.tape.convolution_tables import (
     lines_of,
     pixel_parts,
     pixel_positions,
+    sample_positions,
     sizes_of,
+    sizes_of_lanes,
     taps_of,
     turned_round,
+    useful,
     weights_in_order,
     weights_turned,
 )
@@ -32,7 +35,15 @@ from workbench.runtime.native.tape import address
 
 BLOCK_BYTES = 256 << 10  # of unfolded windows: they stay in the second cache
 MOST_SUMS = 1 << 20  # bytes of parts of a filter's gradient
-LEAST = 0.25  # of the lanes: below, micro-kernels are no better than products of columns
+LEAST_FILLED = 0.25  # of the lanes: below, micro-kernels are no better than products of columns
+
+# What micro-kernels reach of the processor's peak where nothing is in vain: loads are what holds them up
+PIXELS_SPEED, SAMPLES_SPEED = 0.75, 0.7
+ONE_CHANNEL, TWO_CHANNELS = 0.57, 0.7  # vectors of channels: a pixel is loaded for each fma, or for two of them
+TURNING = 20  # taps that would take as long as turning what goes in and what comes out
+LEAST = 0.17
+MOST_IMAGE = 512 << 10  # bytes of sixteen samples of a group
+MOST_SAMPLES = 0.75  # of the lanes
 COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 
 
@@ -147,19 +158,22 @@ def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndar
 
 
 def form_of(geo: Geometry) -> str:
-    """The form of a convolution: lanes are "pixels" or output "channels", or products of "columns".
+    """The form of a convolution: lanes are "samples", "pixels" or output "channels", or products of "columns".
 
     1 x 1 kernels are products anyway. Otherwise columns are worth it only where registers would stay all but empty: the
     BLAS is three times as slow with them as with large matrices.
     """
-    kernels, width = geo.kernels // geo.groups, geo.out[1]
     if geo.strides[1] != 1 or geo.kernel == (1, 1):
         return "columns"
-    pixels = _filled(width, LANES)
-    channels = _filled(kernels, LANES) * max((_filled(width, p) for p in PIXELS if p <= width), default=0.0)
-    if max(pixels, channels) < LEAST:
-        return "columns"
-    return "channels" if channels >= pixels else "pixels"
+    kernels, width = geo.kernels // geo.groups, geo.out[1]
+    spans = max((_filled(width, p) for p in PIXELS if p <= width), default=0.0)
+    speeds = {
+        "channels": (TWO_CHANNELS if kernels > LANES else ONE_CHANNEL) * _filled(kernels, LANES) * spans * useful(geo),
+        "pixels": PIXELS_SPEED * _filled(width, LANES) * useful(geo),
+        "samples": SAMPLES_SPEED * geo.taps / (geo.taps + TURNING) if suits_samples(geo) else 0.0,
+    }
+    best = max(speeds, key=lambda form: speeds[form])
+    return best if speeds[best] >= LEAST else "columns"
 
 
 def filter_form_of(geo: Geometry) -> str:
@@ -171,9 +185,18 @@ def filter_form_of(geo: Geometry) -> str:
     if geo.strides[1] != 1 or 4 * LANES * geo.kernels * geo.taps > MOST_SUMS:
         pixels = 0.0
     channels = _filled(kernels, LANES)
-    if max(pixels, channels) < LEAST:
+    if max(pixels, channels) < LEAST_FILLED:
         return "columns"
     return "channels" if channels > pixels else "pixels"
+
+
+def suits_samples(geo: Geometry) -> bool:
+    """Whether lanes can be samples: there are enough, and sixteen of them stay in the second cache."""
+    rows, columns = bordered(geo)
+    size = 4 * LANES * geo.channels // geo.groups * rows * columns
+    if geo.kernel == (1, 1) or _filled(geo.samples, LANES) < MOST_SAMPLES or size > MOST_IMAGE:
+        return False
+    return min(geo.height * geo.width, geo.out[0] * geo.out[1]) >= LANES
 
 
 def _filled(count: int, size: int) -> float:
@@ -211,9 +234,13 @@ def _by_tiles(
     """
     keep, addresses = writer.tape.keep, writer.tape.kernels.addresses
     places, group, kernel = weights
+    distances = {"FILTER_GROUP": group, "FILTER_ROW": kernel}
+    if form == "samples":
+        _by_samples(writer, geo, places, distances, x, w, out)
+        return
     positions, tile = pixel_positions(geo) if form == "pixels" else channel_positions(geo)
     parts = pixel_parts(addresses, geo, tile) if form == "pixels" else channel_parts(addresses, geo, tile)
-    size = keep(sizes_of(geo, FILTER_GROUP=group, FILTER_ROW=kernel, POSITIONS=len(positions), PARTS=len(parts)))
+    size = keep(sizes_of(geo, **distances, POSITIONS=len(positions), PARTS=len(parts)))
     table = keep(parts)
     packed = address(writer.temporary((geo.groups * int(parts[:, words.PART_WIDTH].sum()) * geo.taps,)))
     image = _image(writer, geo)  # before the first row is written: that may end the use of earlier memory
@@ -222,6 +249,34 @@ def _by_tiles(
         "convolve", size, address(x), packed, address(out), table, keep(positions), keep(taps_of(geo)), image,
         _row(writer),
     )  # fmt: skip
+
+
+def _by_samples(
+    writer: TapeWriter, geo: Geometry, places: np.ndarray, distances: dict[str, int], x: np.ndarray, w: np.ndarray,
+    out: np.ndarray,
+) -> None:  # fmt: skip
+    """Sums in registers whose lanes are samples."""
+    keep = writer.tape.keep
+    parts = pixel_parts(writer.tape.kernels.addresses, geo, 4)
+    most = int(parts[:, words.PART_COUNT].max())
+    positions, taps = sample_positions(geo, 8 if 1 in parts[:, words.PART_COUNT] else 4)
+    size = keep(sizes_of_lanes(geo, **distances, POSITIONS=len(positions), PARTS=len(parts)))
+    table, packed = keep(parts), address(writer.temporary((geo.kernels * geo.taps,)))
+    image, turned = _lane_images(writer, geo)
+    sums = address(writer.temporary((most, *geo.out, LANES)))
+    writer.row("pack_filter", size, address(w), table, keep(places), packed)
+    writer.row(
+        "convolve_samples", size, address(x), packed, address(out), table, keep(positions), keep(taps), image, turned,
+        sums, _row(writer),
+    )  # fmt: skip
+
+
+def _lane_images(writer: TapeWriter, geo: Geometry) -> tuple[int, int]:
+    """Memory for a group of sixteen samples, with its border and without."""
+    rows, columns = bordered(geo)
+    planes = geo.channels // geo.groups
+    image = writer.temporary((planes * rows * columns + 1, LANES))
+    return address(image), address(writer.temporary((planes * geo.height * geo.width, LANES)))
 
 
 def _row(writer: TapeWriter) -> int:

@@ -26,13 +26,13 @@ from workbench.runtime.native.convolution_words import (
     GRADIENT_PLANE,
     GRADIENT_WIDTH,
     IMAGE,
+    LEFTWARDS,
     LINE_COUNT,
     LINE_IMAGE,
     OUT,
     PACKED,
     PLANE,
     POSITION_WORDS,
-    RIGHT,
     SUMS,
     SUMS_ROW,
 )
@@ -88,7 +88,7 @@ def _lines_channels(lines: int, columns: int) -> None:
         for i in range(0, row[LINE_COUNT], lines):
             tile(
                 row[GRADIENT], row[GRADIENT_HEIGHT], row[GRADIENT_WIDTH], row[LINE_IMAGE], row[AT_LINES] + 8 * i,
-                row[DOWN], row[RIGHT], row[SUMS] + 64 * columns * i,
+                row[DOWN], row[LEFTWARDS], row[SUMS] + 64 * columns * i,
             )  # fmt: skip
         return 0
 

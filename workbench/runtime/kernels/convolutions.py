@@ -30,6 +30,7 @@ from workbench.runtime.native.convolution_words import (
     KERNEL_WIDTH,
     KERNELS,
     LEFT,
+    LEFTWARDS,
     LINE_COUNT,
     LINE_IMAGE,
     LINES,
@@ -46,7 +47,6 @@ from workbench.runtime.native.convolution_words import (
     PLANE,
     PLANES,
     POSITIONS,
-    RIGHT,
     ROWS,
     SAMPLES,
     STRIDE_HEIGHT,
@@ -116,8 +116,7 @@ def pack_filter(size, w_address, parts, weights, packed):
 def convolve(size, x, packed, out, parts, positions, taps, image, row):
     """A convolution with strides of 1 along the width, by a filter that is packed.
 
-    taps: where each is in the image, in bytes; image: [planes, rows, columns] and sixteen floats; row: that of
-    micro-kernels.
+    image: [planes, rows, columns] and sixteen floats; row: that of micro-kernels.
     """
     plane = plane_bytes(size)
     clear(image, image_floats(size))
@@ -149,7 +148,7 @@ def filter_gradient(size, x, g, parts, lines, image, across, sums, row):
     plane, kernels, lanes = plane_bytes(size), size[KERNELS], LANES if across != 0 else 1
     row[GRADIENT_PLANE], row[GRADIENT_HEIGHT], row[GRADIENT_WIDTH] = plane, size[OUT_HEIGHT], size[OUT_WIDTH]
     row[LINE_IMAGE], row[AT_LINES], row[LINE_COUNT] = image, lines, size[LINES]
-    row[DOWN], row[RIGHT] = 4 * size[COLUMNS] * size[STRIDE_HEIGHT], 4 * size[STRIDE_WIDTH]
+    row[DOWN], row[LEFTWARDS] = 4 * size[COLUMNS] * size[STRIDE_HEIGHT], -4 * size[STRIDE_WIDTH]
     row[SUMS_ROW] = 4 * LANES * size[KERNEL_WIDTH] * size[LINES]
     blocks = (kernels + lanes - 1) // lanes
     clear(image, image_floats(size))

@@ -8,6 +8,9 @@ a register differs:
     channel_tile    lanes are sixteen output channels; the pixel of a tap is the same for all
     pixel_filter_tile, channel_filter_tile      the gradient of the filter, likewise
 
+Of images that hold a pixel of sixteen samples in every sixteen floats `pixel_tile` computes a pixel of sixteen samples
+instead of sixteen pixels.
+
 Addresses and distances are in bytes, counts in elements.
 """
 
@@ -24,9 +27,21 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels.intrinsics import INT
 from workbench.runtime.kernels.vectors import F32, I32, I64, MASK, VECTOR, WIDTH, Vectors, loop, map_vectors
-from workbench.runtime.native.convolution_words import END_TAP, FIRST_TAP, PIXELS, PLACE, POSITION_WORDS, TARGET
+from workbench.runtime.native.convolution_words import (
+    AHEAD,
+    BACK,
+    END_TAP,
+    FIRST_TAP,
+    PIXELS,
+    PLACE,
+    POSITION_WORDS,
+    TAP_WORDS,
+    TARGET,
+    WEIGHT,
+)
 
 BYTES = 4 * WIDTH  # of a register
+TAP_BYTES = 8 * TAP_WORDS
 UNDEFINED = ir.Constant(VECTOR, ir.Undefined)
 
 
@@ -83,21 +98,21 @@ def _lanes(count: int) -> Any:
 def pixel_tile(rows: int, vectors: int) -> Any:
     """A tile of `rows` output channels and `vectors` times sixteen pixels.
 
-    The function takes (image, positions, taps, packed, out, plane): the taps are distances in the image, `packed` holds
-    the weights [taps, rows], `plane` is the distance of output channels.
+    The function takes (image, positions, taps, packed, out, plane): `packed` holds the weights [taps, rows], `plane` is
+    the distance of output channels. The tables of positions and taps are told in `native.convolution_words`.
     """
 
     def body(v: Vectors, image: Any, positions: Any, taps: Any, packed: Any, out: Any, plane: Any) -> None:
         m, b = _Memory(v), v.builder
         bases = [b.add(image, m.word(positions, POSITION_WORDS * i + PLACE)) for i in range(vectors)]
         first, last = m.taps(positions, vectors)
-        taps = b.add(taps, b.mul(first, I64(8)))
-        packed = b.add(packed, b.mul(first, I64(4 * rows)))
+        taps = b.add(taps, b.mul(first, I64(TAP_BYTES)))
 
         def step(k: Any, *sums: Any) -> Sequence[Any]:
-            distance = m.word(b.add(taps, b.mul(k, I64(8))))
-            xs = [v.load(b.add(base, distance)) for base in bases]
-            weights = b.add(packed, b.mul(k, I64(4 * rows)))
+            tap = b.add(taps, b.mul(k, I64(TAP_BYTES)))
+            ahead = m.word(tap, AHEAD)
+            xs = [v.load(b.add(base, ahead)) for base in bases]
+            weights = b.add(packed, b.mul(m.word(tap, WEIGHT), I64(rows)))
             made: list[Any] = []
             for r in range(rows):
                 w = m.splat(weights, r)
@@ -127,16 +142,16 @@ def channel_tile(spans: int, pixels: int, vectors: int) -> Any:
         m, b = _Memory(v), v.builder
         bases = [b.add(image, m.word(positions, POSITION_WORDS * i + PLACE)) for i in range(spans)]
         first, last = m.taps(positions, spans)
-        taps = b.add(taps, b.mul(first, I64(8)))
+        taps = b.add(taps, b.mul(first, I64(TAP_BYTES)))
         packed = b.add(packed, b.mul(first, I64(BYTES * vectors)))
 
         def step(k: Any, *sums: Any) -> Sequence[Any]:
-            distance = m.word(b.add(taps, b.mul(k, I64(8))))
+            back = m.word(b.add(taps, b.mul(k, I64(TAP_BYTES))), BACK)
             weights = b.add(packed, b.mul(k, I64(BYTES * vectors)))
             ws = [m.vector(weights, i) for i in range(vectors)]
             made: list[Any] = []
             for base in bases:
-                place = b.add(base, distance)
+                place = b.sub(base, back)  # a difference is no part of an address: with two registers fmas are slower
                 for p in range(pixels):
                     x = m.splat(place, p)
                     made += [v.fma(x, w, sums[len(made) + i]) for i, w in enumerate(ws)]
@@ -208,12 +223,12 @@ def pixel_filter_tile(rows: int, lines: int, columns: int) -> Any:
 def channel_filter_tile(lines: int, columns: int) -> Any:
     """Gradients of `lines` rows of the filter, `columns` long, for sixteen output channels in the lanes.
 
-    The function takes (g, height, width, image, lines, down, right, sums): the gradient g as [pixels, 16]; `down` and
-    `right` are distances in the image an output pixel apart. `sums` [lines, columns, 16] is added to.
+    The function takes (g, height, width, image, lines, down, left, sums): the gradient g as [pixels, 16]; `down` and
+    minus `left` are distances in the image an output pixel apart. `sums` [lines, columns, 16] is added to.
     """
 
     def body(
-        v: Vectors, g: Any, height: Any, width: Any, image: Any, offsets: Any, down: Any, right: Any, sums: Any
+        v: Vectors, g: Any, height: Any, width: Any, image: Any, offsets: Any, down: Any, left: Any, sums: Any
     ) -> None:
         m, b = _Memory(v), v.builder
         bases = [b.add(image, m.word(offsets, i)) for i in range(lines)]
@@ -224,10 +239,10 @@ def channel_filter_tile(lines: int, columns: int) -> Any:
             places = [b.add(base, line) for base in bases]
 
             def step(w: Any, *held: Any) -> Sequence[Any]:
-                y, offset = v.load(b.add(at, b.mul(w, I64(BYTES)))), b.mul(w, right)
+                y, offset = v.load(b.add(at, b.mul(w, I64(BYTES)))), b.mul(w, left)
                 made: list[Any] = []
                 for place in places:
-                    here = b.add(place, offset)
+                    here = b.sub(place, offset)  # as in `channel_tile`
                     made += [v.fma(m.splat(here, j), y, held[len(made) + j]) for j in range(columns)]
                 return made
 

@@ -24,11 +24,15 @@ PART_WORDS = 4
 PLACE, TARGET, FIRST_TAP, END_TAP, PIXELS = range(5)
 POSITION_WORDS = 5
 
+# A tap: its distance in the image in bytes, minus that, and four times the number of its weights
+AHEAD, BACK, WEIGHT = range(3)
+TAP_WORDS = 3
+
 # The row of a micro-kernel, of sums …
 IMAGE, AT_POSITIONS, COUNT, AT_TAPS, PACKED, OUT, PLANE, CHANNELS = range(2, 10)
 # … of gradients of the filter …
 GRADIENT, GRADIENT_PLANE, GRADIENT_HEIGHT, GRADIENT_WIDTH, LINE_IMAGE, AT_LINES, LINE_COUNT = range(2, 9)
-DOWN, RIGHT, SUMS, SUMS_ROW = range(9, 13)
+DOWN, LEFTWARDS, SUMS, SUMS_ROW = range(9, 13)
 # … and of unfolding
 SIZES, PIXELS_OF, UNFOLDED, START, END_ROW = range(2, 7)
 ROW_WORDS = 13

@@ -10,6 +10,7 @@ from pathlib import Path
 
 MODULES = (
     "columns",
+    "convolution_samples",
     "convolution_tiles",
     "convolutions",
     "interpreter",
