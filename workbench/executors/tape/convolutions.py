@@ -42,7 +42,7 @@ PIXELS_SPEED, SAMPLES_SPEED = 0.75, 0.7
 ONE_CHANNEL, TWO_CHANNELS = 0.57, 0.7  # vectors of channels: a pixel is loaded for each fma, or for two of them
 TURNING = 20  # taps that would take as long as turning what goes in and what comes out
 LEAST = 0.17
-MOST_IMAGE = 512 << 10  # bytes of sixteen samples of a group
+MOST_IMAGE = 1 << 20  # bytes of sixteen samples of a group
 MOST_SAMPLES = 0.75  # of the lanes
 COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 
