@@ -28,9 +28,25 @@ def test_log_softmax(shape: tuple[int, ...]) -> None:
     assert compare(lambda x: [F.log_softmax(x)], {"x": numbers(*shape) * 5}) == set()
 
 
-def test_other_axes_are_left_to_numpy() -> None:
-    found = compare(lambda x: [F.softmax(x, axis=0), F.log_softmax(x, axis=1)], {"x": numbers(4, 5, 6)})
-    assert found == {"softmax", "softmax_grad", "log_softmax", "log_softmax_grad"}
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("shape", [(4, 5, 6), (20, 1, 33), (1, 7, 1)])
+def test_other_axes(shape: tuple[int, ...], axis: int) -> None:
+    assert compare(lambda x: [F.softmax(x, axis=axis), F.log_softmax(x, axis=axis)], {"x": numbers(*shape)}) == set()
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_cross_entropy_along_other_axes(axis: int) -> None:
+    label = np.random.default_rng(0).integers(0, 4, (5, 3))
+    shape = np.insert([5, 3], axis % 3, 4)
+
+    def body(x: Any, label: Any, soft: Any) -> list[Any]:
+        soft.stop_gradient = True
+        loss, softmax = F.softmax_with_cross_entropy(x, wb.unsqueeze(label, axis), return_softmax=True, axis=axis)
+        softmax.stop_gradient = True
+        return [loss, softmax, F.softmax_with_cross_entropy(x, soft, soft_label=True, axis=axis)]
+
+    feed = {"x": numbers(*shape), "label": label, "soft": np.abs(numbers(*shape, seed=1))}
+    assert compare(body, feed) == set()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -36,7 +36,7 @@ def network() -> Model:
     def body() -> Any:
         x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
         h = static.nn.batch_norm(static.nn.fc(x, 8, activation="relu"))
-        h = wb.nn.functional.dropout(h, 0.3)
+        h = wb.cast(wb.cast(wb.nn.functional.dropout(h, 0.3), "float64"), "float32")  # calls between kernels
         counter = static.create_global_var([1], 0.0, "float32", persistable=True, name="counter")
         counter.block.append_op("increment", {"X": counter}, {"Out": counter}, {"step": 1.0})
         return wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(h, 3), y))

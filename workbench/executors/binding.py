@@ -29,6 +29,7 @@ from workbench.framework.variable import Variable
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
 from workbench.runtime.device import Memory
+from workbench.runtime.native.stream_words import STREAM_WORDS
 from workbench.runtime.tensor import LoDTensor, Moves
 
 
@@ -108,6 +109,7 @@ class Binding:
         self.cells: dict[Value, Cell] = {}
         self.scratch: dict[int, Scratch] = {}
         self.flags: list[Flag | NativeFlag] = []
+        self._streams: dict[Node, np.ndarray] = {}
         self._arrays: dict[Value, np.ndarray] = {}
         self._fed = fed
         self.collector: Any = None
@@ -120,7 +122,7 @@ class Binding:
         self._context = Context(
             self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get,
             lambda node: self._alike.twins.get(node),
-            lambda node: node in self._late.collectives or node in self._late.updates,
+            lambda node: node in self._late.collectives or node in self._late.updates, self._stream,
         )  # fmt: skip
         self._bucket_first()
         self._alike = Alike(plan, replicas.find, in_kernels=team.control is not None)
@@ -366,6 +368,14 @@ class Binding:
 
     def _extras(self, node: Node) -> dict[str, Any]:
         return self.runners[node.place].extras(node.origins[0])
+
+    def _stream(self, node: Node) -> np.ndarray:
+        return self._streams.setdefault(node, np.zeros(STREAM_WORDS, np.uint64))
+
+    def draw(self) -> None:
+        """Tell kernels which random streams they draw from in this step, after the runners know what step it is."""
+        for node, words in self._streams.items():
+            words[:] = self._extras(node)["rng"].state
 
     # Life
 

@@ -207,6 +207,7 @@ def first_difference(engine: Engine, feed: Feed = None) -> FirstDifference | Non
         step = Observation(engine, (), _without_own(engine, fed))
         for runner in step.binding.runners:
             runner.place = 0  # whose random numbers it draws
+        step.binding.draw()
         together = _Together(step)
         while step.next_node is not None:
             found = together.parting(step.advance())

@@ -352,7 +352,9 @@ class Engine:
         load(binding, fed)
         self._load_rates(binding)
         self._applied = False
-        return self._counters(binding)
+        counters = self._counters(binding)
+        binding.draw()
+        return counters
 
     def _commit(
         self, binding: Binding, programs: Sequence[ThreadProgram], counters: list[LoDTensor], fills: list[Fill]

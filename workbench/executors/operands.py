@@ -75,6 +75,7 @@ class Context:
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
         twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
         is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
+        stream: of a random node, the words of its random stream (`native.stream_words`) in the step that runs.
     """
 
     array: Callable[[Value], np.ndarray]
@@ -87,6 +88,7 @@ class Context:
     gradients: Callable[[Node], Ref | None]
     twins: Callable[[Node], tuple[Node, ...] | None]
     is_late: Callable[[Node], bool]
+    stream: Callable[[Node], np.ndarray]
 
 
 def is_dynamic(row: Row) -> bool:

@@ -65,16 +65,19 @@ class Stream:
         """A stream that no other call repeats (rule P-14: with seed 0 each run differs)."""
         return cls(_process_entropy, op, place, _WORD - next(_unseeded_runs))
 
+    @property
+    def state(self) -> tuple[int, ...]:
+        """Seed, op, step, place and trip, 64 bits each."""
+        return tuple(n & _WORD for n in (self.seed, self.op, self.step, self.place, self.trip))
+
     def words(self, count: int) -> np.ndarray:
         """`count` random uint64 words.
 
         The Philox key is (seed, op). Block k of four words, k from 0, has the counter (k + 1, step, place, trip):
         NumPy's generator counts up before it draws.
         """
-        generator = np.random.Philox(
-            key=np.array([self.seed & _WORD, self.op & _WORD], np.uint64),
-            counter=np.array([0, self.step & _WORD, self.place & _WORD, self.trip & _WORD], np.uint64),
-        )
+        seed, op, *counter = self.state
+        generator = np.random.Philox(key=np.array([seed, op], np.uint64), counter=np.array([0, *counter], np.uint64))
         return generator.random_raw(count)
 
     def uniform(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -30,7 +30,7 @@ def _implementation(mode: Any) -> str:
     return found
 
 
-def _mask_shape(shape: Shape, axis: Sequence[int]) -> Shape:
+def mask_shape(shape: Shape, axis: Sequence[int]) -> Shape:
     """One mask entry per element, or shared along the axes that are not listed."""
     if not axis:
         return shape
@@ -48,10 +48,10 @@ def _infer(
         raise ShapeError(
             "the mode of dropout is unknown", f"{UPSCALE!r} or {DOWNGRADE!r}", dropout_implementation
         )
-    return x, Spec(_mask_shape(x.shape, axis), uint8)
+    return x, Spec(mask_shape(x.shape, axis), uint8)
 
 
-def _factor(dropout_prob: float, is_test: bool, dropout_implementation: str) -> float:
+def kept_factor(dropout_prob: float, is_test: bool, dropout_implementation: str) -> float:
     """What kept elements are multiplied by."""
     if dropout_implementation == DOWNGRADE:
         return 1.0 - dropout_prob if is_test else 1.0
@@ -61,7 +61,7 @@ def _factor(dropout_prob: float, is_test: bool, dropout_implementation: str) -> 
 def _rule(
     g: Any, out: Any, x: Any, dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any
 ) -> Any:
-    factor = _factor(dropout_prob, is_test, dropout_implementation)
+    factor = kept_factor(dropout_prob, is_test, dropout_implementation)
     return g[0] * factor if is_test else g[0] * out[1].astype(g[0].dtype) * factor
 
 
@@ -69,7 +69,7 @@ def _back(
     xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any,
     dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
 ) -> Any:  # fmt: skip
-    factor = g.dtype.type(_factor(dropout_prob, is_test, dropout_implementation))
+    factor = g.dtype.type(kept_factor(dropout_prob, is_test, dropout_implementation))
     return g * factor if is_test else g * (mask * factor)
 
 
@@ -81,7 +81,7 @@ def _bind(
     (out, mask), (x,) = outs, arrays
     if not is_test or x.dtype.kind != "f":
         return None
-    factor = number(_factor(dropout_prob, is_test, dropout_implementation), x.dtype)
+    factor = number(kept_factor(dropout_prob, is_test, dropout_implementation), x.dtype)
     calls: Calls = [] if out is None else [partial(np.multiply, x, factor, out)]
     return calls if mask is None else [*calls, filled(mask, 1)]
 
@@ -94,7 +94,7 @@ def _bind_grad(
     (out,), (_, mask, g, _) = outs, arrays
     if g is None or g.dtype.kind != "f":
         return None
-    factor = number(_factor(dropout_prob, is_test, dropout_implementation), g.dtype)
+    factor = number(kept_factor(dropout_prob, is_test, dropout_implementation), g.dtype)
     if is_test:
         return [partial(np.multiply, g, factor, out)]
     kept = scratch(mask.shape, g.dtype)
@@ -126,8 +126,8 @@ def DROPOUT(
     axis: Sequence[int], **attrs: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     """`x` with elements set to 0 at random, and the uint8 mask of those kept (all, in a test program)."""
-    factor = x.dtype.type(_factor(dropout_prob, is_test, dropout_implementation))
-    shape = _mask_shape(x.shape, axis)
+    factor = x.dtype.type(kept_factor(dropout_prob, is_test, dropout_implementation))
+    shape = mask_shape(x.shape, axis)
     if is_test:
         return x * factor, xp.ones(shape, "uint8")
     mask = (rng.uniform(xp, shape, "float32") >= dropout_prob).astype("uint8")

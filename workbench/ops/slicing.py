@@ -61,6 +61,15 @@ def _index(rank: int, ranges: Any) -> tuple[Any, ...]:
     return (*(builtins.slice(*ranges.get(a, (None,))) for a in range(rank)), ...)
 
 
+def sliced(x: Any, axes: Any, starts: Any, ends: Any, strides: Any = None, **attrs: Any) -> Any:
+    """A view of the part of an array, with all dimensions.
+
+    Args:
+        strides: ones if they are not given.
+    """
+    return x[_index(x.ndim, _ranges(x.shape, axes, starts, ends, strides or [1] * len(axes)))]
+
+
 def _infer(x: Spec, axes: Any, starts: Any, ends: Any, strides: Any, decrease_axis: Any) -> Spec:
     return x.with_shape(_sliced(x.shape, _ranges(x.shape, axes, starts, ends, strides), decrease_axis))
 
@@ -93,7 +102,7 @@ def _take_back(g: Any, out: Any, x: Any, like: Any, **attrs: Any) -> Any:
 def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, decrease_axis: Any, strides: Any) -> Any:
     """Zeros in the shape of Like with X put where a slice is taken from: the gradient of the slices."""
     out = xp.zeros(like.shape, x.dtype)
-    place = out[_index(out.ndim, _ranges(out.shape, axes, starts, ends, strides))]
+    place = sliced(out, axes, starts, ends, strides)
     place[...] = x.reshape(place.shape)
     return out
 

@@ -1,32 +1,53 @@
-"""Softmax and cross entropy as rows of a tape; along the last axis."""
+"""Softmax and cross entropy as rows of a tape: along the last axis, where another one is brought first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import expression, native, operands, require, require_plain
-from workbench.executors.tape.sums import add_up
+from workbench.executors.tape.rules import copy, expression, native, operands, require, require_plain
+from workbench.executors.tape.sums import add_up, with_last
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr import Recording
 from workbench.framework.spec import normalize_axis
 from workbench.runtime.native.tape import address
 
 
-def _rows(row: Row, x: np.ndarray) -> tuple[int, int]:
-    """Number and length of the vectors along the last axis, the one the op has to be about."""
-    require(normalize_axis(row.node.attrs["axis"], x.ndim) == x.ndim - 1)
+def _axis(row: Row, x: np.ndarray) -> int:
+    """The axis an op is about."""
+    return normalize_axis(row.node.attrs["axis"], x.ndim)
+
+
+def _rows(x: np.ndarray) -> tuple[int, int]:
+    """Number and length of the vectors along the last axis."""
     return x.size // x.shape[-1], x.shape[-1]
+
+
+def _turned(writer: TapeWriter, row: Row, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Arrays with the op's axis as the last one."""
+    return [with_last(writer, a, [_axis(row, a)]) for a in arrays]
+
+
+def _written(writer: TapeWriter, row: Row, out: np.ndarray, write: Callable[[np.ndarray], None]) -> None:
+    """`write` a result with the op's axis as the last one, then bring it to its place."""
+    seen = np.moveaxis(out, _axis(row, out), -1)
+    if seen.flags.c_contiguous:
+        write(seen)
+        return
+    beside = writer.temporary(seen.shape)
+    write(beside)
+    copy(writer, beside, seen)
 
 
 @native("softmax")
 def softmax(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
-    write_softmax(writer, x, out, _rows(row, x))
+    (x,) = _turned(writer, row, x)
+    _written(writer, row, out, lambda out: write_softmax(writer, x, out, _rows(x)))
 
 
 def write_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int]) -> None:
@@ -39,14 +60,16 @@ def softmax_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, y, g) = operands(writer, row)
     require(g is not None)
     require_plain(y, g, out)
-    writer.row("softmax_grad", address(y), address(g), address(out), *_rows(row, y))
+    y, g = _turned(writer, row, y, g)
+    _written(writer, row, out, lambda out: writer.row("softmax_grad", address(y), address(g), address(out), *_rows(y)))
 
 
 @native("log_softmax")
 def log_softmax(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
-    write_log_softmax(writer, x, out, _rows(row, x))
+    (x,) = _turned(writer, row, x)
+    _written(writer, row, out, lambda out: write_log_softmax(writer, x, out, _rows(x)))
 
 
 def write_log_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int]) -> None:
@@ -66,9 +89,7 @@ def log_softmax_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, y, g) = operands(writer, row)
     require(g is not None)
     require_plain(y, g, out)
-    sizes = _rows(row, y)
-    y, g, out = (a.reshape(sizes) for a in (y, g, out))
-    total = writer.temporary((sizes[0], 1))
+    total = writer.temporary(tuple(1 if a == _axis(row, y) else d for a, d in enumerate(y.shape)))
     add_up(writer, g, total)
     expression(writer, lambda y, g, t: g - Recording.exp(y) * t, [out], [y, g, total])
 
@@ -79,32 +100,39 @@ def log_softmax_grad(writer: TapeWriter, row: Row) -> None:
 @native("softmax_with_cross_entropy")
 def cross_entropy(writer: TapeWriter, row: Row) -> None:
     (softmax, loss), (logits, label) = operands(writer, row)
-    attrs = row.node.attrs
     require_plain(logits, *_given(softmax, loss))
-    rows, classes = _rows(row, logits)
-    (_require_soft if attrs["soft_label"] else _require_labels)(label, logits, rows)
-    softmax = writer.temporary(logits.shape) if softmax is None else softmax
+    (logits,), soft = _turned(writer, row, logits), row.node.attrs["soft_label"]
+    rows, classes = _rows(logits)
+    (_require_soft if soft else _require_labels)(label, logits.size, rows)
     loss = writer.temporary((rows,)) if loss is None else loss
-    if attrs["soft_label"]:
-        _soft_loss(writer, logits, label, softmax, loss, (rows, classes))
-        return
-    writer.row(
-        "cross_entropy", address(logits), address(label), address(softmax), address(loss),
-        address(writer.temporary((rows,))), rows, classes, attrs["ignore_index"],
-    )  # fmt: skip
+    (label,) = _turned(writer, row, label) if soft else (label,)
+
+    def write(softmax: np.ndarray) -> None:
+        if soft:
+            _soft_loss(writer, logits, label, softmax, loss, (rows, classes))
+            return
+        writer.row(
+            "cross_entropy", address(logits), address(label), address(softmax), address(loss),
+            address(writer.temporary((rows,))), rows, classes, row.node.attrs["ignore_index"],
+        )  # fmt: skip
+
+    if softmax is None:
+        write(writer.temporary(logits.shape))
+    else:
+        _written(writer, row, softmax, write)
 
 
 def _given(*arrays: Any) -> Sequence[np.ndarray]:
     return [a for a in arrays if a is not None]
 
 
-def _require_labels(label: Any, logits: np.ndarray, rows: int) -> None:
+def _require_labels(label: Any, size: int, rows: int) -> None:
     require(isinstance(label, np.ndarray), label.dtype == np.int64, label.flags.c_contiguous, label.size == rows)
 
 
-def _require_soft(label: Any, logits: np.ndarray, rows: int) -> None:
+def _require_soft(label: Any, size: int, rows: int) -> None:
     require_plain(label)
-    require(label.shape == logits.shape)
+    require(label.size == size)
 
 
 def _soft_loss(
@@ -122,19 +150,23 @@ def _soft_loss(
 @native("softmax_with_cross_entropy_grad")
 def cross_entropy_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, label, softmax, g_softmax, g) = operands(writer, row)
-    attrs = row.node.attrs
     require(g_softmax is None, g is not None, out is not None)
     require_plain(out, softmax, g)
-    rows, classes = _rows(row, softmax)
-    if attrs["soft_label"]:
-        _require_soft(label, softmax, rows)
-        _soft_grad(writer, softmax, label, g, out, (rows, classes))
-        return
-    _require_labels(label, softmax, rows)
-    writer.row(
-        "cross_entropy_grad", address(softmax), address(label), address(g), address(out), rows, classes,
-        attrs["ignore_index"],
-    )  # fmt: skip
+    (softmax,), soft = _turned(writer, row, softmax), row.node.attrs["soft_label"]
+    rows, classes = _rows(softmax)
+    (_require_soft if soft else _require_labels)(label, softmax.size, rows)
+    (label,) = _turned(writer, row, label) if soft else (label,)
+
+    def write(out: np.ndarray) -> None:
+        if soft:
+            _soft_grad(writer, softmax, label, g, out, (rows, classes))
+            return
+        writer.row(
+            "cross_entropy_grad", address(softmax), address(label), address(g), address(out), rows, classes,
+            row.node.attrs["ignore_index"],
+        )  # fmt: skip
+
+    _written(writer, row, out, write)
 
 
 def _soft_grad(

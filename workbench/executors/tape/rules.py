@@ -34,6 +34,7 @@ Arrays = Sequence[Any]
 
 RULES: dict[str, Rule] = {}
 FLOAT = np.dtype(np.float32)
+BESIDE = {"dropout", "top_k_v2", "arg_max", "accuracy"}  # ops whose kernels write integers, too
 
 
 def native(*types: str) -> Callable[[Rule], Rule]:
@@ -63,7 +64,7 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     written = [specs[v] for v in node.writes]
     read = [specs[v] for v in node.value_reads]
     dense = all(is_static(spec) for spec in (*read, *written))
-    return dense and all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written)
+    return dense and (node.type in BESIDE or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
 
 
 def joins_natively(node: Node) -> bool:

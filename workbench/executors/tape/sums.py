@@ -139,15 +139,54 @@ def extreme(writer: TapeWriter, row: Row) -> None:
     """Axes that are not the last ones are brought there first."""
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
-    axes = _axes(row, x.ndim)
-    kept = [a for a in range(x.ndim) if a not in axes]
-    turned = x.transpose(*kept, *axes)
-    if not turned.flags.c_contiguous:
-        beside = writer.temporary(turned.shape)
-        copy(writer, turned, beside)
-        turned = beside
+    turned = with_last(writer, x, _axes(row, x.ndim))
     sign = 1.0 if row.node.type == "reduce_max" else -1.0
     writer.row("extreme_of_rows", address(turned), address(out), out.size, x.size // out.size, sign)
+
+
+def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """An array with some axes as its last ones, row by row in memory."""
+    turned = x.transpose(*(a for a in range(x.ndim) if a not in axes), *axes)
+    if turned.flags.c_contiguous:
+        return turned
+    beside = writer.temporary(turned.shape)
+    copy(writer, turned, beside)
+    return beside
+
+
+@native("reduce_max_grad", "reduce_min_grad")
+def extreme_grad(writer: TapeWriter, row: Row) -> None:
+    """The gradient for all elements that equal the extreme."""
+    (out,), (x, y, g) = operands(writer, row)
+    require(g is not None)
+    require_plain(x, y, g, out)
+    y, g = (seen_along(a, x.shape, _axes(row, x.ndim)) for a in (y, g))
+    expression(writer, lambda x, y, g: g * (x == y).astype("float32"), [out], [x, y, g])
+
+
+@native("logsumexp")
+def log_sum_exp(writer: TapeWriter, row: Row) -> None:
+    """log(sum of exp(x - top)) + top, top being the largest number, or 0 if that is not finite."""
+    (out,), (x,) = operands(writer, row)
+    require_plain(x, out)
+    rows, width = out.size, x.size // out.size
+    x, found = with_last(writer, x, _axes(row, x.ndim)).reshape(rows, width), out.reshape(rows, 1)
+    top, total, grown = (writer.temporary(shape) for shape in ((rows, 1), (rows, 1), (rows, width)))
+    writer.row("extreme_of_rows", address(x), address(top), rows, width, 1.0)
+    expression(writer, lambda t: Recording.where(Recording.isfinite(t), t, np.float32(0)), [top], [top])
+    expression(writer, lambda x, t: Recording.exp(x - t), [grown], [x, top])
+    add_up(writer, grown, total)
+    expression(writer, lambda t, s: Recording.log(s) + t, [found], [top, total])
+
+
+@native("logsumexp_grad")
+def log_sum_exp_grad(writer: TapeWriter, row: Row) -> None:
+    """g exp(x - y)."""
+    (out,), (x, y, g) = operands(writer, row)
+    require(g is not None)
+    require_plain(x, y, g, out)
+    y, g = (seen_along(a, x.shape, _axes(row, x.ndim)) for a in (y, g))
+    expression(writer, lambda x, y, g: g * Recording.exp(x - y), [out], [x, y, g])
 
 
 # Lists and norms

@@ -148,53 +148,12 @@ def sgemm(
     return signature, generate
 
 
-def _float_function(name: str, count: int) -> Any:
-    """An LLVM intrinsic on float32."""
+@intrinsic
+def square_root(context: Any, x: Any) -> Any:
+    """Of a float32."""
 
     def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_F32, [_F32] * count)
-        return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.{name}.f32"), args)
+        kind = ir.FunctionType(_F32, [_F32])
+        return b.call(cgutils.get_or_insert_function(b.module, kind, "llvm.sqrt.f32"), args)
 
-    if count == 1:
-
-        @intrinsic
-        def one(context: Any, x: Any) -> Any:
-            return REAL(REAL), generate
-
-        return one
-
-    if count == 2:
-
-        @intrinsic
-        def two(context: Any, x: Any, y: Any) -> Any:
-            return REAL(REAL, REAL), generate
-
-        return two
-
-    @intrinsic
-    def three(context: Any, x: Any, y: Any, z: Any) -> Any:
-        return REAL(REAL, REAL, REAL), generate
-
-    return three
-
-
-round_even = _float_function("rint", 1)
-square_root = _float_function("sqrt", 1)
-absolute = _float_function("fabs", 1)
-round_down = _float_function("floor", 1)
-round_up = _float_function("ceil", 1)
-toward_zero = _float_function("trunc", 1)
-multiply_add = _float_function("fma", 3)
-with_sign_of = _float_function("copysign", 2)
-
-
-@intrinsic
-def bits_of(context: Any, x: Any) -> Any:
-    """The 32 bits of a float32 as an int32."""
-    return types.int32(REAL), lambda c, b, s, args: b.bitcast(args[0], _I32)
-
-
-@intrinsic
-def from_bits(context: Any, bits: Any) -> Any:
-    """The float32 with these 32 bits."""
-    return REAL(types.int32), lambda c, b, s, args: b.bitcast(args[0], _F32)
+    return REAL(REAL), generate
