@@ -138,17 +138,17 @@ def _flat(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class Changed:
     """Tensors a commit changes, counted together where they are a whole bucket."""
 
-    __slots__ = ("_bucket", "_tensors")
+    __slots__ = ("bucket", "tensors")
 
     def __init__(self, bucket: Bucket | None, tensors: Sequence[LoDTensor]) -> None:
-        self._bucket, self._tensors = bucket, list(tensors)
+        self.bucket, self.tensors = bucket, list(tensors)
 
     def count(self) -> None:
         """One change more."""
-        if self._bucket is not None:
-            self._bucket.steps += 1
+        if self.bucket is not None:
+            self.bucket.count_step()
             return
-        for tensor in self._tensors:
+        for tensor in self.tensors:
             tensor.version += 1
 
 
@@ -162,4 +162,5 @@ def changed_together(tensors: Sequence[LoDTensor], alike: Alike, devices: int) -
     known = set(whole) if devices == 1 else alike.watched
     whole = {key: b for key, b in whole.items() if key in known and all(id(t) in among for t in b.tensors)}
     single = [t for t in tensors if t.bucket is None or id(t.bucket) not in whole]
-    return [*(Changed(bucket, ()) for bucket in whole.values()), Changed(None, single)]
+    alone = [Changed(None, single)] if single else []
+    return [*(Changed(bucket, ()) for bucket in whole.values()), *alone]

@@ -89,6 +89,7 @@ class Binding:
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place; changed: the same, as they are counted.
         is_native: whether no part of the step runs in Python; calls_blas: whether kernels call the BLAS.
+        at_once: the step as one call, where there is such; has_run: whether a step has been applied.
         in_use: whether a speculative part has begun and did not come to its end: flags may be up.
     """
 
@@ -115,7 +116,8 @@ class Binding:
         self.collector: Any = None
         self.infos: Any = None
         self.watched: dict[tuple[bool, bool], Any] = {}
-        self.in_use = False
+        self.in_use = self.has_run = False
+        self.at_once: Any = None
         self._recipe: Recipe | None = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []

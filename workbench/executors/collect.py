@@ -48,6 +48,13 @@ class Collector:
         return results, fills
 
 
+    def ahead(self) -> list[tuple[Merger, list[Any]]] | None:
+        """How the results are made, if after a first step that is known before the next one: none comes of a commit."""
+        found = [(fetch.merger, fetch.arrays) for fetch in self._fetches if not fetch.late]
+        known = [(merger, arrays) for merger, arrays in found if merger is not None and arrays is not None]
+        return known if len(known) == len(self._fetches) else None
+
+
 class _Fetch:
     """One fetched variable: where each device has it."""
 
@@ -56,7 +63,7 @@ class _Fetch:
         self.late = any(_is_late(binding, value) for value in values)
         known = [self._known(value) for value in values]
         self.arrays = known if all(array is not None for array in known) else None
-        self._merger: Merger | None = None
+        self.merger: Merger | None = None
 
     def _known(self, value: Value) -> Any:
         """The array the value is always in, None if it has none."""
@@ -69,9 +76,9 @@ class _Fetch:
         """The devices' values in one array."""
         if self.arrays is None:
             return merge(self.name, [self._now(value) for value in self.values], self.training)
-        if self._merger is None:
-            self._merger = self._merger_of(self.arrays)
-        return self._fill(self._merger, self.arrays, fills)
+        if self.merger is None:
+            self.merger = self._merger_of(self.arrays)
+        return self._fill(self.merger, self.arrays, fills)
 
     def apart(self, fills: list[Fill]) -> list[Any]:
         """One array per device."""

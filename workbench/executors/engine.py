@@ -17,6 +17,7 @@ from workbench import events
 from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS
+from workbench.executors.at_once import AtOnce, at_once
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
@@ -323,10 +324,46 @@ class Engine:
         return found
 
     def _step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+        step = binding.at_once
+        if step is not None and merged and step.takes(fed, binding):
+            found = self._at_once(binding, step, fed)
+            if found is not None:
+                return found if return_numpy else list(map(LoDTensor, found))
         counters = self._load(binding, fed)
         speculate(binding, binding.speculative)
         results, fills = binding.collector.collect(return_numpy, merged)
         self._commit(binding, binding.commit, counters, fills)
+        if not binding.has_run and merged:
+            binding.has_run, binding.at_once = True, None if self.draws else at_once(binding)
+        return results
+
+    def _at_once(self, binding: Binding, step: AtOnce, fed: Fed) -> list[Any] | None:
+        """The step as one call; None, and nothing done, if it cannot be: the other way does it, or says why not."""
+        if binding.in_use:
+            binding.reset()
+        self._load_rates(binding)
+        self._applied, applied = False, step.applied
+        binding.in_use = True
+        try:
+            results = step.run(fed)
+            if results is None and not step.commits:
+                binding.reset()
+                binding.at_once, binding.has_run = None, False
+                return None
+            if results is None:
+                self._commit(binding, binding.commit, [], [])
+                results = binding.collector.collect(True, True)[0]
+                binding.reset()
+            else:
+                self._count_step(binding)
+        except BaseException:
+            if step.commits and self.whole.broken is None:
+                self._commit(binding, binding.commit, [], [])
+            elif step.applied != applied and not self._applied:
+                self._count_step(binding)
+            binding.reset()
+            raise
+        binding.in_use = False
         return results
 
     def _watched_step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:

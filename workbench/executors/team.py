@@ -208,12 +208,7 @@ class Team:
             what the first strand that failed raised, after all others have come to rest.
             Unavailable: one of them has not within the timeout; `lost` is then set.
         """
-        if self._begun:
-            self._drain()  # Ctrl-C came again before that was done
-        self._failed = False
-        if self.control is not None:
-            self.control.begin()
-        self._deadline = time.monotonic() + self.timeout
+        self.begin()
         if len(strands) == 1:
             strands[0].run()
             return
@@ -232,6 +227,15 @@ class Team:
         errors = [strand.error for strand in strands[1:] if strand.error is not None]
         if errors:
             raise _first_cause(errors[0], strands[1:])
+
+    def begin(self) -> None:
+        """A new step, or a part of one: nobody has failed."""
+        if self._begun:
+            self._drain()  # Ctrl-C came again before that was done
+        self._failed = False
+        if self.control is not None:
+            self.control.begin()
+        self._deadline = time.monotonic() + self.timeout
 
     def wait_for(self, lock: Any, what: str) -> None:
         """Acquire a lock that another thread releases."""

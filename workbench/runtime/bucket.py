@@ -16,7 +16,8 @@ class Bucket:
 
     Attributes:
         array: all of it, flat; tensors, views: the members and where each of them lies.
-        steps: how often all members were changed together; writes: how often a single one was.
+        counter: one word, how often all members were changed together: compiled kernels count there, too.
+        writes: how often a single one was.
     """
 
     def __init__(self, tensors: Sequence[LoDTensor]) -> None:
@@ -25,7 +26,9 @@ class Bucket:
         self.array = aligned_zeros(sum(counts), dtype)
         self.tensors = list(tensors)
         self.views = []
-        self.steps = self.writes = 0
+        self.counter = np.zeros(1, np.int64)
+        self._counter = self.counter.data
+        self.writes = 0
         start = 0
         for tensor, count in zip(tensors, counts, strict=True):
             part = self.array[start : start + tensor.array.size].reshape(tensor.array.shape)
@@ -33,6 +36,15 @@ class Bucket:
             start += count
         for tensor, part in zip(tensors, self.views, strict=True):
             tensor.move_to(part, self)
+
+    @property
+    def steps(self) -> int:
+        """What `counter` holds."""
+        return self._counter[0]
+
+    def count_step(self) -> None:
+        """All members have been changed."""
+        self._counter[0] += 1
 
     def is_intact(self) -> bool:
         """Whether all members still lie here; a tensor that got another shape has left."""

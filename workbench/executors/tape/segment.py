@@ -21,6 +21,7 @@ from workbench.runtime.native.words import (
     END,
     STAMP,
     STAMPS,
+    START,
     STATE_WORDS,
     STOPPED,
     TABLE,
@@ -55,6 +56,7 @@ class Segment:
         self._words[CONTROL] = team.control.address
         self._words[END] = end
         self._starts = [mark.at for mark in self.marks]
+        self._words[START] = self._starts[0]
         self._stamps: np.ndarray | None = None
         self.rewind()
 
@@ -64,11 +66,12 @@ class Segment:
 
     def rewind(self) -> None:
         """The next run begins at the first row."""
-        self._words[AT] = self._first
+        self._words[AT] = self._words[START]
 
     @property
-    def _first(self) -> int:
-        return self._starts[0]
+    def begun(self) -> bool:
+        """Whether it has come beyond its first row, and not been wound back."""
+        return self._words[AT] != self._words[START]
 
     @property
     def done(self) -> bool:
@@ -119,7 +122,7 @@ class Segment:
         """The same piece, which notes when each row of the tape begins."""
         made = Segment(self.tape, self.marks, self.end, self.team, self._by_numpy)
         made.settle(self._words[TABLE])
-        made._stamps = np.zeros(_rows_between(self.tape, self._first, self.end) + 1, np.int64)
+        made._stamps = np.zeros(_rows_between(self.tape, self._starts[0], self.end) + 1, np.int64)
         made._words[STAMPS] = address(made._stamps)
         return made
 
@@ -134,7 +137,7 @@ class Segment:
         if self._stamps is None:
             return []
         found = []
-        number, at = 0, self._first
+        number, at = 0, self._starts[0]
         for mark, end in zip(self.marks, [*self._starts[1:], self.end], strict=True):
             first = number
             while at < end:

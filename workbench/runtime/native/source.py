@@ -24,6 +24,7 @@ MODULES = (
     "sums",
     "transposes",
     "vector",
+    "whole_step",
 )
 """The modules of `runtime.kernels` that declare kernels."""
 

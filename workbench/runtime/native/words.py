@@ -14,7 +14,8 @@ ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
 
 # The state of one thread's program (int64 words)
 TABLE, AT, END, CONTROL, STAMPS, STAMP = range(6)
-STATE_WORDS = 8
+START = 8  # where it begins
+STATE_WORDS = 16
 
 # What all threads of a step look at
 STEP, FAILED, YIELD, CLOCK, PATIENCE = range(5)

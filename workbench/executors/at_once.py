@@ -1,0 +1,164 @@
+"""A whole step as one call of compiled code.
+
+A step that one thread runs in kernels from end to end needs Python only before and after. What the call leaves behind
+tells how far it came, so that Ctrl-C, which Python raises right behind the call, finds the step applied whole, or not
+at all, or in the middle of its commit, which is then taken to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.binding import Binding, ThreadProgram
+from workbench.executors.merge import Merger
+from workbench.executors.split import Fed, Recipe
+from workbench.executors.tape.segment import Segment
+from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.native import step_words as words
+from workbench.runtime.native.arrays import ArrayLayout, array_layout
+from workbench.runtime.native.control import lines
+from workbench.runtime.native.tape import address
+from workbench.runtime.native.words import PAUSED
+
+Result = tuple[Merger, list[Any]]
+_Move = tuple[int, int, int, int]  # see `step_words`
+_Source = tuple[int, str]  # of a feed: device and name
+
+
+class AtOnce:
+    """A binding's speculative part and its commit, one after the other.
+
+    Args:
+        first, last: the pieces of tape that are these parts.
+        results: how every result is made, and of which arrays.
+    """
+
+    def __init__(
+        self, binding: Binding, first: Segment, last: Segment, results: Sequence[Result], layout: ArrayLayout
+    ) -> None:
+        assert binding.team.control is not None
+        call = binding.team.control.run_step
+        self._team, self._call = binding.team, _on_one_blas_thread(call) if binding.calls_blas else call
+        self._last = last
+        self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
+        self._buckets = [c.bucket for c in binding.changed if c.bucket is not None]
+        self._counters = np.array([address(b.counter) for b in self._buckets], np.int64)
+        self._moves_out = _moves_out([arrays for _, arrays in results])
+        self._array = lines(words.WORDS)
+        self._words, self._address = self._array.data, address(self._array)
+        self._array[[words.FIRST, words.LAST]] = first.address, last.address
+        self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._buckets)
+        self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
+        self._array[[words.DATA, words.FLAGS]] = layout
+        self._recipe: Recipe | None = None
+        self._sources: list[_Source] | None = None
+
+    def takes(self, fed: Fed, binding: Binding) -> bool:
+        """Whether what is fed can be put in place by the call; looks only if it is not what it was the last time."""
+        if fed.recipe is not self._recipe:
+            self._recipe, self._sources = fed.recipe, self._prepare(fed, binding)
+        return self._sources is not None
+
+    def _prepare(self, fed: Fed, binding: Binding) -> list[_Source] | None:
+        """Where feeds of this recipe go to."""
+        arrays, cells = binding.places_of(fed.recipe)
+        moves: list[_Move] = []
+        for place, name, index, target in arrays:
+            whole = fed.sources[place][name]
+            part = whole[index]
+            if part.dtype != target.dtype or part.shape != target.shape or not target.flags.c_contiguous:
+                return None
+            start = 0 if index is ... else index.start
+            offset = start * (whole.nbytes // len(whole)) if start else 0
+            moves.append((len(self._shapes) + len(moves), offset, address(target), target.nbytes))
+        if cells:
+            return None
+        self._moves_in = np.array(moves, np.int64).reshape(-1, words.MOVE_WORDS)
+        self._objects = np.zeros(len(self._shapes) + len(moves), np.int64)
+        self._names = self._objects.data
+        self._array[[words.FED, words.FEEDS]] = address(self._moves_in), len(moves)
+        self._words[words.OBJECTS] = address(self._objects)
+        return [(place, name) for place, name, _, _ in arrays]
+
+    # The words point at memory of the binding, which keeps this object.
+
+    def run(self, fed: Fed) -> list[Any] | None:
+        """Run the step, of a feed it takes.
+
+        Returns:
+            the results; None if it came upon something that kernels decline.
+        """
+        outs = [np.empty(shape, dtype) for shape, dtype in self._shapes]
+        objects, sources, number = self._names, fed.sources, len(outs)
+        for i, out in enumerate(outs):
+            objects[i] = id(out)
+        for place, name in self._sources or ():
+            objects[number] = id(sources[place][name])
+            number += 1
+        self._team.begin()
+        status = self._call(self._address)
+        while status == PAUSED:  # so that Ctrl-C is answered
+            status = self._call(self._address)
+        return None if status else outs
+
+    @property
+    def applied(self) -> int:
+        """How many steps have been applied."""
+        return self._words[words.RUNS]
+
+    @property
+    def commits(self) -> bool:
+        """Whether it has stopped within the commit."""
+        return self._last.begun
+
+
+def at_once(binding: Binding) -> AtOnce | None:
+    """A binding as one call.
+
+    Returns:
+        None unless one thread runs all of it in kernels, everything it changes lies in buckets, which count, and a
+        first step has shown what the results are like.
+    """
+    first, last, layout = _only_piece(binding.speculative), _only_piece(binding.commit), array_layout()
+    if first is None or last is None or layout is None or binding.staged:
+        return None
+    if any(changed.bucket is None for changed in binding.changed):
+        return None
+    results = binding.collector.ahead()
+    if results is None or not all(_can_be_moved(*result) for result in results):
+        return None
+    return AtOnce(binding, first, last, results, layout)
+
+
+def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
+    """What the only thread runs, if that is a piece of a tape."""
+    if len(programs) != 1 or len(programs[0].units) != 1:
+        return None
+    (unit,) = programs[0].units
+    return unit if isinstance(unit, Segment) else None
+
+
+def _on_one_blas_thread(call: Callable[[int], int]) -> Callable[[int], int]:
+    def guarded(step: int) -> int:
+        with one_blas_thread:
+            return call(step)
+
+    return guarded
+
+
+def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:
+    return merger.shape is not None and all(a.dtype == merger.dtype and a.flags.c_contiguous for a in arrays)
+
+
+def _moves_out(results: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+    """The devices' values of every result, one after the other."""
+    moves: list[_Move] = []
+    for number, arrays in enumerate(results):
+        offset = 0
+        for array in arrays:
+            moves.append((number, offset, address(array), array.nbytes))
+            offset += array.nbytes
+    return np.array(moves, np.int64).reshape(-1, words.MOVE_WORDS)
