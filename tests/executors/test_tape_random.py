@@ -108,3 +108,13 @@ def test_an_observed_step_draws_what_the_step_would() -> None:
 def test_uniform(bounds: tuple[float, float]) -> None:
     low, high = bounds
     assert compare(lambda x: [x + wb.uniform([40, 3], min=low, max=high)], {"x": numbers(40, 3)}) == set()
+
+
+def test_an_unseeded_initialiser_draws_anew_at_every_run() -> None:
+    with Built() as built:
+        static.create_parameter([3, 4], "float32", default_initializer=wb.nn.initializer.Uniform())
+    (weight,) = [v.name for v in built.startup.list_vars() if v.shape == (3, 4)]
+    with tape(), devices(1):
+        exe = static.ParallelExecutor(use_cuda=False, main_program=built.startup, scope=static.Scope())
+        runs = [np.array(exe.run([weight])[0]) for _ in range(4)]
+    assert len({run.tobytes() for run in runs}) == 4

@@ -59,6 +59,7 @@ def dropout_grad(writer: TapeWriter, row: Row) -> None:
 @native("uniform_random")
 def uniform(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
+    require(not row.node.attrs["startup"])  # they draw anew at every run, whatever the step
     require_plain(out)
     low, high = row.node.attrs["min"], row.node.attrs["max"]
     writer.row("draw_uniform", *_stream(writer, row), address(out), out.size)
