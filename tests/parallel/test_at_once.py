@@ -20,7 +20,7 @@ from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument
 from workbench.executors import at_once as module
-from workbench.executors import engine
+from workbench.executors import steps
 from workbench.executors.tape import writer
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.native.words import PAUSED
@@ -50,7 +50,7 @@ class Run:
     def step(self, feed: Any, **options: Any) -> list[Any]:
         if self.whole:
             return self.exe.run(self.fetches, feed=feed, **options)
-        with mock.patch.object(engine, "at_once", return_value=None):
+        with mock.patch.object(steps, "at_once", return_value=None):
             return self.exe.run(self.fetches, feed=feed, **options)
 
     @property

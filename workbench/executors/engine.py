@@ -13,11 +13,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
-from workbench import events
-from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
-from workbench.events import LISTENERS
-from workbench.executors.at_once import AtOnce, at_once
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
@@ -29,9 +25,9 @@ from workbench.executors.plan import Plan
 from workbench.executors.replicas import Replicas
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
+from workbench.executors.steps import kind_of_step
 from workbench.executors.team import Team
-from workbench.executors.transaction import Broken, commit, load, speculate
-from workbench.executors.watch import watched
+from workbench.executors.transaction import Broken, commit, load
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
 from workbench.framework.program import Program
@@ -87,8 +83,8 @@ class Engine:
         self.arenas: dict[int, Memory] = {}
         self.iteration = self.steps = 0
         self.last: Binding | None = None
-        self.started = self._applied = False
-        self._begun = 0
+        self.started = self.applied = False
+        self.begun = 0
         self.broken: Broken | None = None
         self.replicas: Replicas
         self._team: Team
@@ -267,11 +263,11 @@ class Engine:
         """
         begun = perf_counter_ns()
         with self._alone():
-            self._begun, self._applied = begun, False
+            self.begun, self.applied = begun, False
             try:
                 return self._run(feed, fetches, return_numpy, merged)
             except BaseException as error:
-                if not self._applied:  # Ctrl-C is held back by the commit
+                if not self.applied:  # Ctrl-C is held back by the commit
                     self.reporter.failed(self.steps, error)
                 raise
 
@@ -280,11 +276,11 @@ class Engine:
         binding = self._same_as_last(fetches, fed)
         if self.execution._dry_run:
             return _nothing(fetches)
-        step = self._kind_of_step()
+        step = kind_of_step()
         try:
             for _ in range(self.execution.iterations - 1):
-                step(binding, fed, return_numpy, merged)
-            return step(binding, fed, return_numpy, merged)
+                step(self, binding, fed, return_numpy, merged)
+            return step(self, binding, fed, return_numpy, merged)
         finally:
             self.whole._count()
 
@@ -311,9 +307,6 @@ class Engine:
         self._team = self._new_team()
         self.arenas, self._bindings, self._latest, self.whole.last = {}, {}, {}, None
 
-    def _kind_of_step(self) -> Callable[..., list[Any]]:
-        return self._watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else self._step
-
     def _same_as_last(self, fetches: Sequence[str], fed: Fed) -> Binding:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
@@ -323,91 +316,35 @@ class Engine:
             self._latest = {names: (fed.recipe, found)}
         return found
 
-    def _step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-        step = binding.at_once
-        if step is not None and merged and step.takes(fed, binding):
-            found = self._at_once(binding, step, fed)
-            if found is not None:
-                return found if return_numpy else list(map(LoDTensor, found))
-        counters = self._load(binding, fed)
-        speculate(binding, binding.speculative)
-        results, fills = binding.collector.collect(return_numpy, merged)
-        self._commit(binding, binding.commit, counters, fills)
-        if not binding.has_run and merged:
-            binding.has_run, binding.at_once = True, None if self.draws else at_once(binding)
-        return results
+    def load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
+        """Put everything in place that a step reads.
 
-    def _at_once(self, binding: Binding, step: AtOnce, fed: Fed) -> list[Any] | None:
-        """The step as one call; None, and nothing done, if it cannot be: the other way does it, or says why not."""
-        if binding.in_use:
-            binding.reset()
-        self._load_rates(binding)
-        self._applied, applied = False, step.applied
-        binding.in_use = True
-        try:
-            results = step.run(fed)
-            if results is None and not step.commits:
-                binding.reset()
-                binding.at_once, binding.has_run = None, False
-                return None
-            if results is None:
-                self._commit(binding, binding.commit, [], [])
-                results = binding.collector.collect(True, True)[0]
-                binding.reset()
-            else:
-                self._count_step(binding)
-        except BaseException:
-            if step.commits and self.whole.broken is None:
-                self._commit(binding, binding.commit, [], [])
-            elif step.applied != applied and not self._applied:
-                self._count_step(binding)
-            binding.reset()
-            raise
-        binding.in_use = False
-        return results
-
-    def _watched_step(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-        """The same for those who listen, or look for NaN."""
-        clock = events.listening(events.OpRun) or events.listening(events.Collective)
-        parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
-        self.reporter.fed(self.steps, fed)
-        counters = self._load(binding, fed)
-        speculate(binding, parts[0].programs)
-        results, fills = binding.collector.collect(return_numpy, merged)
-        number = self.steps
-        try:
-            self._commit(binding, parts[1].programs, counters, fills)
-        finally:
-            if self._applied:
-                if clock:
-                    self.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
-                self.reporter.stepped(number, self._begun, fed)
-                self.reporter.memory(number, binding.arenas)
-        return results
-
-    def _load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
+        Returns:
+            the counters it will move on.
+        """
         load(binding, fed)
-        self._load_rates(binding)
-        self._applied = False
+        self.load_rates(binding)
+        self.applied = False
         counters = self._counters(binding)
         binding.draw()
         return counters
 
-    def _commit(
+    def commit(
         self, binding: Binding, programs: Sequence[ThreadProgram], counters: list[LoDTensor], fills: list[Fill]
     ) -> None:
+        """Apply a step, see `transaction.commit`."""
         try:
-            commit(binding, programs, counters, [*fills, partial(self._count_step, binding)])
+            commit(binding, programs, counters, [*fills, partial(self.count_step, binding)])
         except Broken as error:
             self.whole.broken = error
             raise
 
-    def _count_step(self, binding: Binding) -> None:
+    def count_step(self, binding: Binding) -> None:
         """The end of a commit: whatever is raised from now on, the step has been applied."""
         self.steps += 1
-        self.whole.last, self._applied = binding, True
+        self.whole.last, self.applied = binding, True
 
-    def _load_rates(self, binding: Binding) -> None:
+    def load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""
         for name, scheduler in self.program.lr_schedulers.items():
             rate = scheduler()
@@ -429,11 +366,11 @@ class Engine:
     def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
         """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
         binding = self.binding(fetches, fed, observed=True)
-        return binding, self._load(binding, fed)
+        return binding, self.load(binding, fed)
 
     def apply(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
         """Commit a step that has been begun and run."""
-        self._commit(binding, binding.commit, counters, fills)
+        self.commit(binding, binding.commit, counters, fills)
         self.whole._count()
 
     def _alone(self) -> Any:

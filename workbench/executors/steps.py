@@ -1,0 +1,96 @@
+"""The ways a step of an engine is run: as one call where that is possible, else in its parts, plain or watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from workbench import events
+from workbench.config import get_flag
+from workbench.events import LISTENERS
+from workbench.executors.at_once import AtOnce, at_once
+from workbench.executors.binding import Binding
+from workbench.executors.split import Fed
+from workbench.executors.transaction import speculate
+from workbench.executors.watch import watched
+from workbench.runtime.tensor import LoDTensor
+
+if TYPE_CHECKING:
+    from workbench.executors.engine import Engine
+
+Step = Callable[..., list[Any]]
+
+
+def kind_of_step() -> Step:
+    """How a step is run now; called with (engine, binding, fed, return_numpy, merged)."""
+    return watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else step
+
+
+def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+    """Load, speculate, fetch, commit."""
+    whole = binding.at_once
+    if whole is not None and merged and whole.takes(fed, binding):
+        found = _in_one_call(engine, binding, whole, fed)
+        if found is not None:
+            return found if return_numpy else list(map(LoDTensor, found))
+    counters = engine.load(binding, fed)
+    speculate(binding, binding.speculative)
+    results, fills = binding.collector.collect(return_numpy, merged)
+    engine.commit(binding, binding.commit, counters, fills)
+    if not binding.has_run and merged:
+        binding.has_run, binding.at_once = True, None if engine.draws else at_once(binding)
+    return results
+
+
+def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> list[Any] | None:
+    """The step as one call; None, and nothing done, if it cannot be: in its parts it is done, or they say why not."""
+    if binding.in_use:
+        binding.reset()
+    engine.load_rates(binding)
+    engine.applied, before = False, whole.applied
+    binding.in_use = True
+    try:
+        results = whole.run(fed)
+        if results is not None:
+            engine.count_step(binding)
+            binding.in_use = False
+            return results
+        if not whole.commits:
+            binding.at_once, binding.has_run = None, False
+        else:
+            engine.commit(binding, binding.commit, [], [])
+            results = binding.collector.collect(True, True)[0]
+    except BaseException:
+        _settle(engine, binding, whole, before)
+        raise
+    binding.reset()
+    return results
+
+
+def _settle(engine: Engine, binding: Binding, whole: AtOnce, before: int) -> None:
+    """After Ctrl-C: a commit that has begun is taken to its end, and what has been applied is counted."""
+    if whole.commits and engine.whole.broken is None:
+        engine.commit(binding, binding.commit, [], [])
+    elif whole.applied != before and not engine.applied:
+        engine.count_step(binding)
+    binding.reset()
+
+
+def watched_step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+    """The same for those who listen, or look for NaN."""
+    clock = events.listening(events.OpRun) or events.listening(events.Collective)
+    parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
+    engine.reporter.fed(engine.steps, fed)
+    counters = engine.load(binding, fed)
+    speculate(binding, parts[0].programs)
+    results, fills = binding.collector.collect(return_numpy, merged)
+    number = engine.steps
+    try:
+        engine.commit(binding, parts[1].programs, counters, fills)
+    finally:
+        if engine.applied:
+            if clock:
+                engine.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
+            engine.reporter.stepped(number, engine.begun, fed)
+            engine.reporter.memory(number, binding.arenas)
+    return results
