@@ -22,13 +22,18 @@ ATTRS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def run(rule: Any, attrs: dict[str, Any], out: np.ndarray, *ins: np.ndarray) -> np.ndarray:
-    """Write and run the rows of a rule."""
-    writer: Any = Writer()
+def write(writer: Any, rule: Any, attrs: dict[str, Any], out: np.ndarray, *ins: np.ndarray) -> None:
+    """Write the rows of a rule."""
     row: Any = SimpleNamespace(node=SimpleNamespace(attrs=attrs))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooling, "operands", lambda writer, row: ([out], list(ins)))
         rule(writer, row)
+
+
+def run(rule: Any, attrs: dict[str, Any], out: np.ndarray, *ins: np.ndarray) -> np.ndarray:
+    """Write and run them."""
+    writer: Any = Writer()
+    write(writer, rule, attrs, out, *ins)
     writer.run()
     return out
 
