@@ -1,9 +1,10 @@
-"""The workloads in PyTorch, eager, as many threads as devices."""
+"""The workloads in PyTorch, eager, in one process with as many threads as devices."""
 
 from itertools import pairwise
 
+import numpy as np
 import torch
-from measure import WIDTHS, batch, main
+from measure import WIDTHS, batch, main, weights
 from torch import nn, optim
 
 
@@ -25,14 +26,32 @@ class Encoder(nn.Module):
         return self.last(self.layers(x).mean(dim=1))
 
 
-def network(name):
+def layers_of(name):
     if name == "encoder":
         return Encoder()
     if name == "lenet":
         first = [nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
         second = [nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
-        return nn.Sequential(*first, *second, *dense([400, 120, 84, 10]))
+        return nn.Sequential(*first, *second, *dense(WIDTHS[name]))
     return nn.Sequential(*dense(WIDTHS[name]))
+
+
+def network(name):
+    """The layers with the weights all libraries start from.
+
+    PyTorch's matrices are [outputs, inputs], and those of query, key and value are one.
+    """
+    made, given = layers_of(name), iter(weights(name))
+    for key, parameter in made.named_parameters():
+        if "bias" in key:
+            nn.init.zeros_(parameter)
+        elif parameter.ndim > 1:
+            rows = []
+            while len(rows) < len(parameter):
+                value = next(given)
+                rows += list(value.T if value.ndim == 2 else value)
+            parameter.data.copy_(torch.from_numpy(np.stack(rows)))
+    return made
 
 
 def optimizer(name, parameters):
@@ -41,11 +60,9 @@ def optimizer(name, parameters):
     return optim.SGD(parameters, lr=0.01, momentum=0.9 if name == "lenet" else 0.0)
 
 
-def training(name, devices):
-    torch.set_num_threads(devices)
-    model = network(name)
+def stepping(name, model, x, y):
+    """The step of a model on these images and classes."""
     update = optimizer(name, model.parameters())
-    x, y = batch(name)
 
     def step():
         update.zero_grad()
@@ -57,5 +74,10 @@ def training(name, devices):
     return step
 
 
+def training(name, devices):
+    torch.set_num_threads(devices)
+    return stepping(name, network(name), *batch(name))
+
+
 if __name__ == "__main__":
-    main(training)
+    main(training, torch.__version__)

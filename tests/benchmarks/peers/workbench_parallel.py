@@ -1,0 +1,21 @@
+"""The workloads in workbench's ParallelExecutor on CPU devices."""
+
+from measure import main, weights
+
+import workbench
+
+
+def training(name, devices):
+    # The baseline of the memory is `import workbench` alone, so the rest is loaded here.
+    from workbench.experiments.bench import workloads
+
+    made = workloads.training(workloads.WORKLOADS[name], devices)
+    engine = made.executor._engine
+    matrices = (p for p in engine.program.all_parameters() if len(p.shape) > 1)
+    for parameter, value in zip(matrices, weights(name), strict=True):
+        engine.scope.get(parameter.name).set(value)
+    return made.step
+
+
+if __name__ == "__main__":
+    main(training, workbench.__version__)
