@@ -131,8 +131,8 @@ SLEEPERS = ["sh", "-c", "sleep 1000 & sleep 1000"]
 
 @pytest.mark.timeout(60)
 def test_a_deadline_ends_all_processes() -> None:
-    with pytest.raises(PeerError, match="not done after 0.2 s"):
-        answer(SLEEPERS, {}, 0.2)
+    with pytest.raises(PeerError, match="not done after 1 s"):
+        answer(SLEEPERS, {}, 1)
 
 
 @pytest.mark.timeout(60)

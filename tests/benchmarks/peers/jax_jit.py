@@ -25,7 +25,7 @@ def convolved(x, layer, padding):
 
 
 def lenet(p, x):
-    x = x.transpose(0, 2, 3, 1)  # channels last, as usual in JAX: measured a fifth faster than channels first
+    x = x.transpose(0, 2, 3, 1)  # channels last, as usual in JAX
     x = convolved(convolved(x, p["first"], "SAME"), p["second"], "VALID")
     return perceptron(p["dense"], x.transpose(0, 3, 1, 2).reshape(len(x), -1))
 
