@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,22 +19,25 @@ _PAIR = 2
 _FULL = 4 / 3  # a line by itself if it fills three quarters of its registers
 _NARROWEST = 8  # floats of a line of which three, or parts of them, fill a register
 _MOST_PLANES = 16
+_STRIP_BYTES = 2**18  # what a strip may take up, so that it stays in the second cache
+_PIXEL_BYTES = 4 * LANES
 
 
 @native("pool2d")
 def pool2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
-    windows, size = _windows(writer, row, x.shape, out.shape)
+    windows = _windows(row, x.shape, out.shape)
+    planes = x.shape[0] * x.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
-        line = writer.temporary((x.shape[3],))
-        writer.row("average_pool", size, address(x), _counts(writer, windows), address(out), address(line))
+        memory, size = _strips(writer, planes, windows)
+        writer.row("average_pool", size, address(x), _factors(writer, windows), address(out), memory)
     elif _are_pairs(windows):
-        kernel, *table = _pairs(writer, x.shape, out.shape)
-        writer.row(kernel, size, *table, address(x), address(out))
+        kernel, *told = _pairs(writer, planes, windows)
+        writer.row(kernel, *told, address(x), address(out))
     else:
-        line = writer.temporary((x.shape[3],))
-        writer.row("max_pool", size, address(x), address(out), address(line))
+        memory, size = _strips(writer, planes, windows)
+        writer.row("max_pool", size, address(x), address(out), memory)
 
 
 @native("pool2d_grad")
@@ -52,27 +55,55 @@ def pool2d_spread(writer: TapeWriter, row: Row) -> None:
 def _spread(writer: TapeWriter, row: Row, x: Any, g: Any, out: np.ndarray) -> None:
     """The gradient of the input; averages do not ask for the input itself."""
     require_plain(g, out)
-    windows, size = _windows(writer, row, out.shape, g.shape)
+    windows = _windows(row, out.shape, g.shape)
+    planes = out.shape[0] * out.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
-        writer.row("average_pool_grad", size, address(g), _counts(writer, windows), address(out))
+        memory, size = _strips(writer, planes, [w.turned_round() for w in windows])
+        writer.row("average_pool_grad", size, address(g), _factors(writer, windows), address(out), memory)
         return
     require_plain(x)
     if _are_pairs(windows):
-        kernel, *table = _pairs(writer, x.shape, g.shape)
-        writer.row(f"{kernel}_grad", size, *table, address(x), address(g), address(out))
+        kernel, *told = _pairs(writer, planes, windows)
+        writer.row(f"{kernel}_grad", *told, address(x), address(g), address(out))
     else:
-        writer.row("max_pool_grad", size, address(x), address(g), address(out))
+        memory, size = _gradient_strips(writer, planes, windows)
+        writer.row("max_pool_grad", size, address(x), address(g), address(out), memory)
 
 
-def _windows(writer: TapeWriter, row: Row, image: tuple[int, ...], out: tuple[int, ...]) -> tuple[list[Windows], int]:
-    """The windows of a plane along height and width, and the address of what kernels are told of them."""
+class Axis(NamedTuple):
+    """Windows along one dimension, cut off by its ends.
+
+    Attributes:
+        starts, ends: of windows, none of them before that of an earlier window.
+        size: of the dimension.
+        counts: what averages divide by, per window.
+        of_nan: where a maximum is that is NaN, see `pooling_words`.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    size: int
+    counts: np.ndarray
+    of_nan: int
+
+    def turned_round(self) -> Axis:
+        """The windows that have an entry as its window, none where there are no such."""
+        entries = np.arange(self.size)
+        starts, ends = (np.searchsorted(a, entries, side="right") for a in (self.ends, self.starts))
+        return Axis(starts, ends, len(self.starts), np.ones(self.size), words.IS_NOWHERE)
+
+
+def _axis(windows: Windows) -> Axis:
+    starts, ends = np.maximum(windows.starts, 0), windows.ends
+    require(bool((ends > starts).all()))
+    of_nan = words.IS_FIRST if windows.is_whole else words.IS_LAST if windows.is_even else words.IS_NOWHERE
+    return Axis(starts, ends, windows.size, windows.counts, of_nan)
+
+
+def _windows(row: Row, image: tuple[int, ...], out: tuple[int, ...]) -> list[Axis]:
+    """The windows along height and width."""
     require(row.node.attrs["data_format"] == NCHW)
-    windows = _windows_of(image[2:], out[2:], row.node.attrs)
-    tables = [t for w in windows for t in (np.maximum(w.starts, 0), w.ends)]
-    require(all((end > start).all() for start, end in zip(tables[::2], tables[1::2], strict=True)))
-    head = [image[0] * image[1], *image[2:], *out[2:]]
-    assert len(head) == words.TABLE
-    return windows, writer.tape.keep(np.concatenate([head, *tables]).astype(np.int64))
+    return [_axis(w) for w in _windows_of(image[2:], out[2:], row.node.attrs)]
 
 
 def _windows_of(dims: tuple[int, ...], counts: tuple[int, ...], attrs: dict[str, Any]) -> list[Windows]:
@@ -83,25 +114,96 @@ def _windows_of(dims: tuple[int, ...], counts: tuple[int, ...], attrs: dict[str,
     return [sliding(d, c, k, s, p, attrs["exclusive"]) for d, c, k, s, p in sizes]
 
 
-def _counts(writer: TapeWriter, windows: list[Windows]) -> int:
-    return writer.tape.keep(np.outer(windows[0].counts, windows[1].counts).astype(np.float32))
+def _factors(writer: TapeWriter, windows: list[Axis]) -> int:
+    """What sums are multiplied by, per window."""
+    return writer.tape.keep((1 / np.outer(windows[0].counts, windows[1].counts)).astype(np.float32))
 
 
-def _are_pairs(windows: list[Windows]) -> bool:
-    """Whether windows are 2 x 2 and lie side by side."""
-    return all(
-        (w.starts == np.arange(len(w.starts)) * _PAIR).all() and (w.ends - w.starts == _PAIR).all() for w in windows
+def _strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[int, int]:
+    """The memory for a strip of output rows of sixteen planes, and the size kernels are told."""
+    height, width = windows
+    lines = len(height.starts)
+    strip = _strip(lines, height.size * width.size // lines + len(width.starts))
+    rows = max(int(height.ends[min(h + strip, lines) - 1] - height.starts[h]) for h in range(0, lines, strip))
+    pixels = (rows + 1) * width.size + strip * len(width.starts)
+    return _memory(writer, pixels), _size(writer, planes, windows, strip)
+
+
+def _gradient_strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[int, int]:
+    """The same for a strip of rows of the image."""
+    height, width = windows
+    count, having = len(width.starts), height.turned_round()
+    strip = _strip(height.size, 2 * width.size + 3 * count)
+    most = 0
+    for start in range(0, height.size, strip):
+        end = min(start + strip, height.size)
+        first, stop = int(having.starts[start]), int(having.ends[end - 1])
+        top = min(start, int(height.starts[first])) if first < stop else start
+        bottom = max(end, int(height.ends[stop - 1])) if first < stop else end
+        rows = bottom - top
+        most = max(most, rows * width.size + (2 * rows + 1 + stop - first) * count + (end - start) * width.size)
+    return _memory(writer, most), _size(writer, planes, windows, strip)
+
+
+def _strip(lines: int, pixels: int) -> int:
+    """How many lines a strip has if each takes up so many pixels."""
+    return min(lines, max(1, _STRIP_BYTES // (_PIXEL_BYTES * pixels)))
+
+
+def _memory(writer: TapeWriter, pixels: int) -> int:
+    """Memory for so many pixels, none of them in two lines of a cache."""
+    place = address(writer.temporary((pixels + 1, LANES)))
+    return place + -place % _PIXEL_BYTES
+
+
+def _size(writer: TapeWriter, planes: int, windows: list[Axis], strip: int = 0) -> int:
+    """What kernels are told, see `pooling_words`."""
+    height, width = windows
+    having = height.turned_round()
+    runs = _runs(width)
+    sizes = [height.size, width.size, len(height.starts), len(width.starts)]
+    head = [planes, *sizes, strip, height.of_nan, width.of_nan, len(runs)]
+    assert len(head) == words.TABLE
+    tables = [table for axis in (height, having) for table in (axis.starts, axis.ends)] + [np.ravel(runs)]
+    return writer.tape.keep(np.concatenate([head, *tables]).astype(np.int64))
+
+
+def _runs(axis: Axis) -> list[list[int]]:
+    """Windows of equal length at equal distances, see `pooling_words.RUN_WORDS`."""
+    starts, lengths = axis.starts.tolist(), (axis.ends - axis.starts).tolist()
+    runs: list[list[int]] = []
+    for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        if runs and length == runs[-1][words.LENGTH]:
+            step, count = start - starts[i - 1], runs[-1][words.COUNT]
+            if count == 1 or step == runs[-1][words.STEP]:
+                runs[-1][words.STEP :] = step, count + 1
+                continue
+        runs.append([start, length, 0, 1])
+    return runs
+
+
+def _are_pairs(windows: list[Axis]) -> bool:
+    """Whether windows are 2 x 2 and lie side by side, and lines are not too short to be treated by themselves.
+
+    A single window of everything is none of those: its NaN are elsewhere.
+    """
+    are_pairs = all(
+        w.of_nan == words.IS_LAST
+        and (w.starts == np.arange(len(w.starts)) * _PAIR).all()
+        and (w.ends - w.starts == _PAIR).all()
+        for w in windows
     )
+    return are_pairs and len(windows[1].starts) * _PAIR >= _NARROWEST
 
 
-def _pairs(writer: TapeWriter, image: tuple[int, ...], out: tuple[int, ...]) -> tuple[Any, ...]:
+def _pairs(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Any, ...]:
     """The kernel for pairs, and what it is told of them."""
-    count = out[3]
-    if count * _FULL >= -(-count // LANES) * LANES or count * _PAIR < _NARROWEST:
-        return ("max_pool_lines",)
-    planes = _period(image[0] * image[1], out[2] * count)
-    groups = _groups(planes, image[2:], out[2:])
-    return "max_pool_groups", writer.tape.keep(groups), len(groups), planes
+    size, lines, count = _size(writer, planes, windows), *(len(w.starts) for w in windows)
+    if count * _FULL >= -(-count // LANES) * LANES:
+        return "max_pool_lines", size
+    period = _period(planes, lines * count)
+    groups = _groups(period, (windows[0].size, windows[1].size), (lines, count))
+    return "max_pool_groups", size, writer.tape.keep(groups), len(groups), period
 
 
 def _period(planes: int, windows: int) -> int:

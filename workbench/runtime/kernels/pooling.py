@@ -1,108 +1,128 @@
-"""Maxima and averages over windows of planes, and their gradients; windows are told by `native.pooling_words`."""
+"""Maxima and averages over windows of planes, and their gradients; windows are told by `native.pooling_words`.
+
+Sixteen planes are treated at once, a strip of rows after the other; windows of 2 x 2 side by side also otherwise.
+"""
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.functions import maximum
-from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, floats, function
+from workbench.runtime.kernels.intrinsics import INT, INTS, function
 from workbench.runtime.kernels.pairs import max_of_groups, max_of_lines, share_to_groups, share_to_lines
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.tiles import accumulate, clear, declare, move
-from workbench.runtime.kernels.vectors import map_vectors
-from workbench.runtime.native.pooling_words import HEIGHT, OUT_HEIGHT, OUT_WIDTH, PLANES, TABLE, WIDTH
-
-keep_larger = declare(3, lambda v, x, out, count: map_vectors(v.builder, maximum, out, [out, x], count))
-"""(x, out, count): the larger of floats and others."""
+from workbench.runtime.kernels.tiles import BYTES, clear
+from workbench.runtime.kernels.vectors import WIDTH as LANES
+from workbench.runtime.kernels.windows import (
+    largest_of_columns,
+    largest_of_windows,
+    put_back,
+    scale,
+    share_columns,
+    share_rows,
+    take,
+    totals_of_windows,
+    touching,
+)
+from workbench.runtime.native.pooling_words import (
+    HEIGHT,
+    OUT_HEIGHT,
+    OUT_WIDTH,
+    PLANES,
+    STRIP,
+    TABLE,
+    WIDTH,
+)
 
 
 @function
-def window(size, h, w):
-    """First and end of its rows, and of its columns."""
-    rows, columns = TABLE, TABLE + 2 * size[OUT_HEIGHT]
-    return (
-        size[rows + h], size[rows + size[OUT_HEIGHT] + h],
-        size[columns + w], size[columns + size[OUT_WIDTH] + w],
-    )  # fmt: skip
+def open_strip(size, x, p, start, memory):
+    """The rows of sixteen planes that a strip's windows have, into memory.
+
+    Returns: the end of the strip, the first of these rows and how many there are, memory for a line and for results.
+    """
+    end = min(start + size[STRIP], size[OUT_HEIGHT])
+    first = size[TABLE + start]
+    rows, plane = size[TABLE + size[OUT_HEIGHT] + end - 1] - first, 4 * size[HEIGHT] * size[WIDTH]
+    take(x + p * plane, plane, min(size[PLANES] - p, LANES), first * size[WIDTH], rows * size[WIDTH], memory)
+    line = memory + BYTES * rows * size[WIDTH]
+    return end, first, rows, line, line + BYTES * size[WIDTH]
 
 
-@kernel(INTS, INT, FLOATS, INT)
-def max_pool(size, x, out, line_address):
-    """Maxima, NaN if there is one; line: as long as a row, for the maxima of columns."""
-    line, at = floats(line_address), 0
-    for p in range(size[PLANES]):
-        for h in range(size[OUT_HEIGHT]):
-            first, end, _, _ = window(size, h, 0)
-            source = x + 4 * (p * size[HEIGHT] + first) * size[WIDTH]
-            move(source, line_address, size[WIDTH])
-            for _ in range(first + 1, end):
-                source += 4 * size[WIDTH]
-                keep_larger(source, line_address, size[WIDTH])
-            for w in range(size[OUT_WIDTH]):
-                _, _, start, stop = window(size, h, w)
-                most = line[start]
-                for i in range(start + 1, stop):
-                    most = most if most >= line[i] or most != most else line[i]
-                out[at] = most
-                at += 1
+@function
+def close_strip(size, found, p, start, end, out):
+    """A strip's results, where they belong."""
+    plane, width = 4 * size[OUT_HEIGHT] * size[OUT_WIDTH], size[OUT_WIDTH]
+    put_back(found, plane, min(size[PLANES] - p, LANES), start * width, (end - start) * width, out + p * plane)
+
+
+@kernel(INTS, INT, INT, INT)
+def max_pool(size, x, out, memory):
+    """Maxima, NaN if there is one."""
+    for p in range(0, size[PLANES], LANES):
+        for start in range(0, size[OUT_HEIGHT], size[STRIP]):
+            end, first, _, line, found = open_strip(size, x, p, start, memory)
+            largest_of_windows(size, memory, first, start, end, line, found)
+            close_strip(size, found, p, start, end, out)
     return 0
 
 
-@kernel(INTS, FLOATS, FLOATS, INT)
-def max_pool_grad(size, x, g, out_address):
+@kernel(INTS, INT, INT, INT, INT)
+def average_pool(size, x, factors, out, memory):
+    """Averages; factors: what sums are multiplied by, per window."""
+    for p in range(0, size[PLANES], LANES):
+        for start in range(0, size[OUT_HEIGHT], size[STRIP]):
+            end, first, _, line, found = open_strip(size, x, p, start, memory)
+            totals_of_windows(size, memory, first, start, end, line, found)
+            scale(found, factors + 4 * start * size[OUT_WIDTH], (end - start) * size[OUT_WIDTH])
+            close_strip(size, found, p, start, end, out)
+    return 0
+
+
+@kernel(INTS, INT, INT, INT, INT)
+def average_pool_grad(size, g, factors, out, memory):
+    """The gradient of averages: of every pixel, the sum of the shares of all windows that have it.
+
+    size: as of pooling the other way round, where the windows of a pixel are a window.
+    """
+    for p in range(0, size[PLANES], LANES):
+        for start in range(0, size[OUT_HEIGHT], size[STRIP]):
+            end, first, rows, line, found = open_strip(size, g, p, start, memory)
+            scale(memory, factors + 4 * first * size[WIDTH], rows * size[WIDTH])
+            totals_of_windows(size, memory, first, start, end, line, found)
+            close_strip(size, found, p, start, end, out)
+    return 0
+
+
+@kernel(INTS, INT, INT, INT, INT)
+def max_pool_grad(size, x, g, out, memory):
     """The gradient of a window goes to the first of its largest entries."""
-    out, at = floats(out_address), 0
-    clear(out_address, size[PLANES] * size[HEIGHT] * size[WIDTH])
-    for p in range(size[PLANES]):
-        for h in range(size[OUT_HEIGHT]):
-            for w in range(size[OUT_WIDTH]):
-                first, end, start, stop = window(size, h, w)
-                best = (p * size[HEIGHT] + first) * size[WIDTH] + start
-                for row in range(first, end):
-                    here = (p * size[HEIGHT] + row) * size[WIDTH]
-                    for i in range(here + start, here + stop):
-                        best = i if x[i] > x[best] or (x[i] != x[i] and x[best] == x[best]) else best
-                out[best] += g[at]
-                at += 1
+    for p in range(0, size[PLANES], LANES):
+        for start in range(0, size[HEIGHT], size[STRIP]):
+            gradient_of_strip(size, x, g, p, start, min(start + size[STRIP], size[HEIGHT]), out, memory)
     return 0
 
 
-@kernel(INTS, INT, FLOATS, FLOATS, INT)
-def average_pool(size, x, counts, out, line_address):
-    """Averages; counts: what to divide by, per window; line: as in `max_pool`."""
-    line, at = floats(line_address), 0
-    for p in range(size[PLANES]):
-        for h in range(size[OUT_HEIGHT]):
-            first, end, _, _ = window(size, h, 0)
-            source = x + 4 * (p * size[HEIGHT] + first) * size[WIDTH]
-            move(source, line_address, size[WIDTH])
-            for _ in range(first + 1, end):
-                source += 4 * size[WIDTH]
-                accumulate(source, line_address, size[WIDTH])
-            for w in range(size[OUT_WIDTH]):
-                _, _, start, stop = window(size, h, w)
-                total = line[start]
-                for i in range(start + 1, stop):
-                    total += line[i]
-                out[at] = total / counts[h * size[OUT_WIDTH] + w]
-                at += 1
-    return 0
-
-
-@kernel(INTS, FLOATS, FLOATS, INT)
-def average_pool_grad(size, g, counts, out_address):
-    """Every window's share to each of its entries."""
-    out, at = floats(out_address), 0
-    clear(out_address, size[PLANES] * size[HEIGHT] * size[WIDTH])
-    for p in range(size[PLANES]):
-        for h in range(size[OUT_HEIGHT]):
-            for w in range(size[OUT_WIDTH]):
-                first, end, start, stop = window(size, h, w)
-                share = g[at] / counts[h * size[OUT_WIDTH] + w]
-                for row in range(first, end):
-                    here = (p * size[HEIGHT] + row) * size[WIDTH]
-                    for i in range(here + start, here + stop):
-                        out[i] += share
-                at += 1
-    return 0
+@function
+def gradient_of_strip(size, x, g, p, start, end, out, memory):
+    """The gradient of rows of sixteen planes: first to the maxima of the rows' windows, then within these."""
+    valid, width, count = min(size[PLANES] - p, LANES), size[WIDTH], size[OUT_WIDTH]
+    plane, windows = 4 * size[HEIGHT] * width, 4 * size[OUT_HEIGHT] * count
+    first, stop, top, bottom = touching(size, start, end)
+    rows = bottom - top
+    maxima = memory + BYTES * rows * width
+    shares = maxima + BYTES * rows * count
+    tops = shares + BYTES * rows * count
+    given = tops + BYTES * count
+    found = given + BYTES * (stop - first) * count
+    take(x + p * plane, plane, valid, top * width, rows * width, memory)
+    take(g + p * windows, windows, valid, first * count, (stop - first) * count, given)
+    for r in range(rows):
+        largest_of_columns(size, memory + BYTES * r * width, maxima + BYTES * r * count)
+    clear(shares, LANES * rows * count)
+    share_rows(size, maxima, top, given, first, stop, tops, shares)
+    clear(found, LANES * (end - start) * width)
+    for r in range(start, end):
+        line, at = BYTES * (r - top) * width, BYTES * (r - top) * count
+        share_columns(size, memory + line, maxima + at, shares + at, found + BYTES * (r - start) * width)
+    put_back(found, plane, valid, start * width, (end - start) * width, out + p * plane)
 
 
 # Windows of 2 x 2 side by side
