@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -231,6 +232,8 @@ def main() -> None:
             peers[peer] = python
         else:
             print(f"{peer.name} is left out: give --{peer.library} a Python that has it")
+    for ending in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
+        signal.signal(ending, signal.default_int_handler)
     try:
         for line in report(given.workloads or list(WORKLOADS), peers, given.rounds, given.seconds):
             print(line, flush=True)
