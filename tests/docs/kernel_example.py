@@ -23,7 +23,7 @@ def main(path: str) -> None:
     declared, run = (blocks := sys.stdin.read().split("\0"))[:3], blocks[3:]
     namespace: dict[str, Any] = {}
     execute(declared, namespace)
-    build.MODULES = ("interpreter",)
+    build.GROUPS, build.MODULES = (("interpreter", "whole_step"),), ("interpreter", "whole_step")
     write_image(path, *build.build(processes=1))
     library._found = Kernels(path)
     execute(run, namespace)

@@ -16,7 +16,7 @@ from tests.native.one_row import kernels
 from workbench.errors import Unavailable
 from workbench.runtime.native import image as image_module
 from workbench.runtime.native import library
-from workbench.runtime.native.elf import PAGE, Image, Unlinkable, link
+from workbench.runtime.native.elf import PAGE, Image, Unlinkable, joined, link
 from workbench.runtime.native.image import Damaged, Kernels, write_image
 from workbench.runtime.native.tape import address
 from workbench.runtime.native.words import DECLINED, DONE
@@ -30,7 +30,7 @@ def small() -> Image:
     code = SAME.ljust(16, b"\x90") + LOAD + (PAGE - 16 - 7).to_bytes(4, "little") + b"\xc3"
     content = code.ljust(PAGE, b"\0") + bytes(16)
     symbols = {"kernel.same": 0, "kernel.load": 16}
-    return Image(content, PAGE, symbols, rebased=[(PAGE, 16)], outside=[(PAGE + 8, "memset")])
+    return Image(content, [(0, PAGE)], symbols, rebased=[(PAGE, 16)], outside=[(PAGE + 8, "memset")])
 
 
 @pytest.fixture
@@ -131,7 +131,21 @@ def test_every_kernel_is_inside_the_code() -> None:
     found = kernels()
     header, _ = image_module._parts(library.image_path())
     assert found.addresses.keys() >= found.arguments.keys()
-    assert all(0 <= at - found.base < header["code_size"] for at in found.addresses.values())
+    inside = [range(offset, offset + size) for offset, size in header["code"]]
+    assert all(any(at - found.base in part for part in inside) for at in found.addresses.values())
+
+
+def test_joined_images_run_each_with_its_own_data(tmp_path: Path) -> None:
+    other = small()
+    other.symbols = {"kernel.same_too": 0, "kernel.load_too": 16}
+    cut = Image(other.content[:-3], other.code, other.symbols, other.rebased, other.outside)
+    made = joined([small(), cut, small()])
+    write_image(tmp_path / "image", made, {})
+    found = Kernels(tmp_path / "image")
+    assert made.code == [(0, PAGE), (2 * PAGE, PAGE), (4 * PAGE, PAGE)]
+    assert found.entry("same_too", 1)(7) == 7 and found.entry("same", 1)(8) == 8
+    assert found.entry("load_too", 0)() == found.base + 2 * PAGE + 16
+    assert found.entry("load", 0)() == found.base + 4 * PAGE + 16
 
 
 @pytest.mark.parametrize("numbers", [[2.0, 2.0, 2.0], [2.0, 2.0, 3.0]])

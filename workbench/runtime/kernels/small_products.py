@@ -18,7 +18,7 @@ from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.transposes import copy_floats, transpose_matrix
 from workbench.runtime.kernels.vectors import F32, I64, VECTOR, WIDTH, Vectors, loop
 from workbench.runtime.native import product_words
-from workbench.runtime.native.product_words import DEPTH
+from workbench.runtime.native.product_words import COPIED_DEPTH, DEPTH
 
 # Rows of tiles by their vectors: sums, a row of B and an element of A fill the registers
 if llvm.get_host_cpu_features().get("avx512f"):
@@ -190,8 +190,9 @@ def product(
     panels = (vectors + MOST_VECTORS - 1) // MOST_VECTORS
     for i in range(n0 * n1):
         first, second = i // n1, i % n1
-        for done in range(0, k, DEPTH):
-            depth = min(DEPTH, k - done)
+        most = DEPTH if left == 0 else COPIED_DEPTH
+        for done in range(0, k, most):
+            depth = min(most, k - done)
             rows, rows_pitch, step = a + first * a0 + second * a1 + done * a_col, a_row, a_col
             if left != 0:
                 rows, rows_pitch, step = left, 4 * left_pitch(k), 4

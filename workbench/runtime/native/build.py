@@ -17,9 +17,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from workbench.runtime.native.elf import Image, link
+from workbench.runtime.native.elf import Image, joined, link
 from workbench.runtime.native.image import write_image
-from workbench.runtime.native.source import MODULES
+from workbench.runtime.native.source import GROUPS, MODULES
 
 PREFIX = "kernel."
 ROW = "row"  # as in `kernels.intrinsics`
@@ -41,11 +41,11 @@ def build(processes: int = _MOST) -> tuple[Image, dict[str, str]]:
         if failed:
             raise SystemExit("a process that compiled kernels failed")
         parts = [(Path(folder) / f"part-{number}").read_bytes() for number in range(count)]
-    return link(_object(parts)), letters
+    return joined([link(part) for part in parts]), letters
 
 
 def compile_part(folder: Path, number: int) -> dict[str, str]:
-    """Compile what no other process has begun with, into a file of LLVM's bitcode; the arguments of all kernels."""
+    """Compile what no other process has begun with, into an object file; the arguments of all kernels."""
     import llvmlite.binding as llvm
 
     from workbench.runtime.kernels.registry import ENTRIES, KERNELS
@@ -53,10 +53,7 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     _without_optimisers()
     for name in MODULES:
         import_module(f"workbench.runtime.kernels.{name}")
-    modules: dict[str, list[str]] = {}  # those of one module call the same functions
-    for name, made in (KERNELS | ENTRIES).items():
-        modules.setdefault(made.body.__module__, []).append(name)
-    turns = list(modules.values())
+    turns = _by_group(KERNELS | ENTRIES)
     libraries: dict[Any, None] = {}
     wrappers = [""]
     for name in chain.from_iterable(turns[index] for index in _turns(folder / "next", len(turns))):
@@ -68,8 +65,17 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     for library in libraries:
         module.link_in(library._final_module)
     _optimise(module)
-    (folder / f"part-{number}").write_bytes(module.as_bitcode())
+    (folder / f"part-{number}").write_bytes(_machine().emit_object(module))
     return {name: "".join(map(_letter, made.types)) for name, made in KERNELS.items()}
+
+
+def _by_group(declared: dict[str, Any]) -> list[list[str]]:
+    """The names of what is declared, by group; those of other modules are in the first."""
+    found: list[list[str]] = [[] for _ in GROUPS]
+    number = {f"workbench.runtime.kernels.{name}": n for n, group in enumerate(GROUPS) for name in group}
+    for name, made in declared.items():
+        found[number.get(made.body.__module__, 0)].append(name)
+    return found
 
 
 def _without_optimisers() -> None:
@@ -196,18 +202,8 @@ def _entry_wrapper(name: str, types: tuple[Any, ...], symbol: str) -> str:
     )  # fmt: skip
 
 
-def _object(parts: list[bytes]) -> bytes:
-    """One object file of several modules, position-independent."""
-    import llvmlite.binding as llvm
-
-    module = llvm.parse_bitcode(parts[0])
-    for part in parts[1:]:
-        module.link_in(llvm.parse_bitcode(part))
-    return _machine().emit_object(module)
-
-
 def _machine() -> Any:
-    """Of this processor, and any address."""
+    """Of this processor; its code runs at any address."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

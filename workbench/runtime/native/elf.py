@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,15 +22,15 @@ class Image:
     """Code and data that run at any address.
 
     Attributes:
-        content: instructions and constants, then, on a page of its own, what is written to.
-        code_size: bytes of the first part.
+        content: instructions and constants, then, on a page of its own, what is written to; in whole pages.
+        code: (offset, bytes) of the first part, one or more.
         symbols: offsets by name.
         rebased: (offset of a word, offset it is to point to).
         outside: (offset of a word, name of a function of the C library it is to point to).
     """
 
     content: bytes
-    code_size: int
+    code: list[tuple[int, int]]
     symbols: dict[str, int] = field(default_factory=dict)
     rebased: list[tuple[int, int]] = field(default_factory=list)
     outside: list[tuple[int, str]] = field(default_factory=list)
@@ -66,6 +67,19 @@ def link(data: bytes) -> Image:
     return _Linking(data).image()
 
 
+def joined(images: Sequence[Image]) -> Image:
+    """Images one after the other; of functions with one name the last counts."""
+    made = Image(b"", [])
+    for image in images:
+        start = len(made.content)
+        made.content += image.content.ljust(-(-len(image.content) // PAGE) * PAGE, b"\0")
+        made.code += [(start + offset, size) for offset, size in image.code]
+        made.symbols |= {name: start + offset for name, offset in image.symbols.items()}
+        made.rebased += [(start + place, start + target) for place, target in image.rebased]
+        made.outside += [(start + place, name) for place, name in image.outside]
+    return made
+
+
 class _Linking:
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -97,7 +111,7 @@ class _Linking:
         self.slots = {name: end + 8 * i for i, name in enumerate(tabled)}
         end += 8 * len(tabled)
         self.bytes = bytearray(end)
-        image = Image(b"", code_size)
+        image = Image(b"", [(0, code_size)])
         for index, place in self.places.items():
             section = self.sections[index]
             if section.kind != _NO_BITS:

@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def write_image(path: str | os.PathLike[str], image: Image, arguments: dict[str,
     """
     header = json.dumps(
         {
-            "code_size": image.code_size,
+            "code": image.code,
             "symbols": image.symbols,
             "rebased": image.rebased,
             "outside": image.outside,
@@ -77,7 +78,7 @@ class Kernels:
         self.arguments: dict[str, str] = header["arguments"]
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._point(header)
-        self._make_executable(header["code_size"])
+        self._make_executable(header["code"])
         self.addresses = {
             name.removeprefix("kernel."): self.base + offset
             for name, offset in header["symbols"].items()
@@ -95,11 +96,12 @@ class Kernels:
                 raise Unavailable(f"the kernels need {name!r}, which the C library lacks") from None
             struct.pack_into("<Q", self._memory, place, address)
 
-    def _make_executable(self, code_size: int) -> None:
+    def _make_executable(self, code: Sequence[tuple[int, int]]) -> None:
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        if protect(self.base, code_size, mmap.PROT_READ | mmap.PROT_EXEC):
-            raise Unavailable(f"the system does not run compiled kernels: {os.strerror(ctypes.get_errno())}")
+        for offset, size in code:
+            if protect(self.base + offset, size, mmap.PROT_READ | mmap.PROT_EXEC):
+                raise Unavailable(f"the system does not run compiled kernels: {os.strerror(ctypes.get_errno())}")
 
     def entry(self, name: str, arguments: int) -> Any:
         """A function that takes so many int64 and gives one; it runs without the interpreter lock."""

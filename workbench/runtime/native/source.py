@@ -8,25 +8,19 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-MODULES = (
-    "columns",
-    "convolution_samples",
-    "convolution_tiles",
-    "convolutions",
-    "interpreter",
-    "labels",
-    "losses",
-    "norms",
-    "pooling",
-    "products",
-    "random",
-    "small_products",
-    "sums",
-    "transposes",
-    "vector",
-    "whole_step",
+GROUPS = (
+    ("columns", "convolutions", "convolution_samples"),
+    ("labels", "losses", "norms", "sums"),
+    ("convolution_tiles",),
+    ("pooling", "transposes"),
+    ("vector",),
+    ("interpreter", "whole_step"),
+    ("small_products", "products"),
+    ("random",),
 )
-"""The modules of `runtime.kernels` that declare kernels."""
+"""The modules of `runtime.kernels` that declare kernels. Those of a group call the same functions; long ones first."""
+
+MODULES = tuple(module for group in GROUPS for module in group)
 
 
 @cache
