@@ -91,14 +91,17 @@ class AtOnce:
         Returns:
             the results; None if it came upon something that kernels decline.
         """
-        outs = [np.empty(shape, dtype) for shape, dtype in self._shapes]
-        objects, sources, number = self._names, fed.sources, len(outs)
-        for i, out in enumerate(outs):
-            objects[i] = id(out)
+        objects, sources, number, outs = self._names, fed.sources, 0, []
+        for shape, dtype in self._shapes:
+            out = np.empty(shape, dtype)
+            outs.append(out)
+            objects[number] = id(out)
+            number += 1
         for place, name in self._sources or ():
             objects[number] = id(sources[place][name])
             number += 1
-        self._team.begin()
+        if self._team.failed:
+            self._team.begin()
         status = self._call(self._address)
         while status == PAUSED:  # so that Ctrl-C is answered
             status = self._call(self._address)

@@ -172,16 +172,7 @@ class Option(Generic[T]):
     @overload
     def __get__(self, instance: Options, owner: type) -> T: ...
     def __get__(self, instance: Options | None, owner: type) -> Self | T:
-        return self if instance is None else instance._given.get(self.name, self.default)
-
-    def __set__(self, instance: Options, value: T) -> None:
-        if instance.frozen and not self.exempt:
-            raise instance._refusal(self.name)
-        kept = self.take(type(instance).__name__, value)
-        if kept is None:
-            instance._given.pop(self.name, None)
-        else:
-            instance._given[self.name] = kept
+        return self if instance is None else self.default  # a set value lies in the instance and goes before
 
     def take(self, owner: str, value: Any) -> T:
         """What is kept of a value.
@@ -201,11 +192,15 @@ class Option(Generic[T]):
 
 
 class Options:
-    """A set of choices, each a typed field; see the class attributes for all of them."""
+    """A set of choices, each a typed field; see the class attributes for all of them.
 
-    __slots__ = ("_frozen", "_given", "_told")
+    A step reads several of them, so that values are plain attributes of the object.
+    """
+
+    __slots__ = ("__dict__", "_frozen", "_given", "_told")
 
     OPTIONS: ClassVar[dict[str, Option[Any]]] = {}
+    DEFAULTS: ClassVar[dict[str, Any]] = {}
 
     _frozen: bool
     _given: dict[str, Any]
@@ -214,14 +209,34 @@ class Options:
     def __init_subclass__(cls) -> None:
         found = [pair for base in reversed(cls.__mro__) for pair in vars(base).items()]
         cls.OPTIONS = {name: value for name, value in found if isinstance(value, Option)}
+        cls.DEFAULTS = {name: option.default for name, option in cls.OPTIONS.items()}
 
     def __init__(self) -> None:
         self._frozen, self._given, self._told = False, {}, set()
+        self.__dict__.update(self.DEFAULTS)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not hasattr(type(self), name):
+        if name in self.OPTIONS:
+            self._set(self.OPTIONS[name], value)
+        elif hasattr(type(self), name):
+            object.__setattr__(self, name, value)
+        else:
             raise self._unknown(name)
-        object.__setattr__(self, name, value)
+
+    def _set(self, option: Option[Any], value: Any) -> None:
+        if self._frozen and not option.exempt:
+            raise self._refusal(option.name)
+        kept = option.take(type(self).__name__, value)
+        if kept is not None:
+            self._give({option.name: kept})
+        else:
+            self._given.pop(option.name, None)
+            self.__dict__[option.name] = option.default
+
+    def _give(self, values: dict[str, Any]) -> None:
+        """Values that have been checked."""
+        self._given.update(values)
+        self.__dict__.update(values)
 
     def __getattr__(self, name: str) -> Any:
         raise self._unknown(name)
@@ -271,7 +286,7 @@ class Options:
     def __copy__(self) -> Self:
         """Another object with the same settings, not frozen."""
         made = type(self)()
-        made._given.update(self._given)
+        made._give(self._given)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

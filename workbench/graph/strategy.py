@@ -219,7 +219,7 @@ class BuildStrategy(Options):
         new = {"num_trainers": num_trainers, "trainer_id": trainer_id}
         checked = {name: self.OPTIONS[name].take(type(self).__name__, value) for name, value in new.items()}
         tell(f"num_trainers={num_trainers}, trainer_id={trainer_id} of the executor replace those of the BuildStrategy")
-        self._given.update(checked)
+        self._give(checked)
 
     def freeze(self, devices: int = 1, process_group: bool = False) -> Settings:
         """`resolved()`, after which most fields refuse to change; settings without effect are told now, once.

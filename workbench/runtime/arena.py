@@ -32,7 +32,7 @@ class Arena:
         InvalidArgument: a negative size. Unavailable: the system does not give that much.
     """
 
-    __slots__ = ("_bytes", "_map", "nbytes")
+    __slots__ = ("_address", "_bytes", "_map", "nbytes")
 
     _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
@@ -42,6 +42,7 @@ class Arena:
         self.nbytes = nbytes
         self._map = _pages(max(nbytes, 1))
         self._bytes = memoryview(self._map)[:nbytes]
+        self._address = _address(np.frombuffer(self._map, np.uint8))
         self._maps.add(self._map)
 
     def array(
@@ -91,8 +92,7 @@ class Arena:
         if ask is None:
             return len(self._map)
         flags = np.zeros(pages, np.uint8)
-        address = np.frombuffer(self._map, np.uint8).ctypes.data
-        if ask(address, len(self._map), flags.ctypes.data):
+        if ask(self._address, len(self._map), _address(flags)):
             return len(self._map)
         return int(np.count_nonzero(flags & 1)) * mmap.PAGESIZE
 
@@ -108,6 +108,10 @@ class Arena:
 
     def __repr__(self) -> str:
         return f"Arena({self.nbytes:,} bytes, {self.resident:,} resident)"
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
 
 
 def _pages(nbytes: int) -> mmap.mmap:
