@@ -63,7 +63,8 @@ def compare(body: Callable[..., Any], feed: dict[str, np.ndarray], rtol: float =
     rng = np.random.default_rng(1)
     given = {w.name: rng.standard_normal(w.shape).astype(np.float32) for w in weights}
     fetch = [*outs, *grads]
-    expected, _ = run(built, {**feed, **given}, fetch, loss)
+    with override(cpu_tape=False):
+        expected, _ = run(built, {**feed, **given}, fetch, loss)
     with tape():
         found, by_numpy = run(built, {**feed, **given}, fetch, loss)
     for variable, a, b in zip(fetch, found, expected, strict=True):

@@ -51,6 +51,14 @@ def test_parts(axis: int) -> None:
     assert compare(body, {"x": numbers(4, 6, 8)}) <= {"split_grad", "unstack_grad"}
 
 
+def test_parts_and_joins_of_single_numbers() -> None:
+    def body(x: Any) -> list[Any]:
+        a, b, c = wb.unstack(x)
+        return [wb.stack([a * 2.0, c * b, b + 1.0])]
+
+    compare(body, {"x": numbers(3)})
+
+
 def test_gradients_of_parts_nobody_uses_are_zero() -> None:
     compare(lambda x: [wb.split(x, 3, axis=1)[1], wb.unstack(x, axis=0)[2]], {"x": numbers(4, 6)})
 

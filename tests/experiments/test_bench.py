@@ -137,6 +137,13 @@ def test_growth_by_devices_and_by_ops() -> None:
     assert short.ops == 9 and short.first > 0 and short.per_op == short.step / 9
 
 
+def test_what_the_last_step_ran_is_known_after_a_drop_too() -> None:
+    made = training(WORKLOADS["tiny"], 1)
+    made.step()
+    made.executor.drop_local_exe_scopes()
+    assert latest_binding(made).has_run
+
+
 def test_a_chain_has_so_many_ops() -> None:
     made = chain(7)
     assert made.step().shape == (1, 16)

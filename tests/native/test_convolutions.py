@@ -90,6 +90,17 @@ def expected(geo: Geometry, x: Any, w: Any, g: Any) -> tuple[np.ndarray, np.ndar
     return out, g_x, g_w
 
 
+def guarded(array: np.ndarray) -> np.ndarray:
+    """A copy with as much on both sides that is not to be used."""
+    room = np.full((3, *array.shape), GUARD)
+    room[1] = array
+    return room[1]
+
+
+def is_guarded(array: np.ndarray) -> bool:
+    return bool((array.base[[0, 2]] == GUARD).all())
+
+
 def check(geo: Geometry) -> None:
     rng = np.random.default_rng(0)
     shapes: Any = (
@@ -98,13 +109,14 @@ def check(geo: Geometry) -> None:
         (geo.samples, geo.kernels, *geo.out),
     )
     x, w, g = (rng.standard_normal(shape, np.float32) for shape in shapes)
-    g_x, g_w, out = (np.full(shape, np.nan, np.float32) for shape in shapes)
+    g_x, g_w, out = (guarded(np.full(shape, np.nan, np.float32)) for shape in shapes)
     for write, *operands, result in (
         (convolve, x, w, out), (input_gradient, g, w, g_x), (filter_gradient, x, g, g_w),
     ):  # fmt: skip
         writer: Any = Writer()
         write(writer, geo, *operands, result)
         writer.run()
+        assert is_guarded(result)
     for found, wanted in zip((out, g_x, g_w), expected(geo, x, w, g), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=ERROR * max(1.0, abs(wanted).max()))
 
@@ -127,6 +139,10 @@ KERNEL = st.tuples(st.integers(1, 5), st.sampled_from([1, 2, 3, 5]))
 @example(2, 20, (13, 28), 33, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
 @example(2, 3, (15, 15), 8, (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1), 1)
 @example(32, 3, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(12, 6, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(15, 6, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(16, 8, (9, 10), 4, (3, 3), (2, 1), ((1, 0), (0, 0)), (1, 1), 1)
+@example(16, 8, (6, 10), 4, (3, 3), (3, 1), ((1, 1), (0, 0)), (1, 1), 1)
 @example(1, 1, (1, 1), 1, (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
 @example(1, 2, (2, 12), 17, (2, 3), (1, 1), ((5, 4), (5, 4)), (1, 1), 1)
 def test_convolutions(

@@ -45,15 +45,21 @@ def test_elements_of_labels(outer: int, classes: int, inner: int, seed: int) -> 
     np.testing.assert_array_equal(picked, np.where(label == ignored, 0, expected))
 
     placed = np.full(x.shape, 7, np.float32)
-    assert run_row("place_label", picked, 1, label, placed, *sizes) == DONE
+    assert run_row("place_label", picked, label, placed, *sizes) == DONE
     here = np.arange(classes)[:, None] == label[:, None]
     np.testing.assert_array_equal(placed, np.where(here, picked[:, None], 0))
-    assert run_row("place_label", np.float32([3]), 0, label, placed, *sizes) == DONE
-    np.testing.assert_array_equal(placed, np.where(here, np.float32(3), 0))
 
     count = np.zeros(1, np.float32)
     assert run_row("count_labels", label, count, label.size, ignored) == DONE
     assert count[0] == max((label != ignored).sum(), 1)
+
+
+@given(count=SMALL, classes=SMALL, seed=SEEDS)
+def test_ones_at_labels(count: int, classes: int, seed: int) -> None:
+    label, out = np.random.default_rng(seed).integers(0, classes, count), np.full((count, classes), 7, np.float32)
+    label[0] = 0
+    assert run_row("one_hot", label, out, count, classes) == DONE
+    np.testing.assert_array_equal(out, np.eye(classes)[label])
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 2**40, -(2**62)])
@@ -62,7 +68,8 @@ def test_numbers_out_of_range_are_declined_before_anything_is_written(bad: int) 
     assert run_row("take_rows", x, ids, out, 1, 5, 4, 1, -1) == DECLINED
     assert run_row("add_rows", x, ids, out, 1, 5, 4, 1, -1) == DECLINED
     assert run_row("pick_label", x, ids, out, 4, 5, 1, -100) == DECLINED
-    assert run_row("place_label", x, 1, ids, out, 4, 5, 1, -100) == DECLINED
+    assert run_row("place_label", x, ids, out, 4, 5, 1, -100) == DECLINED
+    assert run_row("one_hot", ids, out, 4, 5) == DECLINED
     assert (out == 7).all()
 
 

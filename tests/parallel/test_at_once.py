@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -18,10 +19,11 @@ from tests.parallel.observe import bits, held
 from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
-from workbench.errors import InvalidArgument
+from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors import at_once as module
 from workbench.executors import steps
 from workbench.executors.tape import writer
+from workbench.executors.team import Team
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.native.words import PAUSED
 from workbench.runtime.tensor import LoDTensor
@@ -250,6 +252,59 @@ def test_who_listens_is_told_of_every_step() -> None:
     run.step(batch(8, 3))
     steps = [e.step for e in heard if isinstance(e, events.Step)]
     assert steps == [2] and any(isinstance(e, events.OpRun) for e in heard) and run.exe._engine.steps == 4
+
+
+class Made(dict[str, Any]):
+    """Makes its arrays when they are asked for, as the files of `np.load` do."""
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name).copy()
+
+
+def test_mappings_that_make_arrays_are_asked_once_and_their_arrays_kept() -> None:
+    run, same = Run(classifier()), Run(classifier())
+    for number in range(4):
+        parts = [{name: np.split(a, 2)[i] for name, a in batch(8, number).items()} for i in range(2)]
+        fed = run.exe._engine.prepare([Made(part) for part in parts])
+        assert all(type(source) is dict for source in fed.sources)
+        assert bits(run.step([Made(part) for part in parts])) == bits(same.step(parts))
+    assert run.state == same.state
+
+
+def test_a_feed_changed_by_another_thread_meanwhile() -> None:
+    run, same = Run(classifier()), Run(classifier())
+    for number in range(4):
+        feed = batch(8, number)
+        expected = same.step(dict(feed))
+        with mock.patch.object(Team, "settle", lambda team, feed=feed: feed.clear()):
+            assert bits(run.step(feed)) == bits(expected)
+    assert calls_of(run)() == 3 and run.state == same.state
+
+
+def test_a_step_in_the_middle_of_another_is_refused() -> None:
+    run, same = Run(classifier()), Run(classifier())
+
+    def within(team: Team) -> None:
+        run.step(batch(8, 9))
+
+    for number in range(4):
+        if number == 2:
+            with mock.patch.object(Team, "settle", within), pytest.raises(PreconditionNotMet, match="under way"):
+                run.step(batch(8, number))
+        assert bits(run.step(batch(8, number))) == bits(same.step(batch(8, number)))
+    assert run.state == same.state
+
+
+def test_a_parameter_of_an_executor_that_has_run_can_be_copied() -> None:
+    run = Run(classifier())
+    run.step(batch(8, 0))
+    tensor = run.exe.local_scope(0).find_var(run.model.main.all_parameters()[0].name).get_tensor()
+    twin = copy.deepcopy(tensor)
+    np.testing.assert_array_equal(twin.numpy(), tensor.numpy())
+    before = twin.numpy()
+    run.step(batch(8, 1))
+    np.testing.assert_array_equal(twin.numpy(), before)
+    assert (tensor.numpy() != before).any()
 
 
 # Ctrl-C

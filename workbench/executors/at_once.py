@@ -59,7 +59,9 @@ class AtOnce:
     def takes(self, fed: Fed, binding: Binding) -> bool:
         """Whether what is fed can be put in place by the call; looks only if it is not what it was the last time."""
         if fed.recipe is not self._recipe:
-            self._recipe, self._sources = fed.recipe, self._prepare(fed, binding)
+            self._recipe = None  # until the words of the new one are there: Ctrl-C may come in between
+            self._sources = self._prepare(fed, binding)
+            self._recipe = fed.recipe
         return self._sources is not None
 
     def _prepare(self, fed: Fed, binding: Binding) -> list[_Source] | None:
@@ -100,8 +102,7 @@ class AtOnce:
         for place, name in self._sources or ():
             objects[number] = id(sources[place][name])
             number += 1
-        if self._team.failed:
-            self._team.begin()
+        self._team.settle()
         status = self._call(self._address)
         while status == PAUSED:  # so that Ctrl-C is answered
             status = self._call(self._address)

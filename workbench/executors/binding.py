@@ -153,9 +153,10 @@ class Binding:
     def places_of(self, recipe: Recipe) -> tuple[list[Any], list[Any]]:
         """Where feeds go: (device, name, rows, array), and (device, name, rows, cell) of those without memory."""
         if self._recipe is not recipe:
-            self._recipe = recipe
+            self._recipe = None  # until both are there: Ctrl-C may come in between
             self._arrays_fed = self._reading(recipe, self.inputs)
             self._cells_fed = self._reading(recipe, self.loose_inputs)
+            self._recipe = recipe
         return self._arrays_fed, self._cells_fed
 
     def _reading(self, recipe: Recipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:

@@ -7,6 +7,7 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -83,7 +84,7 @@ class Engine:
         self.arenas: dict[int, Memory] = {}
         self.iteration = self.steps = 0
         self.last: Binding | None = None
-        self.started = self.applied = False
+        self.started = self.applied = self.busy = False
         self.begun = 0
         self.broken: Broken | None = None
         self.replicas: Replicas
@@ -260,16 +261,35 @@ class Engine:
 
         Returns:
             one entry per fetched name: merged over the devices, or a list with one entry per device.
+
+        Raises:
+            PreconditionNotMet: called in the middle of a step, by a signal handler or a finalizer.
         """
         begun = perf_counter_ns()
         with self._alone():
-            self.begun, self.applied = begun, False
+            if self.busy and not self.applied:
+                self._refuse_inside()
+            self.begun, self.applied, self.busy = begun, False, True
             try:
-                return self._run(feed, fetches, return_numpy, merged)
+                found = self._run(feed, fetches, return_numpy, merged)
+                self.busy = False
+                return found
             except BaseException as error:
+                self.busy = False
                 if not self.applied:  # Ctrl-C is held back by the commit
                     self.reporter.failed(self.steps, error)
                 raise
+
+    def _refuse_inside(self) -> None:
+        """Ctrl-C can leave `busy` behind; then no frame of this thread is within a step."""
+        frame = sys._getframe(1).f_back
+        while frame is not None:
+            if frame.f_code is Engine.run.__code__ and frame.f_locals.get("self") is self:
+                raise PreconditionNotMet(
+                    "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
+                    "another one in the middle of it"
+                )
+            frame = frame.f_back
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)

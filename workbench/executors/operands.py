@@ -38,6 +38,15 @@ class Scratch:
         """All of it is free again; what was handed out keeps its memory, for another row has the same."""
         self._next = self._used = 0
 
+    @property
+    def used(self) -> tuple[int, int]:
+        """How much has been handed out since the restart; may be set back to what it was."""
+        return self._next, self._used
+
+    @used.setter
+    def used(self, before: tuple[int, int]) -> None:
+        self._next, self._used = before
+
     def __call__(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         dtype = np.dtype(dtype)
         count = int(np.prod(shape, dtype=np.int64))

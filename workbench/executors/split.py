@@ -181,10 +181,14 @@ class Splitter:
                 suits no persistable variable (X-19).
             Unimplemented: a list whose length does not suit the number of devices (X-16, X-31).
         """
-        if type(feed) is dict and (recipe := self._recipes.get(_key(feed))) is not None:
-            return Fed(recipe, [feed] * self.devices)
-        if type(feed) is list and (recipe := self._recipes.get(tuple(map(_key, feed)))) is not None:
-            return Fed(recipe, [*feed, *self._nothing])
+        if type(feed) is dict:
+            feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
+            if (recipe := self._recipes.get(_key(feed))) is not None:
+                return Fed(recipe, [feed] * self.devices)
+        if type(feed) is list and all(type(element) is dict for element in feed):
+            feed = [element.copy() for element in feed]
+            if (recipe := self._recipes.get(tuple(map(_key, feed)))) is not None:
+                return Fed(recipe, [*feed, *self._nothing])
         dicts = [] if feed is None or isinstance(feed, Mapping) else self._dicts(feed)
         if dicts:
             return Fed(self._recipe(tuple(map(_key, dicts)), lambda: self._listed(dicts)), [*dicts, *self._nothing])

@@ -29,6 +29,8 @@ def kind_of_step() -> Step:
 def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
     """Load, speculate, fetch, commit."""
     whole = binding.at_once
+    if binding.in_use:
+        _put_in_order(engine, binding, whole)
     if whole is not None and merged and whole.takes(fed, binding):
         found = _in_one_call(engine, binding, whole, fed)
         if found is not None:
@@ -44,8 +46,6 @@ def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged:
 
 def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> list[Any] | None:
     """The step as one call; None, and nothing done, if it cannot be: in its parts it is done, or they say why not."""
-    if binding.in_use:
-        binding.reset()
     engine.load_rates(binding)
     engine.applied, before = False, whole.applied
     binding.in_use = True
@@ -76,10 +76,19 @@ def _settle(engine: Engine, binding: Binding, whole: AtOnce, before: int) -> Non
     binding.reset()
 
 
+def _put_in_order(engine: Engine, binding: Binding, whole: AtOnce | None) -> None:
+    """Ctrl-C came again before that was done."""
+    if whole is not None and whole.commits and engine.whole.broken is None:
+        engine.commit(binding, binding.commit, [], [])
+    binding.reset()
+
+
 def watched_step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
     """The same for those who listen, or look for NaN."""
     clock = events.listening(events.OpRun) or events.listening(events.Collective)
     parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
+    if binding.in_use:
+        _put_in_order(engine, binding, binding.at_once)
     engine.reporter.fed(engine.steps, fed)
     counters = engine.load(binding, fed)
     speculate(binding, parts[0].programs)

@@ -237,6 +237,11 @@ class Team:
             self.control.begin()
         self._deadline = time.monotonic() + self.timeout
 
+    def settle(self) -> None:
+        """`begin`, if there is anything left of an earlier step; for a step that waits for nobody."""
+        if self._failed or self._begun:
+            self.begin()
+
     def wait_for(self, lock: Any, what: str) -> None:
         """Acquire a lock that another thread releases."""
         while not lock.acquire(timeout=_POLL):

@@ -13,8 +13,8 @@ from workbench.ops.bound_copies import bind_concat, bind_parts, bind_stack
 
 
 def _at(axis: int, item: Any) -> tuple[Any, ...]:
-    """An index that takes `item` along `axis` and everything along the others."""
-    return (slice(None),) * axis + (item,)
+    """An index that takes `item` along `axis` and everything along the others; a view, also of a single number."""
+    return (slice(None),) * axis + (item, ...)
 
 
 # concat, and its gradient

@@ -236,9 +236,9 @@ def _spread(xp: Any, x: Any, g: Any, windows: Windows, axis: int) -> Any:
     out = xp.zeros(x.shape, g.dtype)
     for place, entries, hit in _first_hits(xp, x, windows, axis):
         if windows.is_even and windows.is_disjoint:
-            xp.multiply(g, hit, out=out[entries])
+            xp.copyto(out[entries], g, where=hit)
         else:
-            _add(xp, out, entries, g[place] * hit)
+            _add(xp, out, entries, xp.where(hit, g[place], g.dtype.type(0)))
     return out
 
 

@@ -103,6 +103,13 @@ class LoDTensor:
         self.generation += 1
         Moves.count += 1
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> LoDTensor:
+        """A tensor with a copy of the value; it belongs to no bucket."""
+        return LoDTensor(None if self.array is None else self.array.copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoDTensor, (None if self.array is None else self.array.copy(),)
+
     @property
     def initialized(self) -> bool:
         return self.array is not None

@@ -194,7 +194,7 @@ def suits_samples(geo: Geometry) -> bool:
     """Whether lanes can be samples: there are enough, and sixteen of them stay in the second cache."""
     rows, columns = bordered(geo)
     size = 4 * LANES * geo.channels // geo.groups * rows * columns
-    if geo.kernel == (1, 1) or _filled(geo.samples, LANES) < MOST_SAMPLES or size > MOST_IMAGE:
+    if geo.kernel == (1, 1) or geo.samples < LANES or _filled(geo.samples, LANES) < MOST_SAMPLES or size > MOST_IMAGE:
         return False
     return min(geo.height * geo.width, geo.out[0] * geo.out[1]) >= LANES
 

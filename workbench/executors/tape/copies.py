@@ -102,8 +102,9 @@ def _lengths(arrays: Sequence[Array], axis: int) -> list[int]:
 
 
 def _entries(whole: Array, axis: int) -> list[Array]:
-    """Views of the entries along an axis."""
-    return list(np.moveaxis(whole, axis, 0))
+    """Views of the entries along an axis, also where an entry is one number."""
+    entries = np.moveaxis(whole, axis, 0)
+    return [entries[i, ...] for i in range(len(entries))]
 
 
 def _axis(row: Row, whole: Array) -> int:

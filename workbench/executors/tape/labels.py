@@ -102,7 +102,7 @@ def _place(writer: TapeWriter, x: np.ndarray, label: np.ndarray, out: np.ndarray
     require_plain(x, out)
     _require_integers(label)
     sizes = _sizes(out, attrs["axis"])
-    writer.row("place_label", address(x), 1, address(label), address(out), *sizes, attrs["ignore_index"])
+    writer.row("place_label", address(x), address(label), address(out), *sizes, attrs["ignore_index"])
 
 
 @native("pick_label")
@@ -130,8 +130,7 @@ def one_hot(writer: TapeWriter, row: Row) -> None:
     require(not row.node.attrs["allow_out_of_range"])
     require_plain(out)
     _require_integers(x)
-    one, none_ignored = writer.tape.constant(np.float32(1).tobytes(), 1), 0
-    writer.row("place_label", one, 0, address(x), address(out), x.size, row.node.attrs["depth"], 1, none_ignored)
+    writer.row("one_hot", address(x), address(out), x.size, row.node.attrs["depth"])
 
 
 @native("count_labels")

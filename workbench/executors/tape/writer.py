@@ -32,6 +32,7 @@ class _State(NamedTuple):
     rows: list[Row]
     marks: int
     begin: int
+    room: tuple[int, int]
 
 
 class TapeWriter:
@@ -100,12 +101,13 @@ class TapeWriter:
     def _state(self, once: bool) -> _State:
         """What to go back to; a rule that writes once leaves pending work as it was if it cannot."""
         pending = self._vector if once or self._vector is None else self._vector.copy()
-        return _State(len(self.tape), pending, list(self._rows), len(self._marks), self._begin)
+        return _State(len(self.tape), pending, list(self._rows), len(self._marks), self._begin, self.scratch.used)
 
     def _restore(self, state: _State) -> None:
         self.tape.truncate(state.words)
         del self._marks[state.marks :]
         self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
+        self.scratch.used = state.room
 
     def _breathe(self, row: Row) -> None:
         self._since_look_up += seconds(row.cost)

@@ -21,6 +21,7 @@ from workbench.runtime.native.convolution_words import (
     HEIGHT,
     IMAGE,
     KERNELS,
+    LEFT,
     OUT,
     OUT_HEIGHT,
     OUT_WIDTH,
@@ -37,6 +38,7 @@ from workbench.runtime.native.convolution_words import (
     ROWS,
     SAMPLES,
     TAPS,
+    TOP,
     WIDTH,
 )
 
@@ -67,7 +69,9 @@ def turn_back(source, planes, pixels, out, sample):
 def turn_images(size, x, image, turned):
     """The group of sixteen samples that begins at x into images, whose border is there; turned: room for the planes."""
     planes, pixels = size[PLANES], size[HEIGHT] * size[WIDTH] // LANES
-    sample, is_bare = 4 * size[GROUPS] * planes * pixels, size[ROWS] == size[HEIGHT] and size[COLUMNS] == size[WIDTH]
+    sample = 4 * size[GROUPS] * planes * pixels
+    is_moved = size[TOP] != 0 or size[LEFT] != 0
+    is_bare = not is_moved and size[ROWS] == size[HEIGHT] and size[COLUMNS] == size[WIDTH]
     turn_planes(x, sample, planes, pixels, image if is_bare else turned)
     if not is_bare:
         place(size, turned, image)

@@ -60,9 +60,9 @@ def pick_label(x, label, out, outer, classes, inner, ignored):
     return 0
 
 
-@kernel(FLOATS, INT, INTS, INT, INT, INT, INT, INT)
-def place_label(x, step, label, out, outer, classes, inner, ignored):
-    """out[o, label[o, i], i] = x[step (o inner + i)], all else 0; nothing where ignored."""
+@kernel(FLOATS, INTS, INT, INT, INT, INT, INT)
+def place_label(x, label, out, outer, classes, inner, ignored):
+    """out[o, label[o, i], i] = x[o, i], all else 0; nothing where ignored."""
     if not labels_fit(label, outer * inner, classes, ignored):
         return DECLINED
     fill((out,), (), (F(0),), outer * classes * inner)
@@ -71,7 +71,19 @@ def place_label(x, step, label, out, outer, classes, inner, ignored):
         for i in range(inner):
             at = o * inner + i
             if label[at] != ignored:
-                target[(o * classes + label[at]) * inner + i] = x[step * at]
+                target[(o * classes + label[at]) * inner + i] = x[at]
+    return 0
+
+
+@kernel(INTS, INT, INT, INT)
+def one_hot(label, out, count, classes):
+    """out[i, label[i]] = 1, all else 0."""
+    if not labels_fit(label, count, classes, 0):
+        return DECLINED
+    fill((out,), (), (F(0),), count * classes)
+    target = floats(out)
+    for i in range(count):
+        target[i * classes + label[i]] = F(1)
     return 0
 
 

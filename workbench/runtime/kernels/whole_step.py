@@ -35,7 +35,7 @@ from workbench.runtime.native.step_words import (
     OFFSET,
     RESULTS,
 )
-from workbench.runtime.native.words import AT, DECLINED, DONE, START
+from workbench.runtime.native.words import AT, DECLINED, DONE, PAUSED, START
 
 RUNS = step_words.RUNS
 WELL_PLACED = 0x101  # NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED
@@ -82,8 +82,8 @@ def move(step, moves, count, inwards):
 def run_step(address):
     """Run the first program and, once it has come to its end, the last; called again, go on from where they are.
 
-    At the end of both, and nowhere else, results are handed out, the programs are wound back, and all counters are
-    moved on by one.
+    The first may pause, so that Ctrl-C is answered; the last does not: it applies the step. At the end of both, and
+    nowhere else, results are handed out, the programs are wound back, and all counters are moved on by one.
     """
     step = ints(address)
     first, last = ints(step[FIRST]), ints(step[LAST])
@@ -94,6 +94,8 @@ def run_step(address):
     status = walk_any(step[FIRST])
     if status == DONE:
         status = walk_any(step[LAST])
+        while status == PAUSED:
+            status = walk_any(step[LAST])
     if status != DONE:
         return status
     move(step, step[MADE], step[RESULTS], False)

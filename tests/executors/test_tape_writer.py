@@ -1,0 +1,33 @@
+"""The tape around rows that turn out to have no native form."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import workbench as wb
+from tests.executors.tape_runs import compare
+from tests.executors.test_tape_sums import numbers
+from workbench.executors.tape.writer import TapeWriter
+
+F = wb.nn.functional
+ADD = TapeWriter.add
+
+
+def waiting_for_nobody(writer: TapeWriter, row: Any, waits: Any = (), raised: Any = ()) -> bool:
+    """`add` of a pad that waits for another thread first; nothing of it stays on the tape."""
+    flags = [SimpleNamespace(address=0)] if row.node.type.startswith("pad") else waits
+    return ADD(writer, row, flags, raised)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (40, 30), (3, 5, 6)])
+def test_pending_work_keeps_its_memory_when_the_next_row_waits_and_is_refused(shape: Any) -> None:
+    def body(x: Any, y: Any) -> list[Any]:
+        return [F.log_softmax(x), F.pad(y, [1, 1], mode="reflect", data_format="NCL")]
+
+    with mock.patch.object(TapeWriter, "add", waiting_for_nobody):
+        refused = compare(body, {"x": numbers(*shape), "y": numbers(2, 3, 9)})
+    assert any(kind.startswith("pad") for kind in refused)
