@@ -1,7 +1,9 @@
 """Rules every test shares: what a marker needs, and the words it is skipped with when that is missing."""
 
+import atexit
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -15,6 +17,11 @@ from workbench.runtime.native import library
 # A busy machine is not a failure; in CI the examples are the same every time, elsewhere they explore.
 settings.register_profile("workbench", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("workbench")
+
+# Runs are recorded far from the user's own, in a file that goes with this process.
+RUNS = tempfile.mkdtemp(prefix="workbench-runs-")
+os.environ["WORKBENCH_RUNS"] = os.path.join(RUNS, "runs.sqlite")
+atexit.register(shutil.rmtree, RUNS, ignore_errors=True)
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

@@ -104,6 +104,16 @@ class ParallelExecutor(Debugging):
         self._engine.drop()
 
     @property
+    def program(self) -> Program:
+        """The copy that runs (X-3)."""
+        return self._engine.program
+
+    @property
+    def scope(self) -> Scope:
+        """Where the variables of device 0 live."""
+        return self._engine.scope
+
+    @property
     def device_count(self) -> int:
         """How many devices the program runs on."""
         return len(self._engine.places)

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from workbench.executors.engine import Engine
 
 Step = Callable[..., list[Any]]
+BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error))  # told whether or not steps are watched
 
 
 def kind_of_step() -> Step:
     """How a step is run now; called with (engine, binding, fed, return_numpy, merged)."""
-    return watched_step if LISTENERS or get_flag("FLAGS_check_nan_inf") else step
+    if LISTENERS and not LISTENERS.keys() <= BESIDE:
+        return watched_step
+    return watched_step if get_flag("FLAGS_check_nan_inf") else step
 
 
 def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:

@@ -124,7 +124,7 @@ class Run:
         """
         if not self._started:
             raise PreconditionNotMet(f"run {self.name!r} was not started")
-        if threading.current_thread() is self._thread:
+        if self.is_here():
             raise PreconditionNotMet(f"run {self.name!r} cannot wait for itself; call wait() outside its observers")
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
@@ -145,6 +145,10 @@ class Run:
     def finished(self) -> bool:
         """Whether no further step will come."""
         return self.state in FINISHED
+
+    def is_here(self) -> bool:
+        """Whether the caller is on the thread of this run."""
+        return threading.current_thread() is self._thread
 
     @property
     def last(self) -> dict[str, float]:

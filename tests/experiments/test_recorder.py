@@ -1,0 +1,256 @@
+"""Recording: everything a run did is in the file, whatever happens to the file or the process."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.executors.models import regression
+from tests.experiments.recorded import python, run_of
+from workbench import events
+from workbench.experiments import recorder, runs
+from workbench.experiments.runs_file import RunsFile
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "made for it" / "runs.sqlite"
+
+
+def test_a_run_is_recorded_whole(file: Path) -> None:
+    run = run_of(file, 5, name="first").wait(30)
+    (found,) = runs(file)
+    assert (found.name, found.state, found.step, found.steps, found.error) == ("first", "done", 5, 5, None)
+    np.testing.assert_array_equal(found.scalars["loss"], run.history["loss"])
+    assert found.last == run.last and found.seconds == pytest.approx(run.seconds)
+    assert found.ended is not None and found.begun <= found.ended <= time.time()
+    assert found.settings["fetch"] == ["loss"] and found.settings["numpy"] == np.__version__
+    assert found.settings["executor"] == "Executor"
+
+
+def test_nothing_is_recorded_if_nothing_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs.sqlite"))
+    run = run_of(tmp_path, 2, record=False).wait(30)
+    assert recorder.record_of(run) is None and not list(tmp_path.iterdir())
+    run_of(tmp_path, 2, record=True).wait(30)
+    assert len(runs()) == 1
+
+
+def test_a_run_that_fails_and_one_that_is_stopped(file: Path) -> None:
+    model = regression()
+    feeds = [model.feed(0), model.feed(1), {"x": model.feed(2)["x"]}]
+    failed = wb.experiments.train(
+        model.main, feeds, fetch=[model.loss], startup=model.startup, scope=wb.static.Scope(), record=file
+    )
+    with pytest.raises(wb.errors.EnforceNotMet):
+        failed.wait(30)
+    stopped = run_of(file, 10**9, on_step=lambda run: run.stop() if run.step == 3 else None).wait(30)
+    second, first = runs(file)
+    assert (first.state, first.step) == ("failed", 2) and "'y'" in str(first.error)
+    assert (second.state, second.step) == ("stopped", 3) and stopped.step == 3
+
+
+def test_drops_and_errors_of_the_own_executor_are_kept(file: Path) -> None:
+    model = regression()
+    execution = wb.static.ExecutionStrategy()
+    execution.num_iteration_per_drop_scope = 2
+    scope = wb.static.Scope()
+    exe = wb.static.ParallelExecutor(
+        False, loss_name=model.loss.name, main_program=model.main, scope=scope, exec_strategy=execution
+    )
+    run = run_of(file, 5, model, executor=exe, scope=None, name="devices")
+    run.wait(30)
+    (found,) = runs(file)
+    assert [(e.kind, e.step, e.data["cause"]) for e in found.events] == [("scope_drop", n, "interval") for n in (1, 3)]
+    assert found.settings["num_iteration_per_drop_scope"] == "2" and found.settings["devices"] == exe.device_count
+    assert not events.LISTENERS
+
+
+def test_a_parallel_run_equals_a_run_on_one_device_and_takes_its_own_program_only(file: Path) -> None:
+    model = regression()
+    exe = wb.static.ParallelExecutor(False, loss_name=model.loss.name, main_program=model.main, scope=wb.static.Scope())
+    run = run_of(file, 4, model, executor=exe, scope=None).wait(30)
+    one = run_of(file, 4, regression()).wait(30)
+    np.testing.assert_allclose(run.history["loss"], one.history["loss"], rtol=1e-5)
+    with pytest.raises(wb.errors.InvalidArgument, match="of another program"):
+        run_of(file, 4, executor=exe, scope=None)
+    with pytest.raises(wb.errors.InvalidArgument, match="no other scope"):
+        run_of(file, 4, model, executor=exe)
+
+
+def test_long_histories_come_in_pieces(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "PIECE", 7)
+    monkeypatch.setattr(recorder, "PERIOD", 0.01)
+    run = run_of(file, 300).wait(30)
+    np.testing.assert_array_equal(runs(file)[1].scalars["loss"], run.history["loss"])
+
+
+# Several processes
+
+
+WRITER = """
+from pathlib import Path
+from tests.experiments.recorded import run_of
+from workbench.experiments import recorder
+recorder.PERIOD = 0.01
+for number in range(4):
+    run_of(Path({file!r}), 40, name={name!r}).wait(60)
+"""
+
+
+def test_several_processes_record_at_once(file: Path) -> None:
+    writers = [python(WRITER.format(file=str(file), name=f"process {i}")) for i in range(3)]
+    for writer in writers:
+        _, told = writer.communicate(timeout=120)
+        assert writer.returncode == 0, told
+    found = runs(file)
+    assert len(found) == 12 and all(r.state == "done" and len(r.scalars["loss"]) == 40 for r in found)
+    assert {len(found.filter(name=f"process {i}")) for i in range(3)} == {4}
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from tests.experiments.recorded import run_of
+def told(run):
+    time.sleep(0.005)
+    print(run.step, time.time(), flush=True)
+run_of(Path({file!r}), 10**9, on_step=told).wait(60)
+"""
+
+
+def test_a_crash_loses_no_more_than_the_last_second(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = python(KILLED.format(file=str(file)))
+    assert killed.stdout is not None
+    lines = [next(killed.stdout).split()]
+    while float(lines[-1][1]) - float(lines[0][1]) < 2.5:
+        lines.append(next(killed.stdout).split())
+    killed.send_signal(signal.SIGKILL)
+    rest, _ = killed.communicate(timeout=30)
+    lines += [line.split() for line in rest.splitlines() if len(line.split()) == 2]
+    end = float(lines[-1][1])
+    safe = max(int(step) for step, at in lines if float(at) < end - 1.0)
+    (found,) = runs(file)
+    assert found.step >= safe and len(found.scalars["loss"]) >= safe and found.state == "running"
+    monkeypatch.setattr("workbench.experiments.run_table.LOST_S", 0.0)
+    assert runs(file)[1].state == "lost"
+
+
+# Trouble with the file
+
+
+def trained_with_a_notice(file: Path) -> tuple[Any, str]:
+    """A run that ends well, and the one notice it gave."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = run_of(file, 30, on_step=lambda run: time.sleep(0.01)).wait(30)
+    assert run.state == "done" and run.step == 30
+    texts = [str(w.message) for w in told if "cannot be recorded" in str(w.message)]
+    assert len(texts) == 1, texts
+    return run, texts[0]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "PERIOD", 0.02)
+    monkeypatch.setattr(recorder, "LAST_TRY", 0.2)
+    monkeypatch.setattr("workbench.experiments.runs_file.BUSY_S", 0.05)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_locked_file_is_written_when_it_is_free_again(file: Path) -> None:
+    run_of(file, 1).wait(30)
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    run, text = trained_with_a_notice(file)
+    assert "another process has kept it locked" in text and str(file) in text
+    other.execute("ROLLBACK")
+    record = recorder.record_of(run)
+    assert record is not None
+    deadline = time.monotonic() + 10
+    while not record.complete and time.monotonic() < deadline:
+        time.sleep(0.02)
+    found = runs(file)[2]
+    assert found.state == "done"
+    np.testing.assert_array_equal(found.scalars["loss"], run.history["loss"])
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_damaged_file_stays_as_it_is(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"no database " * 100)
+    _, text = trained_with_a_notice(file)
+    assert "damaged" in text and file.read_bytes() == b"no database " * 100
+    with pytest.raises(wb.errors.Unavailable, match="damaged"):
+        runs(file)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    _, text = trained_with_a_notice(tmp_path / "a file" / "runs.sqlite")
+    assert "Not a directory" in text or "File exists" in text
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_database_of_something_else_is_refused(file: Path) -> None:
+    file.parent.mkdir()
+    other = sqlite3.connect(file)
+    other.execute("CREATE TABLE mine(x)")
+    other.commit()
+    before = file.read_bytes()
+    _, text = trained_with_a_notice(file)
+    assert "a database of something else" in text and file.read_bytes() == before
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_newer_file_is_refused(file: Path) -> None:
+    run_of(file, 1).wait(30)
+    newer = sqlite3.connect(file)
+    newer.execute("PRAGMA user_version=99")
+    newer.commit()
+    _, text = trained_with_a_notice(file)
+    assert "newer workbench" in text and "version 99" in text
+
+
+FULL = """
+import resource, warnings
+from pathlib import Path
+from tests.experiments.recorded import run_of
+from workbench.experiments import recorder
+recorder.PERIOD, recorder.LAST_TRY = 0.02, 0.2
+run_of(Path({file!r}), 1).wait(60)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    run = run_of(Path({file!r}), 1_500).wait(60)
+assert run.state == "done" and run.step == 1_500, run
+print([str(w.message) for w in told])
+"""
+
+
+def test_a_full_disk(file: Path) -> None:
+    full = python(FULL.format(file=str(file)))
+    out, told = full.communicate(timeout=120)
+    assert full.returncode == 0, told
+    assert out.count("cannot be recorded now") == 1 and str(file) in out
+    assert runs(file)[1].state == "done"
+
+
+def test_every_call_is_a_transaction(file: Path) -> None:
+    made = RunsFile(file)
+    number = made.begin("one", 3, {})
+    with pytest.raises(wb.errors.NotFound, match="no run 7"):
+        made.delete([number, 7])
+    assert [row["id"] for row in made.rows()] == [number]
+    with pytest.raises(wb.errors.InvalidArgument, match="JSON"):
+        made.begin("two", 3, {"it": object()})
+    assert [row["id"] for row in made.rows()] == [number]

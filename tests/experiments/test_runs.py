@@ -1,0 +1,143 @@
+"""The table of runs, comparisons and exports."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.experiments.recorded import run_of
+from workbench.experiments import compare, runs
+from workbench.experiments.compare_runs import Comparison
+from workbench.experiments.run_table import Runs
+from workbench.experiments.runs_file import Progress, RunsFile
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Three runs: what they were made with, and the losses of their steps."""
+    made = RunsFile(tmp_path / "runs.sqlite")
+    for name, rate, losses in (("a", 0.1, [3.0, 2.0, 1.0]), ("b", 0.2, [3.0, 1.5]), ("c", None, [])):
+        settings = {"seed": 7, "places": "=cmd()"} if rate is None else {"seed": 7, "learning_rate": rate}
+        number = made.begin(name, 3, settings)
+        made.add(number, Progress("done", len(losses), 0.5, ended=1e9), [("loss", 0, losses)] if losses else [])
+    return made.path
+
+
+def names(table: Runs) -> str:
+    return "".join(run.name for run in table)
+
+
+def test_newest_first_and_by_number(file: Path) -> None:
+    table = runs(file)
+    assert names(table) == "cba" and table[2].name == "b" and names(table[:2]) == "cb"
+    with pytest.raises(wb.errors.NotFound, match="no run 9 in this table of 3"):
+        table[9]
+    assert len(runs(file.parent / "none.sqlite")) == 0 and repr(runs(file.parent / "none.sqlite")) == "no runs"
+
+
+def test_sort(file: Path) -> None:
+    table = runs(file)
+    assert names(table.sort("loss")) == "abc" and names(table.sort("loss", descending=True)) == "bac"
+    assert names(table.sort("learning_rate")) == "abc" and names(table.sort("name", descending=True)) == "cba"
+    with pytest.raises(wb.errors.NotFound, match="Did you mean 'loss'"):
+        table.sort("los")
+
+
+def test_filter(file: Path) -> None:
+    table = runs(file)
+    assert names(table.filter(lambda run: run.step >= 2)) == "ba"
+    assert names(table.filter(learning_rate=0.1, seed=7)) == "a" and names(table.filter(seed=8)) == ""
+    table[1].tag("good", "first")
+    assert names(runs(file).filter(tag="good")) == "a"
+    with pytest.raises(wb.errors.NotFound, match="no run has a column 'rate'"):
+        table.filter(rate=1)
+
+
+def test_notes_tags_and_deletion_are_kept(file: Path) -> None:
+    run = runs(file)[2]
+    run.note("with a <b>bold</b> note")
+    run.tag("x", "y")
+    run.untag("x", "never there")
+    again = runs(file)[2]
+    assert (again.notes, again.tags) == ("with a <b>bold</b> note", ["y"])
+    again.delete()
+    assert names(runs(file)) == "ca"
+    with pytest.raises(wb.errors.NotFound, match="no run 2"):
+        run.note("too late")
+    runs(file).filter(name="a").delete()
+    assert names(runs(file)) == "c"
+    with pytest.raises(wb.errors.NotFound):
+        RunsFile(file).scalars(1)
+
+
+def test_the_table_shows_what_tells_runs_apart_and_escapes_it(file: Path) -> None:
+    runs(file)[1].tag("<script>")
+    text, html = repr(runs(file)), runs(file)._repr_html_()
+    assert "learning_rate" in text and "seed" not in text and "0.2" in text and "1.5" in text
+    assert "<script>" not in html and "&lt;script&gt;" in html
+
+
+def test_csv(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "runs.csv"
+    runs(file).to_csv(target)
+    with target.open() as lines:
+        found = list(csv.DictReader(lines))
+    assert [row["name"] for row in found] == ["c", "b", "a"] and [row["loss"] for row in found] == ["", "1.5", "1.0"]
+    assert found[0]["places"] == "'=cmd()"  # no spreadsheet runs it
+
+
+def test_json(file: Path, tmp_path: Path) -> None:
+    RunsFile(file).add(1, Progress("done", 4, 0.5), [("loss", 3, [float("nan")])])
+    target = tmp_path / "runs.json"
+    runs(file).to_json(target)
+    found = json.loads(target.read_text())
+    assert found[2]["scalars"] == {"loss": [3.0, 2.0, 1.0, None]} and found[2]["settings"]["seed"] == 7
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
+def test_pandas(file: Path) -> None:
+    table = runs(file).to_pandas()
+    assert list(table.index) == [3, 2, 1] and table.loc[2, "loss"] == 1.5
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pandas") is not None, reason="pandas is installed")
+def test_pandas_is_asked_for(file: Path) -> None:
+    with pytest.raises(wb.errors.InvalidArgument, match="pip install pandas"):
+        runs(file).to_pandas()
+
+
+def test_comparison(file: Path) -> None:
+    found = compare(1, 2, file)
+    assert found.settings == {"learning_rate": (0.1, 0.2)} and found.differences == {"loss": 0.5}
+    assert compare(runs(file)[1], 1, file).differences == {"loss": 0.0} and compare(1, 3, file).curves == {}
+    text, html = repr(found), found._repr_html_()
+    assert "learning_rate" in text and "seed" not in text
+    assert html.count("<polyline") == 2 and 'aria-label="loss of run 1 and run 2"' in html
+    with pytest.raises(wb.errors.InvalidType, match="compare takes"):
+        compare("1", 2, file)  # type: ignore[arg-type]
+
+
+def test_differences_see_nan(file: Path) -> None:
+    made = RunsFile(file)
+    made.add(1, Progress("done", 5, 0.5), [("loss", 3, [float("nan"), 1.0])])
+    made.add(2, Progress("done", 5, 0.5), [("loss", 2, [1.0, 4.0, 1.0])])
+    assert compare(1, 2, file).differences == {"loss": np.inf}
+    assert "<polyline" in compare(1, 2, file)._repr_html_()
+
+
+def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "live.sqlite"
+    done = run_of(file, 5).wait(30)
+    running = run_of(file, 10**9, on_step=lambda run: None)
+    try:
+        found: Comparison = compare(done, running)
+        assert found.a.state == "done" and found.b.state == "running"
+    finally:
+        running.stop()
+        running.wait(30)

@@ -1,0 +1,76 @@
+"""What a run is made with, as a flat dict of what JSON can hold."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.errors import EnforceNotMet
+from workbench.executors.engine import Engine
+from workbench.executors.parallel import ParallelExecutor
+from workbench.framework.program import Program
+from workbench.framework.serialize import program_to_json
+from workbench.graph.options import show
+from workbench.runtime.scope import Scope
+
+
+def settings_of(
+    program: Program, loader: Any, executor: Any, scope: Scope, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All settings but the surroundings, which the recorder adds.
+
+    Args:
+        scope: where learning rates are.
+        asked: what `train` was told besides: steps, epochs …
+    """
+    found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
+    found.update(seed=program.random_seed, executor=type(executor).__name__)
+    if isinstance(executor, ParallelExecutor):
+        found.update(_of_engine(executor._engine))
+    for name in ("batch_size", "shuffle", "drop_last"):
+        if isinstance(value := getattr(loader, name, None), int):
+            found[name] = value
+    found.update(learning_rate=_rates(program, scope), **asked)
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def program_hash(program: Program) -> str | None:
+    """The first 16 hexadecimal digits of SHA-256 over the program's JSON; None if it cannot be written as JSON."""
+    try:
+        return hashlib.sha256(program_to_json(program).encode()).hexdigest()[:16]
+    except EnforceNotMet:
+        return None
+
+
+def _of_engine(engine: Engine) -> dict[str, Any]:
+    found: dict[str, Any] = {"devices": len(engine.places), "places": ", ".join(map(str, engine.places))}
+    for options in (engine.build, engine.execution):
+        found.update({name: show(getattr(options, name)) for name in options.OPTIONS if options.is_set(name)})
+    return found
+
+
+def _rates(program: Program, scope: Scope) -> Any:
+    """What the optimizers begin with, a number or the kind of the schedule; a list if there are several."""
+    names = dict.fromkeys(n for op in program.all_ops() for n in op.inputs.get("LearningRate", ()))
+    rates = [_rate(program, scope, name) for name in names]
+    return rates[0] if len(rates) == 1 else rates or None
+
+
+def _rate(program: Program, scope: Scope, name: str) -> Any:
+    if name in program.lr_schedulers:
+        return type(program.lr_schedulers[name]).__name__
+    found = scope.find_var(name)
+    return float(f"{found.tensor.array.flat[0]:.7g}") if found is not None and found.tensor.initialized else None
+
+
+def _plain(value: Any) -> Any:
+    """Text for what JSON cannot hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(v, str | int | float | bool | None) for v in value):
+        return list(value)
+    return str(value)
