@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,10 @@ from workbench.runtime.native import library
 # A busy machine is not a failure; in CI the examples are the same every time, elsewhere they explore.
 settings.register_profile("workbench", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("workbench")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which many of them press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Runs are recorded far from the user's own, in a file that goes with this process.
 RUNS = tempfile.mkdtemp(prefix="workbench-runs-")
