@@ -79,6 +79,12 @@ class DataLoader:
         devices: int | None = None,
     ) -> None:
         _refuse_workers(num_workers, worker_init_fn, persistent_workers)
+        self._given = {
+            "feed_list": feed_list, "places": places, "return_list": return_list, "batch_sampler": batch_sampler,
+            "batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last, "collate_fn": collate_fn,
+            "use_buffer_reader": use_buffer_reader, "prefetch_factor": prefetch_factor,
+            "use_shared_memory": use_shared_memory, "timeout": timeout, "prefetch": prefetch, "devices": devices,
+        }  # fmt: skip
         self.dataset = dataset
         self.feed_list = feed_list
         self.return_list = checked_flag("return_list", return_list)
@@ -230,6 +236,22 @@ class DataLoader:
         """Seed of the shuffles; None if the order does not depend on one."""
         sampler = random_sampler_of(self.batch_sampler)
         return None if sampler is None else sampler.seed
+
+    def again(self, batch_size: int | None = None, seed: int | None = None) -> DataLoader:
+        """A loader of the same dataset, made like this one, that begins with the first batch of the first epoch.
+
+        Args:
+            batch_size, seed: others than this one's; the seed only counts where batches are shuffled.
+
+        Raises:
+            InvalidArgument: another batch size for a batch sampler of the user's.
+        """
+        given = dict(self._given)
+        if batch_size is not None:
+            if given["batch_sampler"] is not None:
+                raise InvalidArgument("the batches of this DataLoader come from a batch_sampler, which has their size")
+            given["batch_size"] = batch_size
+        return DataLoader(self.dataset, **given, seed=(self.seed if seed is None else seed) if self.shuffle else None)
 
     def set_epoch(self, epoch: int) -> None:
         """Make `epoch` the one that the next `iter()` reads, from its first batch."""

@@ -89,6 +89,16 @@ class CompiledProgram(Debugging):
         self._is_data_parallel = True
         return self
 
+    def bind(self, scope: Scope) -> None:
+        """Stay with a scope from now on, as the first run would decide (X-8).
+
+        Raises:
+            PreconditionNotMet: it stays with another one already.
+        """
+        self._start(self._places[0] if self._places else CPUPlace(), scope)
+        if self._bound is None or self._bound[0] is not scope:
+            raise PreconditionNotMet("a CompiledProgram stays with the scope of its first run; make another one")
+
     def run_with(
         self,
         place: Place,

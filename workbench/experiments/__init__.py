@@ -3,6 +3,10 @@
 from workbench.experiments.compare_runs import Comparison, compare
 from workbench.experiments.run import Run
 from workbench.experiments.run_table import RecordedRun, Runs, runs
+from workbench.experiments.setup import Setup, setup
+from workbench.experiments.sweep import Sweep, sweep
 from workbench.experiments.train import train
 
-__all__ = ["Comparison", "RecordedRun", "Run", "Runs", "compare", "runs", "train"]
+__all__ = [
+    "Comparison", "RecordedRun", "Run", "Runs", "Setup", "Sweep", "compare", "runs", "setup", "sweep", "train",
+]  # fmt: skip

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from typing import Any
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
 
@@ -39,6 +40,7 @@ class Run:
         history: {fetched name: [value of every step]}; values are floats, the mean where a fetch has several elements.
         error: the exception that ended the run, None if none did.
         seconds: time spent running, pauses left out.
+        executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
     """
 
     def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
@@ -47,12 +49,14 @@ class Run:
         self.history: dict[str, list[float]] = {}
         self.error: BaseException | None = None
         self.seconds = 0.0
+        self.setup: Any = None
+        self.executor: Any = None
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
         self._started = False
         self._held = False
         self._holding = False
-        self._stopping = False
+        self._stopping = self._enough = False
         self._outcome: State | None = None
         self._ended = False
         self._seen = False
@@ -107,6 +111,11 @@ class Run:
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""
         self._stopping = True
+
+    def stop_early(self) -> None:
+        """End at the next step boundary as `done`: nothing more is wanted of it."""
+        self._enough = True
+        self.stop()
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait until the run has ended; Ctrl-C stops it at a step boundary and returns.
@@ -176,7 +185,8 @@ class Run:
                 for name, value in values.items():
                     self.history.setdefault(name, []).append(value)
                 self._notify()
-            self._outcome = State.STOPPED if self._stopping and self.step != self.steps else State.DONE
+            is_cut = self._stopping and self.step != self.steps and not self._enough
+            self._outcome = State.STOPPED if is_cut else State.DONE
         except BaseException as error:  # handed to wait(); a thread has nobody else to tell
             self.error, self._outcome = error, State.FAILED
         finally:

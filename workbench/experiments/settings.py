@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet
 from workbench.executors.engine import Engine
-from workbench.executors.parallel import ParallelExecutor
+from workbench.experiments.runners import Runner, engine_of
 from workbench.framework.program import Program
 from workbench.framework.serialize import program_to_json
 from workbench.graph.options import show
@@ -17,7 +17,7 @@ from workbench.runtime.scope import Scope
 
 
 def settings_of(
-    program: Program, loader: Any, executor: Any, scope: Scope, asked: Mapping[str, Any]
+    program: Program, loader: Any, executor: Runner, scope: Scope, asked: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All settings but the surroundings, which the recorder adds.
 
@@ -26,9 +26,10 @@ def settings_of(
         asked: what `train` was told besides: steps, epochs …
     """
     found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
-    found.update(seed=program.random_seed, executor=type(executor).__name__)
-    if isinstance(executor, ParallelExecutor):
-        found.update(_of_engine(executor._engine))
+    engine = engine_of(executor)
+    found.update(seed=program.random_seed, executor=type(getattr(executor, "executor", executor)).__name__)
+    if engine is not None:
+        found.update(_of_engine(engine))
     for name in ("batch_size", "shuffle", "drop_last"):
         if isinstance(value := getattr(loader, name, None), int):
             found[name] = value

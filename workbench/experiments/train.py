@@ -5,50 +5,25 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
-from workbench.executors.serial import Executor
 from workbench.experiments import recorder
 from workbench.experiments.progress import show_progress
 from workbench.experiments.run import Run
+from workbench.experiments.runners import Runner, runner_of
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import settings_of
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import ReduceOnPlateau
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.scope import Scope
 
 _numbers = itertools.count(1)
-
-
-class Runner(Protocol):
-    """What `train` needs of an executor."""
-
-    def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]: ...
-
-
-class _OnDevices:
-    """A ParallelExecutor as a Runner: the program it was made of runs on its devices, any other on one."""
-
-    def __init__(self, executor: ParallelExecutor, program: Program) -> None:
-        if executor.program.origin != program.origin:
-            raise InvalidArgument(
-                f"train was given a ParallelExecutor of another program, {executor.program!r}, than {program!r}"
-            )
-        self.executor, self._program, self._other = executor, program, Executor()
-
-    @property
-    def device_count(self) -> int:
-        return self.executor.device_count
-
-    def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]:
-        if program is self._program:
-            return self.executor.run(fetch_list, feed=feed)
-        return self._other.run(program, feed=feed, fetch_list=fetch_list, scope=scope)
 
 
 def train(
@@ -58,13 +33,14 @@ def train(
     epochs: int | None = None,
     fetch: Sequence[Variable | str] | Mapping[str, Variable | str] = (),
     startup: Program | None = None,
-    executor: Runner | ParallelExecutor | None = None,
+    executor: Runner | ParallelExecutor | CompiledProgram | None = None,
     scope: Scope | None = None,
     on_step: Callable[[Run], None] | None = None,
     lr_step: Literal["step", "epoch", "never"] = "step",
     progress: bool | None = None,
     name: str | None = None,
     record: bool | str | os.PathLike[str] = True,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train a program on a background thread; returns at once.
 
@@ -77,14 +53,16 @@ def train(
         steps: how many steps; epochs: how many passes over the loader. One pass if neither is given.
         fetch: what to record of every step: Variables or names, or {label: Variable}.
         startup: gives the variables it initialises, where they have no value yet, their first one.
-        executor: `Executor(CPUPlace())` by default; a ParallelExecutor of the program trains on several devices.
-        scope: where the parameters are; the ParallelExecutor's, or `global_scope()` of the caller by default.
+        executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
+            the program trains on several devices.
+        scope: where the parameters are; that executor's own, or `global_scope()` of the caller by default.
         on_step: called with the run, on the training thread, after every step.
         lr_step: when the program's learning-rate schedulers take a step. `ReduceOnPlateau` is given the first
             variable in `fetch`: its value in this step, or its mean over the epoch ("epoch", which it is meant for).
         progress: a progress bar always, never, or (None) in a terminal or notebook.
         name: what the bar and `runs()` call the run.
         record: False records nothing; a path is the file to record in, the user's own by default.
+        settings: more settings to record, of your own: JSON types.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
@@ -99,7 +77,7 @@ def train(
             raise InvalidArgument(f"train takes a number >= 0 as {what}, got {count!r}")
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
-    runner, scope = _runner(executor, program, scope)
+    runner, scope = runner_of(executor, program, scope)
     loop = _Loop(program, loader, _labels(fetch), runner, scope, lr_step)
     _check_metric(program, loop.labels, lr_step)
     _check_batches(loader, loop.executor)
@@ -112,18 +90,10 @@ def train(
     show_progress(run, progress)
     if record is not False:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
-        settings = settings_of(program, loader, executor or runner, scope, asked)
-        recorder.record(run, settings, RunsFile(None if record is True else record))
+        made_with = {**settings_of(program, loader, runner, scope, asked), **(settings or {})}
+        recorder.record(run, made_with, RunsFile(None if record is True else record))
+    run.executor = executor or runner
     return run.start()
-
-
-def _runner(executor: Any, program: Program, scope: Scope | None) -> tuple[Runner, Scope]:
-    """What runs the steps, and where."""
-    if not isinstance(executor, ParallelExecutor):
-        return executor or Executor(), scope or global_scope()
-    if scope is not None and scope is not executor.scope:
-        raise InvalidArgument("train takes no other scope than the one its ParallelExecutor was made with")
-    return _OnDevices(executor, program), executor.scope
 
 
 def _length(loader: Iterable[Any]) -> int | None:

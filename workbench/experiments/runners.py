@@ -1,0 +1,61 @@
+"""What runs the steps of a training loop: an Executor, or a program on several devices behind the same call."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from workbench.errors import InvalidArgument
+from workbench.executors.compiled import CompiledProgram
+from workbench.executors.engine import Engine
+from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.serial import Executor
+from workbench.framework.program import Program
+from workbench.runtime.scope import Scope, global_scope
+
+
+class Runner(Protocol):
+    """What `train` needs of an executor."""
+
+    def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]: ...
+
+
+class OnDevices:
+    """A ParallelExecutor or a CompiledProgram as a Runner: its program runs on its devices, any other on one."""
+
+    def __init__(self, executor: ParallelExecutor | CompiledProgram, program: Program) -> None:
+        engine = executor._to_debug()
+        if engine.program.origin != program.origin:
+            kind = type(executor).__name__
+            raise InvalidArgument(f"train was given a {kind} of another program, {engine.program!r}, than {program!r}")
+        self.executor, self._program, self._other = executor, program, Executor()
+
+    @property
+    def device_count(self) -> int:
+        """How many devices a batch is split over."""
+        return len(self.executor._to_debug().places)
+
+    def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]:
+        if program is self._program:
+            return self.executor._to_debug().run(feed, fetch_list)
+        return self._other.run(program, feed=feed, fetch_list=fetch_list, scope=scope)
+
+
+def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Runner, Scope]:
+    """What runs the steps, and where.
+
+    Raises:
+        InvalidArgument: an executor of another program, or another scope than its own.
+    """
+    if not isinstance(executor, ParallelExecutor | CompiledProgram):
+        return executor or Executor(), scope or global_scope()
+    made = OnDevices(executor, program)
+    own = executor._to_debug().scope
+    if scope is not None and scope is not own:
+        raise InvalidArgument(f"train takes no other scope than the one its {type(executor).__name__} was made with")
+    return made, own
+
+
+def engine_of(executor: Any) -> Engine | None:
+    """The engine behind a runner, or behind what `train` takes as an executor; None of an Executor."""
+    found = executor.executor if isinstance(executor, OnDevices) else executor
+    return found._to_debug() if isinstance(found, ParallelExecutor | CompiledProgram) else None
