@@ -45,7 +45,7 @@ TENSOR = {
     "workbench.ops.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
-    "workbench.experiments": "Run compare runs sweep train",
+    "workbench.experiments": "Run compare resume runs sweep train",
     "workbench.checkpoint.objects": "load save",
     "workbench.ops.matmul": "bmm dot matmul mm",
     "workbench.ops.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",

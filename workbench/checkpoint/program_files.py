@@ -149,6 +149,31 @@ def load_vars(
 # Saving
 
 
+def snapshot(program: Program, scope: Scope) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Copies of all persistable values, and what is saved beside them: what `write_tensors` takes.
+
+    Raises:
+        PreconditionNotMet: a variable has no value.
+    """
+    return _snapshot(program, _persistables(program), scope)
+
+
+def restore(
+    program: Program, path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, Any], scope: Scope
+) -> None:
+    """Put what `snapshot` gave into a scope, all or none.
+
+    Args:
+        path: where it was read from, for messages.
+
+    Raises:
+        InvalidArgument: it does not fit the program; everything that speaks against it in one message.
+    """
+    found = Restore(program, path, tensors, metadata)
+    found.take_all(_persistables(program))
+    found.commit(scope)
+
+
 def _persistables(program: Program) -> list[Variable]:
     """Persistable variables by name, each once."""
     return list({variable.name: variable for variable in program.persistables()}.values())
@@ -201,12 +226,12 @@ def _document(program: Program) -> dict[str, Any]:
 
 def _restore(program: Program, path: str | Path, chosen: Sequence[Variable] | None) -> None:
     tensors, metadata = read_tensors(path)
-    restore = Restore(program, path, tensors, metadata)
     if chosen is None:
-        restore.take_all(_persistables(program))
-    else:
-        restore.take(chosen)
-    restore.commit(global_scope())
+        restore(program, path, tensors, metadata, global_scope())
+        return
+    found = Restore(program, path, tensors, metadata)
+    found.take(chosen)
+    found.commit(global_scope())
 
 
 # Arguments

@@ -41,7 +41,7 @@ class Record:
         self._settings = settings
         self._written: dict[str, int] = {}
         self._happenings: list[Happening] = []
-        self._checkpoints: list[tuple[int, str]] = []
+        self._saved = 0
         self._last: tuple[float, Progress] | None = None
         self._lock = threading.Lock()
         self.complete = False
@@ -49,10 +49,6 @@ class Record:
     def happened(self, kind: str, data: Mapping[str, Any]) -> None:
         """Keep something for the file; for any thread."""
         self._happenings.append(Happening(time.time(), self.run.step, kind, dict(data)))
-
-    def saved(self, step: int, path: str) -> None:
-        """A checkpoint was written; for any thread."""
-        self._checkpoints.append((step, path))
 
     def write(self) -> bool:
         """Bring the file up to date; whether that was possible."""
@@ -74,13 +70,14 @@ class Record:
         ended = self.run.finished
         progress = _progress(self.run)
         numbers = self._new_numbers()
-        happenings, checkpoints = list(self._happenings), list(self._checkpoints)
+        happenings, checkpoints = list(self._happenings), self.run.checkpoints[self._saved :]
         if numbers or happenings or checkpoints or self._is_due(progress):
             self.file.add(self.number, progress, numbers, happenings, checkpoints)
             self._last = time.monotonic(), progress
         for name, start, values in numbers:
             self._written[name] = start + len(values)
-        del self._happenings[: len(happenings)], self._checkpoints[: len(checkpoints)]
+        del self._happenings[: len(happenings)]
+        self._saved += len(checkpoints)
         self.complete = ended and not self._new_numbers()
 
     def _is_due(self, progress: Progress) -> bool:

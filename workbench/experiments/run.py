@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ class Run:
         history: {fetched name: [value of every step]}; values are floats, the mean where a fetch has several elements.
         error: the exception that ended the run, None if none did.
         seconds: time spent running, pauses left out.
+        checkpoints: (step, path) of those that `save` wrote.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
     """
 
@@ -49,6 +51,8 @@ class Run:
         self.history: dict[str, list[float]] = {}
         self.error: BaseException | None = None
         self.seconds = 0.0
+        self.write_checkpoint: Callable[[str | os.PathLike[str]], None] | None = None
+        self.checkpoints: list[tuple[int, str]] = []
         self.setup: Any = None
         self.executor: Any = None
         self._work = work
@@ -111,6 +115,27 @@ class Run:
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""
         self._stopping = True
+
+    def save(self, path: str | os.PathLike[str], timeout: float = 60.0) -> None:
+        """Write a checkpoint at the next step boundary, from which `resume` goes on bit for bit.
+
+        Args:
+            path: is replaced whole. timeout: seconds to wait for the boundary.
+
+        Raises:
+            PreconditionNotMet: it was not started by `train`. TimeoutError: the step in flight takes longer.
+            OSError: it cannot be written; a file that was there is unchanged, and the run goes on.
+        """
+        if self.write_checkpoint is None:
+            raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
+        held = self._held
+        try:
+            if not (self.is_here() or self.pause(timeout)):
+                raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
+            self.write_checkpoint(path)
+            self.checkpoints.append((self.step, os.fspath(path)))
+        finally:
+            self._held = held
 
     def stop_early(self) -> None:
         """End at the next step boundary as `done`: nothing more is wanted of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from workbench.errors import EnforceNotMet
 from workbench.executors.engine import Engine
 from workbench.experiments.runners import Runner, engine_of
+from workbench.framework.portable import config_of
 from workbench.framework.program import Program
-from workbench.framework.serialize import program_to_json
+from workbench.framework.serialize import program_to_dict
 from workbench.graph.options import show
 from workbench.runtime.scope import Scope
 
@@ -38,11 +40,25 @@ def settings_of(
 
 
 def program_hash(program: Program) -> str | None:
-    """The first 16 hexadecimal digits of SHA-256 over the program's JSON; None if it cannot be written as JSON."""
+    """What tells programs apart: operators, variables, attributes, schedules; not its name, its seed, how far it is.
+
+    Returns:
+        the first 16 hexadecimal digits of SHA-256 over the JSON of all that; None if it cannot be written as JSON.
+    """
     try:
-        return hashlib.sha256(program_to_json(program).encode()).hexdigest()[:16]
+        document = program_to_dict(program)
     except EnforceNotMet:
         return None
+    del document["name"], document["random_seed"]
+    document["lr_schedulers"] = {name: _kind_of(scheduler) for name, scheduler in program.lr_schedulers.items()}
+    text = json.dumps(document, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kind_of(scheduler: Any) -> Any:
+    """A schedule without what moves on."""
+    name, config = config_of(scheduler) or (type(scheduler).__name__, {})
+    return name, {key: value for key, value in config.items() if key != "state"}
 
 
 def _of_engine(engine: Engine) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import recorder
+from workbench.experiments.checkpoints import Position, read_checkpoint, write_checkpoint
 from workbench.experiments.progress import show_progress
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, runner_of
@@ -41,6 +43,7 @@ def train(
     name: str | None = None,
     record: bool | str | os.PathLike[str] = True,
     settings: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Run:
     """Train a program on a background thread; returns at once.
 
@@ -63,12 +66,14 @@ def train(
         name: what the bar and `runs()` call the run.
         record: False records nothing; a path is the file to record in, the user's own by default.
         settings: more settings to record, of your own: JSON types.
+        checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
 
     Raises:
-        InvalidType, InvalidArgument: an argument is wrong. What fails later is raised by `run.wait()`.
+        InvalidType, InvalidArgument: an argument is wrong, the checkpoint is of something else. What fails later is
+            raised by `run.wait()`.
     """
     if not isinstance(program, Program):
         raise InvalidType(f"train takes a Program, got {program!r}")
@@ -78,13 +83,16 @@ def train(
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
     runner, scope = runner_of(executor, program, scope)
-    loop = _Loop(program, loader, _labels(fetch), runner, scope, lr_step)
+    loop = Loop(program, loader, _labels(fetch), runner, scope, lr_step)
     _check_metric(program, loop.labels, lr_step)
     _check_batches(loader, loop.executor)
     loop.passes = epochs if epochs is not None else (1 if steps is None else None)
     if startup is not None:
         loop.initialise(startup)
     run = Run(name or program.name or f"run {next(_numbers)}", lambda run: loop.work(), _total(loader, steps, epochs))
+    run.write_checkpoint = lambda path: write_checkpoint(loop, loop.position(run), path)
+    if checkpoint is not None:
+        loop.go_on(run, read_checkpoint(loop, checkpoint))
     if on_step is not None:
         run.subscribe(on_step)
     show_progress(run, progress)
@@ -147,7 +155,7 @@ def _check_batches(loader: Any, executor: Any) -> None:
         check(getattr(executor, "device_count", 1))
 
 
-class _Loop:
+class Loop:
     """The steps of a run, one after the other."""
 
     def __init__(
@@ -162,6 +170,7 @@ class _Loop:
         self.program, self.loader, self.labels = program, loader, labels
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
         self.passes: int | None = None
+        self.done = self.batches = 0  # passes, and batches of the one that has begun
         self.metrics: list[float] = []  # the first fetch of every step since the schedulers took one
         self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
 
@@ -183,19 +192,30 @@ class _Loop:
         found = self.scope.find_var(name)
         return found is not None and found.tensor.initialized
 
+    def position(self, run: Run) -> Position:
+        """Where the run is, between two steps."""
+        return Position(run.step, self.done, self.batches, list(self.metrics), run.history)
+
+    def go_on(self, run: Run, at: Position) -> None:
+        """Begin there, instead of at the beginning."""
+        self.done, self.batches, self.metrics = at.passes, at.batches, at.metrics
+        run.step, run.history = at.step, at.history
+
     def work(self) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each."""
-        for _ in itertools.repeat(None) if self.passes is None else range(self.passes):
+        while self.passes is None or self.done < self.passes:
             yield from self._epoch()
 
     def _epoch(self) -> Iterator[dict[str, float]]:
-        length, count = _length(self.loader), 0
-        batches = iter(self.loader)
+        length, before = _length(self.loader), self.batches
+        batches, count = iter(self.loader), before
         try:
-            for count, batch in enumerate(batches, 1):
+            left = batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, before, None)
+            for count, batch in enumerate(left, before + 1):
                 found = self._step(batch)
+                self.batches = count
                 if count == length:  # a run that ends with this step does not come back here
-                    self._advance("epoch")
+                    self._end_of_pass()
                 yield found
         finally:
             _close(batches)
@@ -205,7 +225,11 @@ class _Loop:
                 "iterated over again, such as a DataLoader or a list"
             )
         if length is None or count < length:
-            self._advance("epoch")
+            self._end_of_pass()
+
+    def _end_of_pass(self) -> None:
+        self.done, self.batches = self.done + 1, 0
+        self._advance("epoch")
 
     def _step(self, batch: Any) -> dict[str, float]:
         values = self.executor.run(
