@@ -14,6 +14,7 @@ from IPython.core.magic import Magics
 from workbench.framework import site
 from workbench.magics.completion import MagicCompletion
 from workbench.magics.programs import ProgramMagics
+from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
 from workbench.notebook.session import Session
 from workbench.notebook.sites import CellNames
@@ -39,7 +40,7 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     session = _sessions.setdefault(shell, Session(shell))  # outlives an unload, as the user's programs do
-    magics = (ProgramMagics(shell, session), StepMagics(shell, session))
+    magics = (ProgramMagics(shell, session), StepMagics(shell, session), RunMagics(shell, session))
     made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
     shell.register_magics(*magics)
     made.completion.add()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.magic import Magics
 
+from workbench.errors import EnforceNotMet
+from workbench.experiments import runs
 from workbench.framework.variable import Variable
 from workbench.magics.arguments import options
+from workbench.magics.runs import comparable
 from workbench.notebook.profiling import executors, feeds
 from workbench.notebook.session import Session
 from workbench.notebook.stepping import breakpoints, steppers
@@ -74,6 +78,8 @@ class MagicCompletion:
             return [n for n, v in self.session.namespace.items() if isinstance(v, Variable) and n[0] != "_"]
         if previous in ("--steps", "--epochs", "--seed", "-n", "--device"):
             return []
+        if method.__name__ in ("runs", "compare"):
+            return self._recorded(method.__name__, words, previous)
         if method.__name__ == "profile_step":
             return self._profiled(words)
         if method.__name__ == "step":
@@ -81,6 +87,17 @@ class MagicCompletion:
         if method.__name__ == "train" and len(words) == 1:
             return self.session.loaders()
         return list(self.session.programs())
+
+    def _recorded(self, magic: str, words: list[str], previous: str) -> list[str]:
+        with suppress(EnforceNotMet):  # a file of runs that cannot be read is told when the magic runs
+            if magic == "compare":
+                return comparable(self.session.own()) if len(words) < 2 else []
+            if previous == "--sort":
+                return runs().columns
+            if previous in ("--tag", "--name"):
+                found = [run.tags if previous == "--tag" else [run.name] for run in runs()]
+                return list(dict.fromkeys(word for words in found for word in words))
+        return []
 
     def _profiled(self, words: list[str]) -> list[str]:
         names = self.session.own()

@@ -10,7 +10,7 @@ from workbench.framework.guard import in_static_mode
 from workbench.framework.site import Site
 from workbench.magics import load
 
-MAGICS = {"cell": ["static_program"], "line": ["program", "train", "profile_step", "step"]}
+MAGICS = {"cell": ["static_program"], "line": ["program", "train", "profile_step", "step", "runs", "compare"]}
 NET = "%%static_program net\nx = static.data('x', [None, 4])\ny = static.nn.fc(x, 3)"
 
 
