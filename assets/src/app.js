@@ -1,0 +1,54 @@
+// The page of one view: header and controls above, the panels below; each is drawn at most once per frame.
+import { h } from "./draw/dom.js";
+import { controls } from "./panels/controls.js";
+import { curves } from "./panels/curves.js";
+import { feeds } from "./panels/feeds.js";
+import { graph } from "./panels/graph.js";
+import { header } from "./panels/header.js";
+import { scopes } from "./panels/scopes.js";
+import { timeline } from "./panels/timeline.js";
+
+const PANELS = [header, controls, graph, feeds, curves, scopes, timeline];
+const KINDS = ["state", "graph", "sample", "samples", "scopes", "curves", "selected", "theme"];
+
+export function page(store, el) {
+  const panels = PANELS.map((make) => make(store));
+  const root = h("div", { class: "wb-dashboard", role: "region", "aria-label": "workbench dashboard" });
+  root.append(...panels.map((panel) => panel.element));
+  // JupyterLab's command-mode keys act on what has the focus: "d d" would delete the cell.
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+  el.append(root);
+
+  const due = new Set(KINDS);
+  let frame = 0;
+  const draw = () => {
+    frame = 0;
+    const kinds = new Set(due);
+    due.clear();
+    for (const panel of panels) panel.update(kinds);
+  };
+  const later = (kind) => {
+    due.add(kind);
+    frame ||= requestAnimationFrame(draw);
+  };
+  const ended = [store.listen(later), watchTheme(() => later("theme")), watchSize(root, () => later("theme"))];
+  draw();
+  return () => {
+    cancelAnimationFrame(frame);
+    for (const end of ended) end();
+    for (const panel of panels) panel.destroy?.();
+    root.remove();
+  };
+}
+
+function watchTheme(changed) {
+  const observer = new MutationObserver(changed);
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light", "class"] });
+  return () => observer.disconnect();
+}
+
+function watchSize(element, changed) {
+  const observer = new ResizeObserver(changed);
+  observer.observe(element);
+  return () => observer.disconnect();
+}

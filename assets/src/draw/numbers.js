@@ -1,0 +1,43 @@
+// Numbers for people.
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+export function bytes(size) {
+  let unit = 0;
+  while (size >= 1024 && unit < UNITS.length - 1) [size, unit] = [size / 1024, unit + 1];
+  return unit ? `${size.toFixed(1)} ${UNITS[unit]}` : `${Math.round(size)} B`;
+}
+
+// Four significant digits, without exponents where they can be done without.
+export function number(value) {
+  if (value == null) return "–";
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value)) return count(value);
+  const size = Math.abs(value);
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+export const count = (value) => Math.round(value).toLocaleString("en");
+
+export function seconds(value) {
+  if (value == null) return "–";
+  if (value < 1e-3) return `${(value * 1e6).toFixed(1)} µs`;
+  if (value < 1) return `${(value * 1e3).toFixed(2)} ms`;
+  if (value < 60) return `${value.toFixed(1)} s`;
+  const whole = Math.round(value);
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export const shape = (dims) => `[${dims.map((n) => (n < 0 ? "?" : n)).join(", ")}]`;
+
+// About `wanted` round numbers between two.
+export function ticks(low, high, wanted = 5) {
+  const rough = (high - low) / wanted;
+  if (!(rough > 0)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+  const found = [];
+  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; n++) found.push(n * step);
+  return found;
+}

@@ -1,0 +1,22 @@
+// The frame all panels have: a heading, a note, buttons to save what is shown, a body.
+import { h } from "./dom.js";
+import { savePng, saveSvg } from "./export.js";
+
+// `drawing()` gives the <svg> or <canvas> that is shown, for the buttons.
+export function frame({ name, title, wide = false, drawing = null, tools = [] }) {
+  const note = h("span", { class: "wb-note" });
+  const body = h("div", { class: "wb-body" });
+  const saving = drawing
+    ? [
+        h("button", { class: "wb-small", title: `save ${title} as SVG`, onclick: () => saveSvg(drawing(), name) }, "SVG"),
+        h("button", { class: "wb-small", title: `save ${title} as PNG`, onclick: () => savePng(drawing(), name) }, "PNG"),
+      ]
+    : [];
+  const element = h(
+    "section",
+    { class: `wb-panel wb-${name}${wide ? " wb-wide" : ""}`, "aria-label": title },
+    h("header", {}, h("h3", {}, title), note, ...tools, ...saving),
+    body,
+  );
+  return { element, body, note };
+}

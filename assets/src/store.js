@@ -1,0 +1,94 @@
+// The newest message of every kind, and what the views of one model have in common: the selected node.
+import { decode } from "./messages.js";
+
+const ANSWER_MS = 30_000;
+
+export class Store {
+  constructor(model) {
+    this.model = model;
+    this.state = null;
+    this.graph = null;
+    this.sample = null;
+    this.samples = null;
+    this.scopes = null;
+    this.curves = new Map(); // by run
+    this.selected = null; // a node of this.graph
+    this.listeners = new Set();
+    this.waiting = new Map(); // answers asked for, by request
+    this.requests = 0;
+    this.takes = (content, buffers) => this.take(decode(content, buffers));
+    model.on("msg:custom", this.takes);
+  }
+
+  close() {
+    this.model.off("msg:custom", this.takes);
+    this.listeners.clear();
+  }
+
+  send(message) {
+    this.model.send(message);
+  }
+
+  command(name, values = {}) {
+    this.send({ type: "command", name, values });
+  }
+
+  // The answer to a question, a Promise of the message.
+  ask(message) {
+    const request = ++this.requests;
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        this.waiting.delete(request);
+        reject(new Error("the kernel did not answer; is another cell running?"));
+      }, ANSWER_MS);
+      this.waiting.set(request, (answer) => {
+        clearTimeout(late);
+        resolve(answer);
+      });
+      this.send({ ...message, request });
+    });
+  }
+
+  // Called with the kind of message that came, or "selected". Returns what ends it.
+  listen(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  select(node) {
+    if (node === this.selected) return;
+    this.selected = node;
+    this.tell("selected");
+  }
+
+  take(message) {
+    const { type } = message;
+    if (type === "curves") this.curves.set(message.run, message);
+    else if (type === "file") save(message);
+    else if (this.waiting.has(message.request)) {
+      this.waiting.get(message.request)(message);
+      this.waiting.delete(message.request);
+      return;
+    } else if (type in this) this[type] = message;
+    if (type === "state") this.forget(message.runs.map((run) => run.id));
+    if (type === "graph") this.selected = null;
+    this.tell(type);
+  }
+
+  forget(runs) {
+    for (const run of this.curves.keys()) if (!runs.includes(run)) this.curves.delete(run);
+  }
+
+  tell(kind) {
+    for (const listener of [...this.listeners]) listener(kind);
+  }
+}
+
+export function save({ name, mime, data }) {
+  const address = URL.createObjectURL(new Blob([data], { type: mime }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
