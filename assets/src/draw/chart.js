@@ -1,0 +1,149 @@
+// A chart over steps, in SVG: axes, lines, bands, marks, and a crosshair that reads off the values.
+//
+//   const figure = chart({ height: 160 });
+//   body.append(figure.element);             // figure.svg is the drawing, for saving
+//   figure.draw({
+//     label: "memory of temporaries",        // begins the text alternative
+//     series: [{ name: "device 0", color, dash: "4 3", x, y,   // columns, x ascending; NaN breaks the line
+//                low, high,                  // optional: a band around the line
+//                raw,                        // optional: the same unsmoothed, drawn faintly behind
+//                fill: 0.2,                  // optional: how opaque the band is
+//                value: (i) => text }],      // optional: what the crosshair says, else yFormat(y[i])
+//     marks: [{ name: "drops", x, color, shape: "line" | "triangle" | "cross", text: (i) => text, label: text }],
+//     log: false, xRange, yRange: [low, high], xFormat, yFormat, xName: "step", zero: true to begin y at zero,
+//   });
+//
+// `stacked(x, columns, names, colors)` makes series that lie on each other; `swatch(color, dash)` is a line's key for
+// a legend. The width is that of the element when `draw` is called: draw again when "theme" comes. The crosshair
+// follows the mouse and, with the focus, the arrow keys, Home and End; Escape takes it away.
+// `onhover(step | null)` is told of it and `point(step | null)` moves it: charts below each other can go together.
+import { crosshair } from "./crosshair.js";
+import { h, s } from "./dom.js";
+import { count, number, ticks } from "./numbers.js";
+import { bandPath, linePath, markPath } from "./paths.js";
+import { extent, gist, logTicks, padded, scale } from "./scale.js";
+
+export { swatch } from "./swatch.js";
+
+const BOTTOM = 18;
+const RIGHT = 10;
+const LETTER = 6.2; // width of a figure in the font of the axes, about
+
+export function chart({ height = 160, onhover = () => {} } = {}) {
+  const axes = s("g", { class: "wb-axes" });
+  const lines = s("g", { class: "wb-lines" });
+  const cursor = s("g", { class: "wb-crosshair" });
+  const svg = s("svg", { class: "wb-chart-drawing", role: "img", height }, axes, lines, cursor);
+  const readout = h("div", { class: "wb-readout", hidden: true });
+  const spoken = h("span", { class: "wb-hidden", "aria-live": "polite" });
+  const element = h("div", { class: "wb-chart", tabindex: 0, role: "group" }, svg, readout, spoken);
+  const pointer = crosshair({ element, svg, cursor, readout, spoken, onhover });
+
+  function draw(spec) {
+    const data = complete(spec);
+    const width = Math.max(element.clientWidth, 120);
+    const plan = measure(data, width, height);
+    svg.setAttribute("width", width);
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const label = describe(data);
+    svg.setAttribute("aria-label", label);
+    element.setAttribute("aria-label", `${data.label}, arrow keys read off values`);
+    axes.replaceChildren(...drawAxes(data, plan));
+    lines.replaceChildren(...drawBands(data, plan), ...drawMarks(data, plan), ...drawLines(data, plan));
+    pointer.show(data, plan);
+  }
+  return { element, svg, draw, point: pointer.point, destroy: pointer.destroy };
+}
+
+function complete(spec) {
+  return { label: "chart", series: [], marks: [], log: false, xFormat: count, yFormat: number, xName: "step", ...spec };
+}
+
+function measure(data, width, height) {
+  const xs = data.series.filter(({ x }) => x.length).map(({ x }) => [x[0], x[x.length - 1]]);
+  const xRange = data.xRange ?? extent(xs) ?? [0, 1];
+  const columns = data.series.flatMap(({ y, low, high, raw }) => [y, low, high, raw]).filter(Boolean);
+  const found = extent(columns, data.log) ?? (data.log ? [1, 10] : [0, 1]);
+  const yRange = data.yRange ?? padded(data.zero ? [Math.min(0, found[0]), Math.max(found[1], 0)] : found, data.log);
+  const yTicks = data.log ? logTicks(...yRange) : ticks(...yRange, Math.max(2, Math.floor(height / 40)));
+  const letters = Math.max(...yTicks.map((value) => data.yFormat(value).length), 1);
+  const left = Math.ceil(letters * LETTER) + 10;
+  const top = data.marks.some(({ label, shape }) => label || shape !== "line") ? 16 : 6;
+  const box = { left, top, right: width - RIGHT, bottom: height - BOTTOM };
+  const x = scale(xRange, [box.left, box.right]);
+  const y = scale(yRange, [box.bottom, box.top], data.log);
+  const wanted = Math.max(2, Math.floor((box.right - box.left) / 80));
+  const xTicks = ticks(...xRange, wanted).filter((value) => Number.isInteger(value) || data.xFormat !== count);
+  return { width, height, box, x, y, xTicks, yTicks, xRange };
+}
+
+function drawAxes(data, { box, x, y, xTicks, yTicks }) {
+  const grid = yTicks.map((value) => `M${box.left} ${Math.round(y(value)) + 0.5}H${box.right}`).join("");
+  const feet = xTicks.map((value) => `M${Math.round(x(value)) + 0.5} ${box.bottom}v4`).join("");
+  const text = (px, py, anchor, words) => s("text", { x: px, y: py, "text-anchor": anchor }, words);
+  const rows = yTicks.map((value) => text(box.left - 6, y(value) + 3.5, "end", data.yFormat(value)));
+  // The last number also says what is counted; a number that would run into it is left out.
+  const end = box.right;
+  const columns = xTicks
+    .filter((value) => x(value) < end - LETTER * (data.xName.length + data.xFormat(value).length / 2 + 1))
+    .map((value) => text(x(value), box.bottom + 14, "middle", data.xFormat(value)));
+  return [
+    s("path", { class: "wb-grid", d: grid }),
+    s("path", { class: "wb-axis", d: `M${box.left} ${box.bottom + 0.5}H${box.right}${feet}` }),
+    ...rows,
+    ...columns,
+    text(end, box.bottom + 14, "end", data.xName),
+  ];
+}
+
+function drawBands({ series }, { x, y }) {
+  return series
+    .filter(({ low, high }) => low && high)
+    .map(({ x: xs, low, high, color, fill = 0.18 }) =>
+      s("path", { class: "wb-band", d: bandPath(xs, low, high, x, y), fill: color, opacity: fill }),
+    );
+}
+
+function drawLines({ series }, { x, y }) {
+  const stroke = (d, color, more) => s("path", { class: "wb-line", d, stroke: color, ...more });
+  const raw = series
+    .filter((one) => one.raw)
+    .map((one) => stroke(linePath(one.x, one.raw, x, y), one.color, { opacity: 0.3, "stroke-width": 1 }));
+  return raw.concat(
+    series.map((one) => stroke(linePath(one.x, one.y, x, y), one.color, { "stroke-dasharray": one.dash, "stroke-width": 1.6 })),
+  );
+}
+
+function drawMarks({ marks }, { x, box }) {
+  return marks.flatMap(({ x: xs, color, shape = "line", label }) => {
+    const solid = shape === "triangle";
+    const top = shape === "line" ? box.top : box.top - 10;
+    const paint = solid ? { fill: color } : { stroke: color, "stroke-dasharray": shape === "line" ? "2 3" : null };
+    const path = s("path", { class: "wb-mark", d: markPath(shape, xs, x, top, box.bottom), ...paint });
+    return label && xs.length ? [path, markLabel(label, x(xs[0]), box)] : [path];
+  });
+}
+
+// Beside its mark, on the side that has room.
+function markLabel(label, px, box) {
+  const left = px + label.length * LETTER > box.right;
+  const place = { x: left ? px - 4 : px + 4, y: box.top - 5, "text-anchor": left ? "end" : "start" };
+  return s("text", { class: "wb-mark-label", ...place }, label);
+}
+
+function describe({ label, series, marks, yFormat }) {
+  const curves = series.map(({ name, y, values }) => gist(name, values ?? y, yFormat));
+  const marked = marks.filter(({ x }) => x.length).map(({ name, label: words, x }) => words ?? `${x.length} ${name}`);
+  return [label, ...curves, ...marked].join("; ");
+}
+
+// Series that lie on each other: `values` of each are its own, `y` the upper edge.
+export function stacked(x, columns, names, colors) {
+  let below = new Float64Array(x.length);
+  return columns.map((values, i) => {
+    const low = below;
+    const y = Float64Array.from(low, (start, k) => start + (values[k] || 0));
+    below = y;
+    return { name: names[i], color: colors[i], x, y, low, high: y, fill: 0.45, values };
+  });
+}
