@@ -16,7 +16,7 @@ from workbench.magics.completion import MagicCompletion
 from workbench.magics.programs import ProgramMagics
 from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
-from workbench.notebook.session import Session
+from workbench.notebook.session import session_of
 from workbench.notebook.sites import CellNames
 from workbench.notebook.tracebacks import UserLines
 
@@ -32,14 +32,13 @@ class Extension:
 
 
 _loaded: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()
-_sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()
 
 
 def load(shell: Any) -> None:
     """Add the magics to a shell; once is enough, twice does no harm."""
     if shell in _loaded:
         return
-    session = _sessions.setdefault(shell, Session(shell))  # outlives an unload, as the user's programs do
+    session = session_of(shell)
     magics = (ProgramMagics(shell, session), StepMagics(shell, session), RunMagics(shell, session))
     made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
     shell.register_magics(*magics)

@@ -90,7 +90,7 @@ class OpInfo:
     """What is the same in every run of an op; made once per plan and shared by its `OpRun` events.
 
     Attributes:
-        node: its number in the plan.
+        node: its number in the plan's graph; nodes: those of all that are timed together.
         type: of the op, or what several joined ones are called; the types of what runs as one are joined by "+".
         ops: types of the program's ops it stands for.
         role: "Forward", "Backward" …; site: the line that built it.
@@ -103,6 +103,7 @@ class OpInfo:
     site: Site | None = None
     ops: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,31 @@ class Error(Event):
     at: int = field(default_factory=perf_counter_ns)
 
 
+@dataclass(frozen=True, slots=True)
+class Batch(Event):
+    """The arrays each device is fed. Keep one and you keep the batch; they are the caller's, to be read only.
+
+    Attributes:
+        arrays: per device that takes part, by name.
+    """
+
+    arrays: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched(Event):
+    """What a call of `run` is about to return.
+
+    Attributes:
+        names: that were fetched; values: as they are returned, to be read only.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
 KINDS: tuple[type[Event], ...] = (Step, Feed, OpRun, Collective, ScopeDrop, PlanCompiled, Memory, Error)
+WITH_VALUES: tuple[type[Event], ...] = (Batch, Fetched)  # told only to those who ask for them by name
 
 Observer = Callable[[Any], object]  # of one event of the kinds subscribed to
 
@@ -216,11 +241,11 @@ class Subscription:
     It holds the observer (a strong reference) until it is closed.
     """
 
-    __slots__ = ("_observer", "kinds")
+    __slots__ = ("_observer", "executor", "kinds")
 
-    def __init__(self, observer: Observer, kinds: frozenset[type[Event]]) -> None:
+    def __init__(self, observer: Observer, kinds: frozenset[type[Event]], executor: str | None) -> None:
         self._observer: Observer | None = observer
-        self.kinds = kinds
+        self.kinds, self.executor = kinds, executor
 
     @property
     def closed(self) -> bool:
@@ -233,7 +258,7 @@ class Subscription:
 
     def _deliver(self, event: Event) -> None:
         observer = self._observer
-        if observer is None:
+        if observer is None or self.executor not in (None, event.executor):
             return
         try:
             observer(event)
@@ -261,13 +286,14 @@ LISTENERS: dict[type[Event], tuple[Subscription, ...]] = {}
 _lock = threading.RLock()  # re-entrant: a signal handler may close a subscription while its thread is in here
 
 
-def subscribe(observer: Observer, *kinds: type[Event]) -> Subscription:
+def subscribe(observer: Observer, *kinds: type[Event], executor: str | None = None) -> Subscription:
     """Call `observer(event)` for every event of these kinds, from now until the subscription is closed.
 
     Args:
         observer: is called on the thread that ran the step. If it raises an `Exception`, it is unsubscribed, with
             one `RuntimeWarning` that names it and the exception; `KeyboardInterrupt` and `SystemExit` go through.
-        kinds: classes of this module; all of them if none is given.
+        kinds: classes of this module; all of `KINDS` if none is given.
+        executor: only events of this one (`Event.executor`); steps of others are run as if nobody listened.
 
     Raises:
         InvalidType: no callable, or no kinds of events.
@@ -278,7 +304,7 @@ def subscribe(observer: Observer, *kinds: type[Event]) -> Subscription:
         if not (isinstance(kind, type) and issubclass(kind, Event)) or kind is Event:
             names = ", ".join(k.__name__ for k in KINDS)
             raise InvalidType(f"subscribe takes kinds of events ({names}), got {kind!r}")
-    made = Subscription(observer, frozenset(kinds or KINDS))
+    made = Subscription(observer, frozenset(kinds or KINDS), executor)
     with _lock:
         for kind in made.kinds:
             LISTENERS[kind] = (*LISTENERS.get(kind, ()), made)
@@ -288,6 +314,12 @@ def subscribe(observer: Observer, *kinds: type[Event]) -> Subscription:
 def listening(kind: type[Event]) -> bool:
     """Whether anybody wants events of this kind; if not, they need not be made."""
     return kind in LISTENERS
+
+
+def heard(executor: str, beside: frozenset[type[Event]]) -> bool:
+    """Whether anybody listens to an executor, to other kinds of events than those `beside`."""
+    kinds = [found for kind, found in LISTENERS.items() if kind not in beside]
+    return any(s.executor is None or s.executor == executor for found in kinds for s in found)
 
 
 def emit(event: Event) -> None:

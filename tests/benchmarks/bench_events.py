@@ -79,7 +79,7 @@ def small_network() -> Callable[[], Any]:
 @contextmanager
 def without_emit_sites() -> Iterator[None]:
     """The engine as if events had never been thought of."""
-    with patch.object(engine, "kind_of_step", lambda: step):
+    with patch.object(engine, "kind_of_step", lambda name: step):
         yield
 
 

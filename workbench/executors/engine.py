@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
@@ -273,6 +274,8 @@ class Engine:
             try:
                 found = self._run(feed, fetches, return_numpy, merged)
                 self.busy = False
+                if Fetched in LISTENERS:
+                    self.reporter.fetched(self.steps - 1, fetches, found)
                 return found
             except BaseException as error:
                 self.busy = False
@@ -296,7 +299,7 @@ class Engine:
         binding = self._same_as_last(fetches, fed)
         if self.execution._dry_run:
             return _nothing(fetches)
-        step = kind_of_step()
+        step = kind_of_step(self.reporter.name)
         try:
             for _ in range(self.execution.iterations - 1):
                 step(self, binding, fed, return_numpy, merged)

@@ -28,6 +28,8 @@ class Reporter:
 
     def fed(self, step: int, fed: Fed) -> None:
         """What each device was fed."""
+        if events.listening(events.Batch):
+            events.emit(events.Batch(self.name, step, tuple(fed.per_device)))
         if not events.listening(events.Feed):
             return
         devices = fed.per_device
@@ -73,10 +75,10 @@ class Reporter:
         infos, numbers = binding.infos
         key = id(rows[0])
         if key not in infos:
-            infos[key] = self._info(numbers[rows[0].node], rows, binding.plan)
+            infos[key] = self._info(tuple(numbers[row.node] for row in rows), rows, binding.plan)
         return infos[key]
 
-    def _info(self, number: int, rows: tuple[Row, ...], plan: Plan) -> events.OpInfo:
+    def _info(self, numbers: tuple[int, ...], rows: tuple[Row, ...], plan: Plan) -> events.OpInfo:
         nodes = [row.node for row in rows]
         outputs = tuple(
             events.Output(v.name, spec.shape, spec.dtype.name, ref.nbytes if ref is not None else 0)
@@ -87,7 +89,13 @@ class Reporter:
         kinds = tuple(op.type for node in nodes for op in node.origins)
         first = nodes[0]
         text = "+".join(node.type for node in nodes)
-        return events.OpInfo(number, text, self.places[first.place], role_text(first.role), first.site, kinds, outputs)
+        return events.OpInfo(
+            numbers[0], text, self.places[first.place], role_text(first.role), first.site, kinds, outputs, numbers
+        )
+
+    def fetched(self, step: int, names: Sequence[str], values: Sequence[object]) -> None:
+        """A call of `run` is about to return these."""
+        events.emit(events.Fetched(self.name, step, tuple(names), tuple(values)))
 
     def stepped(self, step: int, start: int, fed: Fed) -> None:
         """A step has been applied."""

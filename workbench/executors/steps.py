@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from workbench.executors.engine import Engine
 
 Step = Callable[..., list[Any]]
-BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error))  # told whether or not steps are watched
+BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.Fetched))  # told of any step
 
 
-def kind_of_step() -> Step:
-    """How a step is run now; called with (engine, binding, fed, return_numpy, merged)."""
-    if LISTENERS and not LISTENERS.keys() <= BESIDE:
+def kind_of_step(executor: str) -> Step:
+    """How a step of an executor is run now; called with (engine, binding, fed, return_numpy, merged)."""
+    if LISTENERS and not LISTENERS.keys() <= BESIDE and events.heard(executor, BESIDE):
         return watched_step
     return watched_step if get_flag("FLAGS_check_nan_inf") else step
 

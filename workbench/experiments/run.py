@@ -43,6 +43,7 @@ class Run:
         seconds: time spent running, pauses left out.
         checkpoints: (step, path) of those that `save` wrote.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
+        program, loader, fetch: what `train` was given, fetch as {label: variable name}.
     """
 
     def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
@@ -55,10 +56,14 @@ class Run:
         self.checkpoints: list[tuple[int, str]] = []
         self.setup: Any = None
         self.executor: Any = None
+        self.program: Any = None
+        self.loader: Any = None
+        self.fetch: dict[str, str] = {}
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
         self._started = False
         self._held = False
+        self._until = 0  # a held run goes on to this step
         self._holding = False
         self._stopping = self._enough = False
         self._outcome: State | None = None
@@ -73,7 +78,11 @@ class Run:
             return self._outcome
         if not self._started:
             return State.READY
-        return State.PAUSED if self._held and not self._stopping else State.RUNNING
+        return State.PAUSED if self._holds and not self._stopping else State.RUNNING
+
+    @property
+    def _holds(self) -> bool:
+        return self._held and self.step >= self._until
 
     def start(self) -> Run:
         """Begin; returns the run itself.
@@ -102,7 +111,7 @@ class Run:
         Returns:
             whether no step is in flight, so that nothing changes until `resume()`.
         """
-        self._held = True
+        self._until, self._held = 0, True
         deadline = time.monotonic() + timeout
         while not (self._holding or self.finished) and time.monotonic() < deadline:
             time.sleep(_POLL)
@@ -111,6 +120,16 @@ class Run:
     def resume(self) -> None:
         """Go on after a pause."""
         self._held = False
+
+    def advance(self, steps: int = 1) -> None:
+        """Run so many steps more and hold there; what was paused is paused again then.
+
+        Raises:
+            InvalidArgument: steps below 1.
+        """
+        if steps < 1:
+            raise InvalidArgument(f"advance takes a number of steps of at least 1, got {steps}")
+        self._until, self._held = self.step + steps, True
 
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""
@@ -128,14 +147,14 @@ class Run:
         """
         if self.write_checkpoint is None:
             raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
-        held = self._held
+        held, until = self._held, self._until
         try:
             if not (self.is_here() or self.pause(timeout)):
                 raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
             self.write_checkpoint(path)
             self.checkpoints.append((self.step, os.fspath(path)))
         finally:
-            self._held = held
+            self._until, self._held = until, held
 
     def stop_early(self) -> None:
         """End at the next step boundary as `done`: nothing more is wanted of it."""
@@ -234,7 +253,7 @@ class Run:
                 close()
 
     def _may_go_on(self) -> bool:
-        while self._held and not self._stopping:
+        while self._holds and not self._stopping:
             self._holding = True
             time.sleep(_POLL)
         self._holding = False

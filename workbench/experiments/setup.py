@@ -91,7 +91,7 @@ class Setup:
         """Begin a run of it; `run.setup` and `run.executor` lead back.
 
         Args:
-            options: `record`, `settings`, `checkpoint` and `progress`, as in `train`.
+            options: `record`, `settings`, `checkpoint`, `progress` and `paused`, as in `train`.
 
         Raises:
             EnforceNotMet: a setting does not fit the program or the data.

@@ -44,6 +44,7 @@ def train(
     record: bool | str | os.PathLike[str] = True,
     settings: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    paused: bool = False,
 ) -> Run:
     """Train a program on a background thread; returns at once.
 
@@ -67,6 +68,7 @@ def train(
         record: False records nothing; a path is the file to record in, the user's own by default.
         settings: more settings to record, of your own: JSON types.
         checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`.
+        paused: wait before the first step for `run.resume()`, or `run.advance()`.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
@@ -100,7 +102,9 @@ def train(
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
         made_with = {**settings_of(program, loader, runner, scope, asked), **(settings or {})}
         recorder.record(run, made_with, RunsFile(None if record is True else record))
-    run.executor = executor or runner
+    run.executor, run.program, run.loader, run.fetch = executor or runner, program, loader, dict(loop.labels)
+    if paused:
+        run.pause()
     return run.start()
 
 

@@ -34,16 +34,21 @@ def columns(graph: Graph) -> dict[str, Column]:
 
 
 def _nodes(nodes: list[Node]) -> dict[str, Column]:
-    subjects = [_subject(node) for node in nodes]
     return {
         "node_id": list(range(len(nodes))),
         "node_type": [node.type for node in nodes],
-        "node_label": [f"{node.type} {subject}" if subject else node.type for node, subject in zip(nodes, subjects)],
+        "node_label": [label_of(node) for node in nodes],
         "node_role": [role_text(node.role) for node in nodes],
         "node_devices": [list(node.places) for node in nodes],
         "node_layer": [layer_of(node) for node in nodes],
         "node_site": [str(node.site) if node.site else None for node in nodes],
     }
+
+
+def label_of(node: Node) -> str:
+    """`mul fc_0.tmp_0`: its type, and the variable it is about."""
+    subject = _subject(node)
+    return f"{node.type} {subject}" if subject else node.type
 
 
 def _subject(node: Node) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
+from IPython.core.getipython import get_ipython
 
 from workbench.errors import did_you_mean, one_of
 from workbench.framework import names
@@ -208,6 +209,20 @@ class Session:
         for name in definition.binds:
             if self.namespace.get(name) is not before.get(name):
                 raise UsageError(f"the cell itself binds {name!r}, the program's name; nothing was kept, rename one")
+
+
+_sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()
+
+
+def session_of(shell: Any) -> Session:
+    """The session of a shell; it stays when the magics go, as the user's programs do."""
+    return _sessions.setdefault(shell, Session(shell))
+
+
+def current_session() -> Session | None:
+    """The session of the shell this runs in; None in a script."""
+    shell = get_ipython()
+    return None if shell is None else session_of(shell)
 
 
 def _gives_batches(value: Any) -> bool:

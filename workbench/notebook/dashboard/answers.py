@@ -1,0 +1,54 @@
+"""Answers to what the page asks; they may take a while."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from workbench import events
+from workbench.executors.chrome import write_trace
+from workbench.notebook.dashboard.looks import Look
+from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.model import Model
+from workbench.notebook.dashboard.node_message import node_message, statistics_message
+from workbench.notebook.dashboard.watch import Watch
+
+
+def answer(model: Model, message: Message) -> Message | None:
+    """The answer to a `node`, `statistics`, `sample` or `trace` message; None where there is none."""
+    kind = message.get("type")
+    if kind in ("node", "statistics"):
+        return {**_of_node(model, str(kind), message), "request": message.get("request")}
+    if kind == "sample":
+        return model.watch.samples.at(int(message["step"]))
+    return trace_file(model) if kind == "trace" else None
+
+
+def _of_node(model: Model, kind: str, message: Message) -> Message:
+    watch, number = model.watch, int(message["node"])
+    if message.get("graph") != watch.graph_number or not 0 <= number < len(watch.graph.nodes):
+        return {"type": kind, "error": "the graph has changed since", "note": "", "values": []}
+    if kind == "node":
+        return node_message(watch.graph, watch.shapes, number, watch.samples.kept)
+    look = watch.samples.newest
+    if not isinstance(watch, Watch) or look is None:
+        return {"type": kind, "error": "no step has been looked at yet: run one", "note": "", "values": []}
+    return statistics_message(watch.engine, watch.fetches_of_last(), list(look.arrays), watch.graph.nodes[number])
+
+
+def trace_file(model: Model) -> Message:
+    """The newest step that was looked at, as a file for Perfetto."""
+    look = model.watch.samples.newest
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        write_trace(path, [] if look is None else told_of(look))
+        data = path.read_bytes()
+    name = f"{model.subject.name}-step-{look.number if look is not None else 0}.json"
+    return {"type": "file", "name": name, "mime": "application/json", "data": np.frombuffer(data, np.uint8)}
+
+
+def told_of(look: Look) -> list[events.Event]:
+    """The events of a step that was looked at."""
+    return [event for event in (look.feed, *look.ops, *look.collectives, look.step) if event is not None]

@@ -1,0 +1,89 @@
+"""Long series in little memory: buckets of equally many values, whose width doubles whenever there are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.notebook.dashboard.messages import Message, column
+
+LIMIT = 2000  # buckets; even
+
+
+class Buckets:
+    """Mean, lowest and highest of every `width` values of a series that grows.
+
+    A NaN makes the mean of its bucket NaN; the lowest and highest are those of the numbers.
+
+    Args:
+        limit: at most so many buckets, an even number.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.width, self.taken = 1, 0
+        self._limit, self._count = limit, 0
+        self._columns = np.zeros((3, limit), np.float64)
+        self._pending = np.zeros(0, np.float64)
+
+    def add(self, values: Sequence[float] | np.ndarray) -> None:
+        """Go on with these values."""
+        self._pending = np.concatenate([self._pending, np.asarray(values, np.float64)])
+        self.taken += len(values)
+        while len(self._pending) >= self.width:
+            if self._count == self._limit:
+                self._halve()
+                continue
+            found = min(len(self._pending) // self.width, self._limit - self._count)
+            whole, self._pending = np.split(self._pending, [found * self.width])
+            self._append(_summed_up(whole.reshape(found, self.width)))
+
+    def _append(self, columns: np.ndarray) -> None:
+        end = self._count + columns.shape[1]
+        self._columns[:, self._count : end] = columns
+        self._count = end
+
+    def _halve(self) -> None:
+        """Join neighbours."""
+        pairs = self._columns.reshape(3, self._limit // 2, 2)
+        joined = [pairs[0].mean(1), np.fmin.reduce(pairs[1], 1), np.fmax.reduce(pairs[2], 1)]
+        self._count, self.width = self._limit // 2, self.width * 2
+        self._columns[:, : self._count] = joined
+
+    def message(self) -> Message:
+        """Columns: `step` is the number of the bucket's last value, counted from 1; the newest may be incomplete."""
+        columns = self._columns[:, : self._count]
+        steps = np.arange(1, self._count + 1) * self.width
+        if len(self._pending):
+            columns = np.concatenate([columns, _summed_up(self._pending[np.newaxis])], axis=1)
+            steps = np.append(steps, self.taken)
+        mean, low, high = (column(values, "float32") for values in columns)
+        return {"step": column(steps, "float64"), "mean": mean, "low": low, "high": high}
+
+
+def _summed_up(rows: np.ndarray) -> np.ndarray:
+    return np.stack([rows.mean(1), np.fmin.reduce(rows, 1), np.fmax.reduce(rows, 1)])
+
+
+class Points:
+    """Rows of numbers over the steps; when there are too many, every other of the older half goes.
+
+    Args:
+        width: numbers in a row. limit: at most so many rows.
+    """
+
+    def __init__(self, width: int, limit: int = LIMIT) -> None:
+        self.rows: list[tuple[float, ...]] = []
+        self.width, self._limit = width, limit
+
+    def add(self, *row: float) -> None:
+        """One more row."""
+        assert len(row) == self.width
+        self.rows.append(row)
+        if len(self.rows) > self._limit:
+            half = len(self.rows) // 2
+            self.rows[:half] = self.rows[:half:2]
+
+    def columns(self) -> np.ndarray:
+        """Of shape (width, rows)."""
+        return np.asarray(self.rows, np.float64).reshape(-1, self.width).T

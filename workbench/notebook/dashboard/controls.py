@@ -1,0 +1,187 @@
+"""What the controls of the page are set to, what they may be set to, and the runs they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.data.dataset import Dataset
+from workbench.data.loader import DataLoader
+from workbench.errors import InvalidArgument, one_of
+from workbench.executors.engine import Engine
+from workbench.experiments.run import Run
+from workbench.experiments.setup import Setup, loss_of
+from workbench.framework.program import Program
+from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.watch import strategy_of
+
+SETTINGS = (
+    "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps",
+)  # fmt: skip
+_DEVICES = 2  # of a program that has not run anywhere
+
+Names = Callable[[], Mapping[str, Any]]
+StartupOf = Callable[[Program, str], Program | None]
+
+
+class Controls:
+    """Settings for the next run.
+
+    Args:
+        subject: what the dashboard was made for. names: what the user's names stand for now.
+        startup_of: the startup program of a program, by itself and by its name; None if it is not known.
+    """
+
+    def __init__(self, subject: Subject, names: Names, startup_of: StartupOf) -> None:
+        self._subject, self._names, self._startup_of = subject, names, startup_of
+        self._base: Setup | None = getattr(subject.run, "setup", None)
+        self._chosen: dict[str, Any] = {}
+
+    # Choices
+
+    def programs(self) -> dict[str, Program]:
+        """Programs that can be trained, by name: those of the user, else the subject's own."""
+        found = {
+            name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)
+        }
+        own = self._base.program if self._base is not None else self._subject.program
+        if own is not None and loss_of(own) and not any(p.origin == own.origin for p in found.values()):
+            found[self._subject.name] = own
+        return found
+
+    def sources(self) -> dict[str, Any]:
+        """Loaders and datasets, by name: those of the user, else the subject's own."""
+        found = {name: value for name, value in self._names().items() if _gives_batches(value)}
+        own = self._own_data()
+        if own is not None and not any(value is own for value in found.values()):
+            found[f"data of {self._subject.name}"] = own
+        return found
+
+    def _own_data(self) -> Any:
+        if self._base is not None:
+            return self._base.data
+        return getattr(self._subject.run, "loader", None)
+
+    # Values
+
+    def values(self) -> Message:
+        """What is chosen, or stands to reason."""
+        return {
+            "program": self._program(self.programs()),
+            "data": self._data(self.sources()),
+            **{name: self._chosen.get(name, self._given(name)) for name in SETTINGS},
+        }
+
+    def _program(self, known: Mapping[str, Program]) -> str | None:
+        if self._chosen.get("program") in known:
+            return str(self._chosen["program"])
+        own = self._base.program if self._base is not None else self._subject.program
+        mine = [name for name, program in known.items() if own is not None and program.origin == own.origin]
+        return next(iter([*mine, *known]), None)
+
+    def _data(self, known: Mapping[str, Any]) -> str | None:
+        if self._chosen.get("data") in known:
+            return str(self._chosen["data"])
+        own = self._own_data()
+        mine = [name for name, value in known.items() if value is own]
+        loaders = [name for name, value in known.items() if isinstance(value, DataLoader)]
+        return next(iter([*mine, *loaders, *known]), None)
+
+    def _given(self, name: str) -> Any:
+        if self._base is not None:
+            return _of_setup(self._base, name)
+        if self._subject.engine is not None:
+            return _of_engine(self._subject, self._subject.engine, name)
+        return {"devices": _DEVICES, "reduce_strategy": "AllReduce"}.get(name)
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Choose; None takes a choice back.
+
+        Raises:
+            InvalidArgument: an unknown setting; then nothing is chosen.
+        """
+        known = ("program", "data", *SETTINGS)
+        for name in values:
+            if name not in known:
+                raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}")
+        self._chosen.update(values)
+
+    def message(self) -> Message:
+        """`values` and `choices` of the message `state`."""
+        choices = {
+            "program": list(self.programs()),
+            "data": list(self.sources()),
+            "reduce_strategy": ["AllReduce", "Reduce"],
+        }
+        return {"values": self.values(), "choices": choices}
+
+    # Runs
+
+    def setup(self) -> Setup:
+        """What the next run is made of.
+
+        Raises:
+            InvalidArgument: there is no program to train, no data, no startup program; or a setting does not fit.
+        """
+        values = self.values()
+        settings = {name: values[name] for name in SETTINGS if values[name] is not None}
+        return self._plain(values).with_(**settings)
+
+    def _plain(self, values: Mapping[str, Any]) -> Setup:
+        program, data = self.programs().get(values["program"]), self.sources().get(values["data"])
+        if program is None:
+            raise InvalidArgument("there is no program with a loss to train; build one with %%static_program")
+        if data is None:
+            raise InvalidArgument("there is nothing to feed: make a DataLoader, or a list of feeds, in the notebook")
+        base = self._base
+        if base is not None and base.program.origin == program.origin:
+            return base.with_(name=values["program"]) if data is base.data else _with_data(base, data)
+        startup = self._startup_of(program, values["program"])
+        if startup is None:
+            raise InvalidArgument(
+                f"the startup program of {values['program']!r} is not known: build both with %%static_program, or call "
+                f"it {values['program']}_startup"
+            )
+        fetch = getattr(self._subject.run, "fetch", {}) if program is self._subject.program else {}
+        return Setup(program, startup, data, fetch, name=values["program"])
+
+    def start(self, setup: Setup) -> Run:
+        """A run of it, paused before its first step; the next one begins with the same settings."""
+        run = setup.start(progress=False, paused=True)
+        self._base = setup
+        return run
+
+
+def _with_data(base: Setup, data: Any) -> Setup:
+    return Setup(base.program, base.startup, data, base.fetch, seed=base.seed, build=base.build,
+                 execution=base.execution, name=base.name)  # fmt: skip
+
+
+def _of_setup(setup: Setup, name: str) -> Any:
+    if name == "batch_size":
+        return setup.batch_size or getattr(setup.data, "batch_size", None)
+    if name == "reduce_strategy":
+        value = setup.build.get(name)
+        return "AllReduce" if value is None else getattr(value, "name", str(value))
+    if name in ("num_threads", "num_iteration_per_drop_scope"):
+        return setup.execution.get(name)
+    return getattr(setup, name)
+
+
+def _of_engine(subject: Subject, engine: Engine, name: str) -> Any:
+    if name == "devices":
+        return len(engine.places)
+    if name == "reduce_strategy":
+        return strategy_of(engine)
+    if name in ("num_threads", "num_iteration_per_drop_scope"):
+        return getattr(engine.execution, name) if engine.execution.is_set(name) else None
+    if name == "batch_size":
+        return getattr(getattr(subject.run, "loader", None), "batch_size", None)
+    return getattr(subject.run, "steps", None) if name == "steps" else None
+
+
+def _gives_batches(value: Any) -> bool:
+    if isinstance(value, DataLoader | Dataset):
+        return True
+    return isinstance(value, list) and bool(value) and all(isinstance(batch, dict) for batch in value[:4])

@@ -1,0 +1,70 @@
+"""The curves of a run: every recorded value over the steps, and how many steps there are in a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from workbench.notebook.dashboard.buckets import Buckets, Points
+from workbench.notebook.dashboard.messages import Message, column
+
+_AT_ONCE = 20_000  # values taken over in one go: reading them keeps the training thread waiting
+_RATE_S = 0.5  # seconds over which steps are counted
+_RATES = 500
+
+History = Mapping[str, Sequence[float]]
+
+
+class Curves:
+    """What a history of values holds, in as many points as can be drawn.
+
+    Args:
+        run: number of the run; label: what it is called.
+        history: of the run, which grows: {label: [value of every step]}.
+        steps: how many steps have been done.
+    """
+
+    def __init__(self, run: str, label: str, history: Callable[[], History], steps: Callable[[], int]) -> None:
+        self.run, self.label = run, label
+        self.rate = 0.0
+        self._history, self._steps = history, steps
+        self._series: dict[str, Buckets] = {}
+        self._rates = Points(2, _RATES)
+        self._begun = time.monotonic(), steps()
+
+    def follow(self) -> bool:
+        """Take over what is new; whether there was anything."""
+        found = [self._take(name, values) for name, values in list(self._history().items())]
+        return self._count() or any(found)
+
+    def _take(self, name: str, values: Sequence[float]) -> bool:
+        series = self._series.setdefault(name, Buckets())
+        known = series.taken
+        for begin in range(known, len(values), _AT_ONCE):
+            series.add(values[begin : begin + _AT_ONCE])
+            time.sleep(0)
+        return series.taken > known
+
+    def _count(self) -> bool:
+        """Note the rate, every so often."""
+        (then, before), now, steps = self._begun, time.monotonic(), self._steps()
+        if now - then < _RATE_S:
+            return False
+        self._begun = now, steps
+        changed = steps != before or self.rate != 0.0
+        self.rate = (steps - before) / (now - then)
+        if steps != before:
+            self._rates.add(steps, self.rate)
+        return changed
+
+    def message(self) -> Message:
+        """The message `curves`; see assets/src/README.md."""
+        steps, rates = self._rates.columns()
+        return {
+            "type": "curves",
+            "run": self.run,
+            "label": self.label,
+            "width": max([series.width for series in self._series.values()], default=1),
+            "series": {name: series.message() for name, series in self._series.items()},
+            "rate": {"step": column(steps, "float64"), "value": column(rates, "float32")},
+        }

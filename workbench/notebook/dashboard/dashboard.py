@@ -1,0 +1,192 @@
+"""`wb.dashboard(...)`: what is going on, and the same from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.errors import InvalidArgument, PreconditionNotMet, one_of
+from workbench.experiments.run import Run
+from workbench.framework.program import Program
+from workbench.notebook.dashboard.answers import told_of
+from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.model import Model
+from workbench.notebook.dashboard.publisher import Publisher
+from workbench.notebook.dashboard.subject import Subject, Target
+from workbench.notebook.dashboard.widget import Page
+from workbench.notebook.session import current_session
+
+PANELS = ("graph", "feeds", "scopes", "timeline", "curves")
+
+
+class Dashboard:
+    """A page about an executor, a program or a run, and what its buttons do. Made by `dashboard`.
+
+    Every button has a method, every panel a `figure`; as the value of a cell it is shown.
+    """
+
+    def __init__(self, target: Target, names: Callable[[], Mapping[str, Any]], startup_of: Any) -> None:
+        self.target = target  # kept, so that its id stays its own
+        self._model = Model(Subject.of(target, names()), names, startup_of)
+        self._page: Page = Page(lambda message: self._publisher.take(message))
+        self._publisher = Publisher(self._model, self._page.post)
+
+    @property
+    def run(self) -> Run | None:
+        """The run it follows; None of an executor that a loop of your own steps."""
+        return self._model.run
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs whose curves it shows, the newest last."""
+        return [shown.run for shown in self._model.shown if shown.run is not None]
+
+    # What the buttons do
+
+    def set(self, **settings: Any) -> None:
+        """Choose settings of the next run: program, data (names), devices, reduce_strategy, steps …
+
+        Raises:
+            InvalidArgument: an unknown setting.
+        """
+        self._model.controls.set(settings)
+
+    def start(self, **settings: Any) -> Run:
+        """Begin a run, with these settings if any are given; returns it when it has begun.
+
+        Raises:
+            EnforceNotMet: a run is going on; or a setting does not fit.
+        """
+        self._publisher.do("run", settings)
+        run = self.run
+        assert run is not None
+        return run
+
+    def pause(self) -> None:
+        """Hold the run at the next step boundary."""
+        self._publisher.do("pause", {})
+
+    def resume(self) -> None:
+        """Go on."""
+        self._publisher.do("resume", {})
+
+    def step(self) -> None:
+        """Run one more step and hold; where nothing runs, begin a run with it."""
+        self._publisher.do("step", {})
+
+    def stop(self) -> None:
+        """End the run at the next step boundary."""
+        self._publisher.do("stop", {})
+
+    def drop_scopes(self) -> None:
+        """Give the memory of temporaries back."""
+        self._publisher.do("drop", {})
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint of the run into the current folder; its name is told on the page."""
+        self._publisher.do("save", {})
+
+    def close(self) -> None:
+        """Remove the page and listen no more; what runs goes on."""
+        _made.pop(id(self.target), None)
+        _latest[:] = [other for other in _latest if other is not self]
+        self._publisher.close()
+        self._page.close()
+
+    # What it shows
+
+    def messages(self) -> dict[str, Message]:
+        """All that the page shows, by kind of message; `curves` is a list. Arrays are NumPy's."""
+        found: dict[str, Any] = {"curves": []}
+        for message in self._publisher.snapshot():
+            if message["type"] == "curves":
+                found["curves"].append(message)
+            else:
+                found[message["type"]] = message
+        return found
+
+    def figure(self, panel: str) -> Any:
+        """A panel as a matplotlib Figure: graph, feeds, scopes, timeline or curves.
+
+        Raises:
+            InvalidArgument: there is no such panel.
+        """
+        from workbench.notebook.figures import draw  # matplotlib takes a while to load
+
+        if panel not in PANELS:
+            raise InvalidArgument(f"the dashboard has no panel {panel!r}; it has {one_of(PANELS)}")
+        return draw(panel, self.messages())
+
+    def save(self, panel: str, path: str | os.PathLike[str]) -> None:
+        """Write a panel as .svg or .png.
+
+        Raises:
+            InvalidArgument: there is no such panel, or another kind of file. OSError: it cannot be written.
+        """
+        from workbench.notebook.figures.write import save
+
+        save(self.figure(panel), path)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the newest step that was looked at, for https://ui.perfetto.dev.
+
+        Raises:
+            PreconditionNotMet: none has been. OSError: it cannot be written.
+        """
+        from workbench.executors.chrome import write_trace
+
+        look = self._model.watch.samples.newest
+        if look is None:
+            raise PreconditionNotMet("no step has been looked at yet: run one")
+        write_trace(path, told_of(look))
+
+    def __repr__(self) -> str:
+        from workbench.notebook.figures.text import describe
+
+        return describe(self.messages())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from workbench.notebook.figures.write import svg
+
+        bundle = self._page.view(include=include, exclude=exclude)
+        bundle["text/plain"] = repr(self)
+        bundle["image/svg+xml"] = svg(self.figure("graph"))
+        return bundle
+
+
+_made: dict[int, Dashboard] = {}
+_latest: list[Dashboard] = []
+
+
+def dashboard(target: Target | None = None) -> Dashboard:
+    """The dashboard of an executor, a program or a run; the one there is already, if there is.
+
+    Args:
+        target: a ParallelExecutor, a CompiledProgram, a Program or a Run; None for the dashboard made last.
+
+    Raises:
+        InvalidType: something else. PreconditionNotMet: None, and there is no dashboard yet.
+    """
+    if target is None:
+        if not _latest:
+            raise PreconditionNotMet("there is no dashboard yet; make one of an executor, a program or a run")
+        return _latest[0]
+    found = _made.get(id(target))
+    if found is None:
+        found = _made[id(target)] = Dashboard(target, _names, _startup_of)
+    _latest[:] = [found]
+    return found
+
+
+def _names() -> Mapping[str, Any]:
+    session = current_session()
+    return {} if session is None else session.own()
+
+
+def _startup_of(program: Program, name: str) -> Program | None:
+    session = current_session()
+    if session is None:
+        return None
+    found = session.startups.get(program) or session.namespace.get(f"{name}_startup")
+    return found if isinstance(found, Program) else None

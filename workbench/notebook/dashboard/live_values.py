@@ -1,0 +1,65 @@
+"""What lives in the memory of each device, and what the strategies for updates make of it."""
+
+from __future__ import annotations
+
+from workbench.executors.engine import Engine
+from workbench.executors.shapes import Shapes
+from workbench.framework.dtype import DType
+from workbench.framework.spec import size_of
+from workbench.framework.variable import Parameter
+from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE, Graph, is_update
+from workbench.notebook.dashboard.graph_message import nbytes
+from workbench.notebook.dashboard.messages import Message
+
+_SHOWN = 200
+_SUMS = (ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE)
+
+
+def live_values(engine: Engine) -> list[Message]:
+    """The largest values that exist now, the largest first: parameters, state, and temporaries of the last step."""
+    found = [*_persistable(engine), *_temporaries(engine)]
+    return sorted(found, key=lambda entry: (-entry["bytes"], entry["name"], entry["device"]))[:_SHOWN]
+
+
+def _persistable(engine: Engine) -> list[Message]:
+    found = []
+    for variable in engine.program.persistables() if engine.started else ():
+        kind = "parameter" if isinstance(variable, Parameter) else "state"
+        for place in range(len(engine.places)):
+            tensor = engine.replicas.find(variable.name, place)
+            if tensor is not None and tensor.initialized:
+                found.append(_entry(variable.name, place, kind, tensor.array.shape, variable.dtype))
+    return found
+
+
+def _temporaries(engine: Engine) -> list[Message]:
+    binding = engine.last
+    if binding is None:
+        return []
+    specs, found = binding.plan.shapes.specs, []
+    for (name, place), value in list(binding.plan.graph.newest.items()):
+        spec = specs.get(value)
+        if not value.persistable and spec is not None and -1 not in spec.shape:
+            kind = "feed" if value.is_data else "temporary"
+            found.append(_entry(name, place, kind, spec.shape, spec.dtype))
+    return found
+
+
+def _entry(name: str, place: int, kind: str, shape: tuple[int, ...], dtype: DType) -> Message:
+    size = size_of(shape) * dtype.itemsize
+    return {"name": name, "device": place, "kind": kind, "shape": list(shape), "dtype": dtype.name, "bytes": size}
+
+
+def totals(strategy: str, graph: Graph) -> Message:
+    """Per device the bytes of the parameters and of the optimizer state it updates, and of summed gradients it gets."""
+    shapes = Shapes(graph, {})
+    devices = [{"parameters": 0, "state": 0, "gradients": 0} for _ in range(graph.devices)]
+    block = graph.program.global_block()
+    for node in graph.nodes:
+        for value in node.writes:
+            if is_update(node) and value.persistable:
+                kind = "parameters" if isinstance(block.vars.get(value.name), Parameter) else "state"
+                devices[value.place][kind] += nbytes(value, shapes)
+            elif node.type in _SUMS:
+                devices[value.place]["gradients"] += nbytes(value, shapes)
+    return {"strategy": strategy, "devices": devices}

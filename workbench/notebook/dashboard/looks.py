@@ -1,0 +1,90 @@
+"""Looking at steps: not at every one, for that costs time, but at one now and then, from feed to fetch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from workbench import events
+from workbench.executors.engine import Engine
+from workbench.executors.plan import Plan
+
+_KINDS = (events.Feed, events.Batch, events.OpRun, events.Collective, events.Step)
+_COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
+
+
+@dataclass
+class Look:
+    """What was told of one step.
+
+    Attributes:
+        step: told last; feed: what each device got; arrays: the same, per device by name.
+        ops, collectives: with their times. plan: what was run.
+    """
+
+    number: int
+    feed: events.Feed | None = None
+    arrays: tuple[Mapping[str, np.ndarray], ...] = ()
+    ops: list[events.OpRun] = field(default_factory=list)
+    collectives: list[events.Collective] = field(default_factory=list)
+    step: events.Step | None = None
+    plan: Plan | None = None
+
+
+class Looks:
+    """Looks at steps of one engine, one for every `ask`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.taken: deque[Look] = deque(maxlen=8)
+        self._subscription: events.Subscription | None = None
+        self._current: Look | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next step will be looked at."""
+        return self._subscription is not None and not self._subscription.closed
+
+    def ask(self) -> None:
+        """Look at the next step."""
+        if not self.waiting:
+            self._current = None
+            self._subscription = events.subscribe(self._take, *_KINDS, executor=self.engine.reporter.name)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._subscription is not None:
+            self._subscription.close()
+
+    def _take(self, event: Any) -> None:
+        """On the thread of the step."""
+        look = self._current
+        if look is None or look.number != event.step:
+            if isinstance(event, events.OpRun | events.Collective | events.Step):
+                return  # it had begun before
+            look = self._current = Look(event.step)
+        _TAKERS[type(event)](look, event)
+        if look.step is not None and self._subscription is not None:
+            self._subscription.close()
+            look.plan = self.engine.last.plan if self.engine.last is not None else None
+            self.taken.append(look)
+
+
+def _copied(event: events.Batch) -> tuple[Mapping[str, np.ndarray], ...]:
+    """The user may fill the same arrays again for the next step."""
+    if sum(array.nbytes for arrays in event.arrays for array in arrays.values()) > _COPIED:
+        return tuple(dict(arrays) for arrays in event.arrays)
+    return tuple({name: np.array(array) for name, array in arrays.items()} for arrays in event.arrays)
+
+
+_TAKERS: Mapping[type[events.Event], Any] = {
+    events.Feed: lambda look, event: setattr(look, "feed", event),
+    events.Batch: lambda look, event: setattr(look, "arrays", _copied(event)),
+    events.OpRun: lambda look, event: look.ops.append(event),
+    events.Collective: lambda look, event: look.collectives.append(event),
+    events.Step: lambda look, event: setattr(look, "step", event),
+}

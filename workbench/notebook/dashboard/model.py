@@ -1,0 +1,317 @@
+"""All that a dashboard knows, without a widget: what it is about, its runs, its controls; messages for a page."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
+from workbench.experiments.run import Run, State
+from workbench.experiments.runners import engine_of
+from workbench.experiments.setup import loss_of
+from workbench.framework.variable import Variable
+from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
+from workbench.notebook.dashboard.curves import Curves
+from workbench.notebook.dashboard.fetched import Fetched
+from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.previewed import graph_of_program
+from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.unwatched import Unwatched
+from workbench.notebook.dashboard.watch import Watch
+
+COMMANDS = ("run", "pause", "resume", "step", "stop", "drop", "save")
+_RUNS = 12  # whose curves are shown
+_CURVES_S, _SCOPES_S = 0.25, 0.5  # seconds between two of these messages
+Slow = Callable[[], Callable[[], None]]  # what takes a while, and what it then changes in the model
+LIVE = (State.READY, State.RUNNING, State.PAUSED)
+
+
+class Shown:
+    """A run, or the steps of an executor, and its curves."""
+
+    def __init__(self, number: int, label: str, run: Run | None, fetched: Fetched | None = None) -> None:
+        self.run, self.fetched = run, fetched
+        source: Any = run if run is not None else fetched
+        steps = (lambda: source.step) if run is not None else (lambda: source.steps)
+        self.curves = Curves(str(number), label, lambda: source.history, steps)
+
+    @property
+    def id(self) -> str:
+        return self.curves.run
+
+
+class Model:
+    """Everything the page shows. One thread at a time may use it: that of the publisher.
+
+    Args:
+        subject: what it is about.
+        names: what the user's names stand for now; startup_of: see `Controls`.
+    """
+
+    def __init__(self, subject: Subject, names: Names, startup_of: StartupOf) -> None:
+        self.subject = subject
+        self.controls = Controls(subject, names, startup_of)
+        self.busy: str | None = None
+        self.notice: Message | None = None
+        self.shown: list[Shown] = []
+        self.watch: Watch | Unwatched
+        self._names = names
+        self._notices, self._numbers = itertools.count(1), itertools.count(1)
+        self._sent: Message = {}
+        self._due: dict[str, float] = {}
+        self._graph_sent = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        subject = self.subject
+        if subject.run is not None:
+            self.take(subject.run)
+        elif subject.engine is not None:
+            self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
+            fetched = Fetched(subject.engine, self._labels())
+            self.shown.append(Shown(next(self._numbers), subject.name, None, fetched))
+        else:
+            self.watch = self._unwatched()
+
+    def _loss(self) -> list[str]:
+        loss = loss_of(self.subject.program) if self.subject.program is not None else None
+        return [loss] if loss else []
+
+    def _labels(self) -> dict[str, str]:
+        """The user's names of variables."""
+        return {value.name: name for name, value in self._names().items() if isinstance(value, Variable)}
+
+    def _unwatched(self) -> Unwatched:
+        assert self.subject.program is not None
+        devices = self.controls.values()["devices"] if loss_of(self.subject.program) else 1
+        return Unwatched(self.subject.name, graph_of_program(self.subject.program, devices, self._loss()))
+
+    def take(self, run: Run) -> None:
+        """Follow another run from now on; the curves of those before stay."""
+        engine = engine_of(run.executor)
+        number = next(self._numbers)
+        before = getattr(self, "watch", None)
+        first = before.graph_number + 1 if before is not None else 1
+        if engine is not None:
+            self.watch = Watch(engine, run.name, list(run.fetch.values()), first)
+        elif self.subject.program is not None:
+            self.watch = Unwatched(run.name, graph_of_program(self.subject.program, 1, list(run.fetch.values())), first)
+        if before is not None:
+            before.close()
+        self.shown.append(Shown(number, f"{number}: {run.name}, {self.watch.what()}", run))
+        del self.shown[:-_RUNS]
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.watch.close()
+        for shown in self.shown:
+            if shown.fetched is not None:
+                shown.fetched.close()
+
+    @property
+    def run(self) -> Run | None:
+        """The run that is followed."""
+        return self.shown[-1].run if self.shown else None
+
+    def tell(self, kind: str, text: str) -> None:
+        """Show a line on the page; kind is "info" or "error"."""
+        self.notice = {"id": next(self._notices), "kind": kind, "text": text}
+
+    # Messages
+
+    def news(self) -> list[Message]:
+        """What has changed since the last time."""
+        graph_changed, looked = self.watch.follow()
+        curves = [shown.curves.message() for shown in self.shown if self._follow(shown)]
+        found: list[Message] = []
+        state = self.state()
+        if state != self._sent:
+            self._sent = state
+            found.append(state)
+        if graph_changed or self._graph_sent != self.watch.graph_number:
+            self._graph_sent = self.watch.graph_number
+            found.append(self.watch.graph_message())
+        if looked:
+            found += self.watch.sampled()
+        if self._is_due("scopes", _SCOPES_S) and self.watch.memory_changed():
+            found.append(self.watch.scopes_message())
+        return [*found, *curves]
+
+    def _follow(self, shown: Shown) -> bool:
+        """Whether its curves have changed, and are due."""
+        if not self._is_due(shown.id, _CURVES_S):
+            return False
+        if shown.fetched is not None:
+            shown.fetched.follow()
+        return shown.curves.follow()
+
+    def _is_due(self, what: str, every: float) -> bool:
+        now = time.monotonic()
+        if now - self._due.get(what, 0.0) < every:
+            return False
+        self._due[what] = now
+        return True
+
+    def everything(self) -> list[Message]:
+        """All that a page needs that has nothing."""
+        for shown in self.shown:
+            if shown.fetched is not None:
+                shown.fetched.follow()
+            shown.curves.follow()
+        self.watch.follow()
+        self._sent, self._graph_sent = self.state(), self.watch.graph_number
+        curves = [shown.curves.message() for shown in self.shown]
+        return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *self.watch.sampled()]
+
+    def state(self) -> Message:
+        """The message `state`; see assets/src/README.md."""
+        return {
+            "type": "state",
+            "subject": {
+                "name": self.subject.name,
+                "kind": self.subject.kind,
+                "devices": self.watch.devices,
+                "strategy": self.watch.strategy,
+                "graph": self.watch.graph_number,
+            },
+            "run": self._run_state(),
+            "runs": [self._listed(shown) for shown in self.shown],
+            "controls": {**self.controls.message(), "allowed": self.allowed(), "busy": self.busy},
+            "notice": self.notice,
+        }
+
+    def _listed(self, shown: Shown) -> Message:
+        run = shown.run
+        return {
+            "id": shown.id,
+            "label": shown.curves.label,
+            "state": str(run.state) if run is not None else "running",
+            "steps": run.step if run is not None else shown.fetched.steps if shown.fetched is not None else 0,
+        }
+
+    def _run_state(self) -> Message | None:
+        if not self.shown:
+            return None
+        shown, run = self.shown[-1], self.run
+        if run is None:
+            return self._loop_state(shown)
+        rate = shown.curves.rate if run.state == State.RUNNING else 0.0
+        left = run.steps - run.step if run.steps is not None else None
+        return {
+            "id": shown.id,
+            "name": run.name,
+            "state": str(run.state),
+            "step": run.step,
+            "steps": run.steps,
+            "seconds": round(run.seconds, 1),
+            "rate": rate,
+            "eta": left / rate if rate and left is not None else None,
+            "last": run.last,
+            "error": self._error(run.error) if run.error is not None else None,
+        }
+
+    def _loop_state(self, shown: Shown) -> Message | None:
+        """Of steps that a loop of the user's own makes."""
+        assert shown.fetched is not None
+        steps, rate = self.watch.steps(), shown.curves.rate
+        if not steps and self.watch.error is None:
+            return None
+        last = {name: values[-1] for name, values in shown.fetched.history.items() if values}
+        return {
+            "id": shown.id, "name": self.subject.name, "state": "running" if rate else "ready", "step": steps,
+            "steps": None, "seconds": 0.0, "rate": rate, "eta": None, "last": last, "error": self._error(None),
+        }  # fmt: skip
+
+    def _error(self, error: BaseException | None) -> Message | None:
+        """What went wrong, with the op and the line where the engine knows them."""
+        told = self.watch.error
+        if error is None and told is None:
+            return None
+        text = str(error) or type(error).__name__ if error is not None else told.text if told is not None else ""
+        is_same = told is not None and (error is None or told.text == text)
+        return {
+            "text": text,
+            "op": told.op if told is not None and is_same else None,
+            "device": str(told.place) if told is not None and is_same and told.place is not None else None,
+            "site": str(told.site) if told is not None and is_same and told.site is not None else None,
+        }
+
+    # Commands
+
+    def allowed(self) -> list[str]:
+        """The commands that make sense now."""
+        run = self.run
+        if self.busy:
+            return []
+        drop = ["drop"] if self.watch.can_drop() else []
+        if run is None or run.state not in LIVE:
+            return ["run", "step", *drop] if self.controls.programs() else drop
+        going = ["resume"] if run.state == State.PAUSED else ["pause"]
+        return [*going, "step", "stop", *drop, *(["save"] if run.write_checkpoint is not None else [])]
+
+    def command(self, name: str, values: Mapping[str, Any]) -> Slow | None:
+        """Do at once what only takes a flag; what takes longer is returned, to be called elsewhere.
+
+        Args:
+            values: settings that are chosen first.
+
+        Raises:
+            InvalidArgument: an unknown command or setting. PreconditionNotMet: it makes no sense now.
+        """
+        if name not in COMMANDS:
+            raise InvalidArgument(f"the dashboard has no command {name!r}; it has {one_of(COMMANDS)}")
+        if name not in self.allowed():
+            raise PreconditionNotMet(f"{name} is not possible now: {self.busy or self._standing()}")
+        self.controls.set(values)
+        run = self.run
+        if run is None or run.finished:
+            return self._drop if name == "drop" else self._starter(only_one=name == "step")
+        if name in ("drop", "save"):
+            return self._drop if name == "drop" else self._save
+        if name == "step":
+            self.watch.look()
+            run.advance()
+        else:
+            getattr(run, name)()
+        return None
+
+    def _standing(self) -> str:
+        run = self.run
+        return "nothing has been started" if run is None else f"run {run.name!r} is {run.state}"
+
+    def _starter(self, only_one: bool) -> Slow:
+        setup = self.controls.setup()
+        self.busy = "starting the run …"
+
+        def start() -> Callable[[], None]:
+            run = self.controls.start(setup)
+
+            def follow() -> None:
+                self.take(run)
+                self.tell("info", f"started {self.shown[-1].curves.label}")
+                if only_one:
+                    run.advance()
+                else:
+                    run.resume()
+
+            return follow
+
+        return start
+
+    def _drop(self) -> Callable[[], None]:
+        dropped = self.watch.drop()
+        return lambda: self.tell("info", f"dropped {dropped:,} bytes of temporaries")
+
+    def _save(self) -> Callable[[], None]:
+        run = self.run
+        assert run is not None
+        path = f"{run.name}-step-{run.step}.checkpoint"
+        run.save(path)
+        return lambda: self.tell("info", f"saved {path}; wb.resume goes on from it")
+
+    def refuse(self, error: Exception) -> None:
+        """Show what a command was refused for."""
+        text = str(error) or type(error).__name__
+        self.tell("error", text if isinstance(error, EnforceNotMet) else f"{type(error).__name__}: {text}")

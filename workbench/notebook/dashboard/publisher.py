@@ -1,0 +1,145 @@
+"""The one thread that looks at a model and says what is new, seldom enough that training does not notice."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.errors import EnforceNotMet
+from workbench.notebook.dashboard.answers import answer
+from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.model import Model, Slow
+
+_PULSE_S = 0.1  # at most ten updates a second
+_SHARE = 0.01  # of the processor's time that looking may take
+_LONGEST_S = 2.0
+
+Send = Callable[[Message], None]
+
+
+class Publisher:
+    """Sends what is new in a model, and answers what the page asks, each on a thread of its own.
+
+    Args:
+        send: puts a message on its way; called on these threads, one at a time.
+    """
+
+    def __init__(self, model: Model, send: Send) -> None:
+        self.model, self._sends = model, send
+        self._lock = threading.Lock()  # the model, and the way to the page
+        self._wake, self._closed = threading.Event(), False
+        self._hello = False
+        self._work: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._threads = [
+            threading.Thread(target=target, name=f"workbench dashboard {name}", daemon=True)
+            for name, target in (("publisher", self._publish), ("worker", self._serve))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """End both threads."""
+        self._closed = True
+        self._wake.set()
+        self._work.put(None)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout)
+        self.model.close()
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """What the page says; returns at once."""
+        kind = message.get("type")
+        if kind == "hello":
+            self._hello = True
+        elif kind in ("set", "command"):
+            self._obey(message)
+        else:
+            self._work.put(lambda: self._answer(dict(message)))
+        self._wake.set()
+
+    def do(self, name: str, values: Mapping[str, Any]) -> None:
+        """A command of the program's; done when this returns.
+
+        Raises:
+            EnforceNotMet: it is refused, or fails.
+        """
+        with self._lock:
+            slow = self.model.command(name, values)
+        if slow is not None:
+            self._complete(slow)
+        self._wake.set()
+
+    def snapshot(self) -> list[Message]:
+        """Everything there is to show, as messages."""
+        with self._lock:
+            return self.model.everything()
+
+    def _obey(self, message: Mapping[str, Any]) -> None:
+        """A command of the page's: flags are set at once, what takes longer is done by the worker."""
+        values = message.get("values") or {}
+        try:
+            with self._lock:
+                slow = None
+                if message["type"] == "set":
+                    self.model.controls.set(values)
+                else:
+                    slow = self.model.command(str(message.get("name")), values)
+        except Exception as error:
+            self.model.refuse(error)
+            return
+        if slow is not None:
+            self._work.put(lambda: self._complete(slow))
+
+    def _complete(self, slow: Slow) -> None:
+        """The slow part beside the publisher, what it changes in the model under the lock."""
+        try:
+            quick = slow()
+        except BaseException:
+            self.model.busy = None
+            raise
+        with self._lock:
+            self.model.busy = None
+            quick()
+
+    def _answer(self, message: Message) -> None:
+        found = answer(self.model, message)
+        if found is not None:
+            with self._lock:
+                self._sends(found)
+
+    # The threads
+
+    def _publish(self) -> None:
+        while not self._closed:
+            began = time.thread_time()
+            try:
+                self._pulse()
+            except EnforceNotMet as error:
+                self.model.refuse(error)
+            except Exception:  # one wrong picture must not end all that follow
+                self.model.tell("error", f"the dashboard failed:\n{traceback.format_exc(limit=-3)}")
+            spent = time.thread_time() - began
+            self._wake.wait(min(max(_PULSE_S, spent / _SHARE), _LONGEST_S))
+            self._wake.clear()
+
+    def _pulse(self) -> None:
+        with self._lock:
+            hello, self._hello = self._hello, False
+            for message in self.model.everything() if hello else self.model.news():
+                self._sends(message)
+
+    def _serve(self) -> None:
+        while True:
+            work = self._work.get()
+            if work is None:
+                return
+            try:
+                work()
+            except Exception as error:
+                self.model.refuse(error)
+            self._wake.set()

@@ -1,0 +1,139 @@
+"""Steps that were looked at, as the page shows them, and as many of them as memory allows."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from workbench import events
+from workbench.notebook.dashboard.looks import Look
+from workbench.notebook.dashboard.messages import Message, Table, column
+from workbench.notebook.dashboard.previews import preview
+
+_BYTES = 32 << 20  # of all samples together
+
+
+class Samples:
+    """What is kept of the steps that were looked at; over the limit every other of the older half goes."""
+
+    def __init__(self, limit: int = _BYTES) -> None:
+        self.kept: list[Message] = []
+        self.newest: Look | None = None
+        self._limit, self._began = limit, 0
+        self._sizes: list[int] = []
+
+    def add(self, look: Look, graph: int) -> None:
+        """Keep a step; `graph` is the number of the graph that ran."""
+        assert look.step is not None
+        self._began = self._began or look.step.start
+        self.newest = look
+        self.kept.append(sample_message(look, graph, self._began))
+        self._sizes.append(_size(self.kept[-1]))
+        while len(self.kept) > 2 and sum(self._sizes) > self._limit:
+            half = (len(self.kept) + 1) // 2
+            self.kept[:half] = self.kept[: half - 1 : 2]
+            self._sizes[:half] = self._sizes[: half - 1 : 2]
+
+    @property
+    def last(self) -> Message | None:
+        """The newest."""
+        return self.kept[-1] if self.kept else None
+
+    def at(self, step: int) -> Message | None:
+        """The newest of a step not after this one."""
+        return next((kept for kept in reversed(self.kept) if kept["step"] <= step), None)
+
+    def message(self) -> Message:
+        """The message `samples`."""
+        return {
+            "type": "samples",
+            "step": column([kept["step"] for kept in self.kept], "int32"),
+            "seconds": column([kept["seconds"] for kept in self.kept], "float32"),
+        }
+
+
+def sample_message(look: Look, graph: int, began: int) -> Message:
+    """The message `sample`; see assets/src/README.md."""
+    step = look.step
+    assert step is not None
+    return {
+        "type": "sample",
+        "step": step.step,
+        "graph": graph,
+        "seconds": step.seconds,
+        "at": (step.start - began) / 1e9,
+        "feeds": _feeds(look),
+        **_spans(look, step),
+    }
+
+
+def _feeds(look: Look) -> Message:
+    feed = look.feed
+    if feed is None:
+        return {}
+    names = list(feed.rows)
+    return {
+        "devices": [str(place) for place in feed.places],
+        "names": names,
+        "rows": {name: list(feed.rows[name]) for name in names},
+        "first": {name: list(accumulate(feed.rows[name], initial=0))[:-1] for name in names},
+        "shapes": {name: [list(shape) for shape in feed.shapes.get(name, ())] for name in names},
+        "dtypes": dict(feed.dtypes),
+        "nbytes": list(feed.nbytes),
+        "previews": {name: [preview(arrays[name]) for arrays in look.arrays if name in arrays] for name in names},
+    }
+
+
+def _spans(look: Look, step: events.Step) -> Message:
+    labels, nodes = Table(), _collectives(look)
+    places = {place: index for index, place in enumerate(step.places)}
+    told: list[tuple[Any, ...]] = [
+        (run.op.node, places.get(run.op.place, 0), run.thread, run.start, run.end, False, labels.number(run.op.type))
+        for run in look.ops
+    ]
+    told += [
+        (nodes.get((one.kind, one.names[:1]), -1), -1, one.thread, one.start, one.end, True, labels.number(one.kind))
+        for one in look.collectives
+    ]
+    members = [(span, node) for span, run in enumerate(look.ops) for node in run.op.nodes]
+    node, device, thread, start, end, collective, label = zip(*told, strict=True) if told else ((),) * 7
+    begun = step.start
+    return {
+        "spans": {
+            "node": column(node, "int32"),
+            "device": column(device, "int32"),
+            "thread": column(thread, "int32"),
+            "start": column((np.asarray(start, np.int64) - begun) / 1e3, "float32"),
+            "end": column((np.asarray(end, np.int64) - begun) / 1e3, "float32"),
+            "collective": column(collective, "uint8"),
+            "label": column(label, "int32"),
+        },
+        "labels": labels.texts,
+        "members": {
+            "span": column([span for span, _ in members], "int32"),
+            "node": column([number for _, number in members], "int32"),
+        },
+    }
+
+
+def _collectives(look: Look) -> dict[tuple[str, tuple[str, ...]], int]:
+    """Numbers of the collectives by kind and first name."""
+    if look.plan is None:
+        return {}
+    nodes = enumerate(look.plan.graph.nodes)
+    found = {}
+    for number, node in nodes:
+        if node.is_collective:
+            names = tuple(node.attrs.get("names") or (node.attrs["name"],))
+            found[node.type, names[:1]] = number
+    return found
+
+
+def _size(part: Any) -> int:
+    if isinstance(part, np.ndarray):
+        return part.nbytes
+    if isinstance(part, dict):
+        return sum(map(_size, part.values()))
+    return sum(map(_size, part)) if isinstance(part, list) else 8

@@ -1,0 +1,57 @@
+"""What a dashboard is about: an executor, a program or a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import InvalidType
+from workbench.executors.compiled import CompiledProgram
+from workbench.executors.engine import Engine
+from workbench.executors.parallel import ParallelExecutor
+from workbench.experiments.run import Run
+from workbench.experiments.runners import engine_of
+from workbench.framework.program import Program
+
+Target = ParallelExecutor | CompiledProgram | Program | Run
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A target, taken apart.
+
+    Attributes:
+        kind: "executor", "program" or "run"; name: what it is called.
+        engine: that runs it, None where there is none yet.
+    """
+
+    kind: str
+    name: str
+    program: Program | None
+    engine: Engine | None = None
+    run: Run | None = None
+
+    @staticmethod
+    def of(target: Any, names: Mapping[str, Any]) -> Subject:
+        """Of a ParallelExecutor, a CompiledProgram, a Program or a Run.
+
+        Args:
+            names: what the user's names stand for.
+
+        Raises:
+            InvalidType: something else.
+        """
+        own = next((name for name, value in names.items() if value is target), None)
+        if isinstance(target, Run):
+            engine = engine_of(target.executor)
+            program = target.program if engine is None else engine.program
+            return Subject("run", target.name, program, engine, target)
+        if isinstance(target, Program):
+            return Subject("program", target.name or own or "program", target)
+        if isinstance(target, ParallelExecutor | CompiledProgram):
+            engine = target._to_debug()
+            return Subject("executor", own or engine.program.name or "program", engine.program, engine)
+        raise InvalidType(
+            f"dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, got {target!r}"
+        )

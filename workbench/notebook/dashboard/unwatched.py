@@ -1,0 +1,74 @@
+"""What there is to show of a program that nothing runs on devices: its graph."""
+
+from __future__ import annotations
+
+from workbench import events
+from workbench.errors import PreconditionNotMet
+from workbench.executors.shapes import Shapes
+from workbench.graph.ssa import Graph
+from workbench.notebook.dashboard.graph_message import graph_message
+from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.samples import Samples
+
+
+class Unwatched:
+    """Stands where a `Watch` is when something runs.
+
+    Args:
+        graph: that it would have; number: of the graph, for the page.
+    """
+
+    error: events.Error | None = None
+    strategy = "AllReduce"
+
+    def __init__(self, title: str, graph: Graph, number: int = 1) -> None:
+        self.title, self.graph, self.graph_number = title, graph, number
+        self.shapes, self.samples = Shapes(graph, {}), Samples()
+        self.devices = [str(place) for place in graph.places]
+
+    def what(self) -> str:
+        """`1 device`."""
+        return f"{len(self.devices)} device{'s' * (len(self.devices) != 1)}"
+
+    def close(self) -> None:
+        """Nothing is listened to."""
+
+    def follow(self) -> tuple[bool, bool]:
+        """Nothing changes."""
+        return False, False
+
+    def look(self) -> None:
+        """There is no step to look at."""
+
+    def steps(self) -> int:
+        """None has been run."""
+        return 0
+
+    def can_drop(self) -> bool:
+        """There is nothing to drop."""
+        return False
+
+    def drop(self) -> int:
+        """Refused."""
+        raise PreconditionNotMet("there are no temporaries before the first step")
+
+    def memory_changed(self) -> bool:
+        """It never does."""
+        return False
+
+    def sampled(self) -> list[Message]:
+        """No step has been looked at."""
+        return []
+
+    def graph_message(self) -> Message:
+        """The message `graph`."""
+        return graph_message(self.graph_number, self.title, self.graph, self.shapes)
+
+    def scopes_message(self) -> Message:
+        """The message `scopes`, with nothing in it."""
+        none: Message = {"step": [], "bytes": [], "cause": [], "total": 0}
+        return {
+            "type": "scopes", "devices": self.devices, "strategy": self.strategy,
+            "memory": {"step": [], "bytes": []}, "drops": none, "feeds": {"step": [], "rows": []},
+            "live": [], "totals": [],
+        }  # fmt: skip

@@ -1,0 +1,185 @@
+"""Watching one engine: its graph, looks at its steps, its memory, and what it fetches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from workbench import events
+from workbench.errors import EnforceNotMet
+from workbench.executors.engine import Engine
+from workbench.executors.shapes import Shapes
+from workbench.experiments.setup import loss_of
+from workbench.graph.ssa import Graph
+from workbench.graph.strategy import BuildStrategy, ReduceStrategy
+from workbench.notebook.dashboard.graph_message import graph_message
+from workbench.notebook.dashboard.live_values import live_values, totals
+from workbench.notebook.dashboard.looks import Look, Looks
+from workbench.notebook.dashboard.memory_trace import MemoryTrace
+from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.dashboard.previewed import graph_of, graph_with
+from workbench.notebook.dashboard.samples import Samples
+
+_LOOK_S = 0.5  # seconds between two looks
+
+
+class Watch:
+    """Everything the dashboard knows of an engine.
+
+    Args:
+        title: of the graph. fetches: names that are fetched, as far as is known before a step.
+        first: number of the first graph; every graph of a dashboard has another one.
+    """
+
+    def __init__(self, engine: Engine, title: str, fetches: Sequence[str], first: int) -> None:
+        self.engine, self.title, self.fetches = engine, title, list(fetches)
+        self.looks, self.samples, self.memory = Looks(engine), Samples(), MemoryTrace(engine)
+        self.rows: list[tuple[float, ...]] = []
+        self.error: events.Error | None = None
+        self.graph_number = first
+        self.graph: Graph = graph_of(engine, self.fetches)
+        self.shapes = Shapes(self.graph, {})
+        self._built, self._has_run = _build_of(self.graph), False
+        self._totals: list[Message] | None = None
+        self._looked = 0.0
+        self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
+        self.looks.ask()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.looks.close()
+        self.memory.close()
+        self._failures.close()
+
+    def _failed(self, event: events.Error) -> None:
+        self.error = event
+
+    def follow(self) -> tuple[bool, bool]:
+        """Take over what has been told; whether the graph is another one, and whether a step has been looked at."""
+        before, looked = self.graph_number, False
+        while self.looks.taken:
+            look = self.looks.taken.popleft()
+            self._see(look)
+            self.samples.add(look, self.graph_number)
+            self.rows.append((look.number, *(look.step.feed_rows if look.step else ())))
+            looked = True
+        self._look_again()
+        return self.graph_number != before, looked
+
+    def what(self) -> str:
+        """`2 devices, AllReduce`."""
+        count = len(self.engine.places)
+        return f"{count} device{'s' * (count != 1)}" + (f", {self.strategy}" if count > 1 else "")
+
+    @property
+    def devices(self) -> list[str]:
+        """What the devices are called."""
+        return [str(place) for place in self.engine.places]
+
+    @property
+    def strategy(self) -> str:
+        """`AllReduce` or `Reduce`."""
+        return strategy_of(self.engine)
+
+    def steps(self) -> int:
+        """How many have been applied."""
+        return self.engine.steps
+
+    def fetches_of_last(self) -> list[str]:
+        """What the step that is shown fetched."""
+        return list(self.graph.fetches)
+
+    def look(self) -> None:
+        """Look at the next step, whenever it comes."""
+        self.looks.ask()
+
+    def can_drop(self) -> bool:
+        """Whether there may be temporaries."""
+        return self.engine.started
+
+    def drop(self) -> int:
+        """Drop them; returns how many bytes that were."""
+        return self.engine.drop()
+
+    def memory_changed(self) -> bool:
+        """Whether the memory held, or the number of drops, is another one than the last time."""
+        return self.memory.follow()
+
+    def _look_again(self) -> None:
+        """Ask for the next look when steps are being run, or the last one was answered long ago."""
+        now = time.monotonic()
+        if not self.looks.waiting and now - self._looked >= _LOOK_S:
+            self._looked = now
+            self.looks.ask()
+
+    def _see(self, look: Look) -> None:
+        """Show what runs; a graph that is built alike, for another batch size, is no other graph to the page."""
+        plan = look.plan
+        if plan is None or (plan.graph is self.graph and self._has_run):
+            return
+        built = _build_of(plan.graph)
+        if built != self._built or not self._has_run:
+            self.graph_number += 1
+        self.graph, self.shapes, self._built, self._has_run = plan.graph, plan.shapes, built, True
+
+    # Messages
+
+    def graph_message(self) -> Message:
+        """The message `graph`."""
+        return graph_message(self.graph_number, self.title, self.graph, self.shapes)
+
+    def sampled(self) -> list[Message]:
+        """The messages `sample` and `samples`, once there is one."""
+        last = self.samples.last
+        return [] if last is None else [last, self.samples.message()]
+
+    def scopes_message(self) -> Message:
+        """The message `scopes`."""
+        engine = self.engine
+        return {
+            "type": "scopes",
+            "devices": [str(place) for place in engine.places],
+            "strategy": strategy_of(engine),
+            **self.memory.message(),
+            "feeds": self._fed(),
+            "live": live_values(engine),
+            "totals": self._both(),
+        }
+
+    def _fed(self) -> Message:
+        """Rows per device over the steps that were looked at."""
+        kept = self.rows[-2000:]
+        devices = range(len(self.engine.places))
+        return {
+            "step": column([row[0] for row in kept], "float64"),
+            "rows": [column([row[1 + d] if len(row) > 1 + d else 0 for row in kept], "float32") for d in devices],
+        }
+
+    def _both(self) -> list[Message]:
+        """What this strategy makes of memory, and what the other would; worked out once."""
+        if self._totals is None:
+            own = strategy_of(self.engine)
+            self._totals = [totals(own, self.graph)]
+            other = ReduceStrategy.AllReduce if own == "Reduce" else ReduceStrategy.Reduce
+            if len(self.engine.places) > 1 and loss_of(self.engine.program):
+                self._totals += self._other(other)
+        return self._totals
+
+    def _other(self, strategy: ReduceStrategy) -> list[Message]:
+        build = BuildStrategy()
+        build.reduce_strategy = strategy
+        engine = self.engine
+        try:
+            graph = graph_with(engine.program, engine.places, self.fetches, build, engine.execution)
+        except EnforceNotMet:
+            return []
+        return [totals(strategy.name, graph)]
+
+
+def strategy_of(engine: Engine) -> str:
+    """`AllReduce` or `Reduce`."""
+    return ReduceStrategy(engine.build.reduce_strategy).name
+
+
+def _build_of(graph: Graph) -> tuple[object, ...]:
+    return graph.devices, tuple(graph.fetches), tuple(node.type for node in graph.nodes)
