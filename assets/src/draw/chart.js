@@ -79,14 +79,14 @@ function measure(data, width, height) {
 
 function drawAxes(data, { box, x, y, xTicks, yTicks }) {
   const grid = yTicks.map((value) => `M${box.left} ${Math.round(y(value)) + 0.5}H${box.right}`).join("");
-  const feet = xTicks.map((value) => `M${Math.round(x(value)) + 0.5} ${box.bottom}v4`).join("");
   const text = (px, py, anchor, words) => s("text", { x: px, y: py, "text-anchor": anchor }, words);
   const rows = yTicks.map((value) => text(box.left - 6, y(value) + 3.5, "end", data.yFormat(value)));
   // The last number also says what is counted; a number that would run into it is left out.
   const end = box.right;
-  const columns = xTicks
-    .filter((value) => x(value) < end - LETTER * (data.xName.length + data.xFormat(value).length / 2 + 1))
-    .map((value) => text(x(value), box.bottom + 14, "middle", data.xFormat(value)));
+  const room = (value) => end - LETTER * (data.xName.length + data.xFormat(value).length / 2 + 1);
+  const named = xTicks.filter((value) => x(value) < room(value));
+  const feet = named.map((value) => `M${Math.round(x(value)) + 0.5} ${box.bottom}v4`).join("");
+  const columns = named.map((value) => text(x(value), box.bottom + 14, "middle", data.xFormat(value)));
   return [
     s("path", { class: "wb-grid", d: grid }),
     s("path", { class: "wb-axis", d: `M${box.left} ${box.bottom + 0.5}H${box.right}${feet}` }),
@@ -127,7 +127,7 @@ function drawMarks({ marks }, { x, box }) {
 // Beside its mark, on the side that has room.
 function markLabel(label, px, box) {
   const left = px + label.length * LETTER > box.right;
-  const place = { x: left ? px - 4 : px + 4, y: box.top - 5, "text-anchor": left ? "end" : "start" };
+  const place = { x: left ? px - 7 : px + 7, y: box.top - 5, "text-anchor": left ? "end" : "start" };
   return s("text", { class: "wb-mark-label", ...place }, label);
 }
 

@@ -1,6 +1,70 @@
-import { frame } from "../draw/panel.js";
+// What can be done with the run, and the settings of the next one.
+import { h } from "../draw/dom.js";
+import { BUTTONS, button } from "../controls/buttons.js";
+import { field } from "../controls/field.js";
+import { SETTINGS } from "../controls/settings.js";
+
+const LATE_MS = 3000;
+const GOING_ON = ["ready", "running", "paused"];
 
 export function controls(store) {
-  const { element } = frame({ name: "controls", title: "controls" });
-  return { element, update() {} };
+  const fields = new Map(SETTINGS.map((setting) => [setting.name, field(setting, sendValues)]));
+  const buttons = BUTTONS.map((one) => button(one, act));
+  const busy = h("span", { class: "wb-faint", role: "status" });
+  const row = h("div", { class: "wb-buttons", role: "toolbar", "aria-label": "run" }, ...buttons.map(({ element }) => element), busy);
+  const inputs = [...fields.values()].map(({ element }) => element);
+  const settings = h("div", { class: "wb-settings", role: "group", "aria-label": "settings of the next run" }, ...inputs);
+  const element = h("section", { class: "wb-controls wb-wide", "aria-label": "controls" }, row, settings);
+  let late = 0;
+  let notice = null;
+  let running = { id: null, values: null }; // the settings of the run that goes on
+
+  function sendValues(values) {
+    store.send({ type: "set", values });
+    compare();
+  }
+
+  function act(name) {
+    const values = name === "run" ? allValues() : {};
+    if (!values) return false;
+    store.command(name, values);
+    clearTimeout(late);
+    late = setTimeout(() => (busy.textContent = "no answer yet; is a cell running?"), LATE_MS);
+    return true;
+  }
+
+  // What all fields say; null, and the first that makes no sense has the focus, when they cannot be used.
+  function allValues() {
+    const checked = [...fields].map(([name, one]) => ({ name, one, found: one.check() }));
+    const wrong = checked.find(({ found }) => found.problem);
+    wrong?.one.input.focus();
+    return wrong ? null : Object.fromEntries(checked.map(({ name, found }) => [name, found.value]));
+  }
+
+  function update(kinds) {
+    if (!kinds.has("state")) return;
+    const { controls: now = null, run = null, notice: said = null } = store.state ?? {};
+    clearTimeout(late);
+    for (const each of buttons) each.update(now?.allowed ?? []);
+    const words = now?.busy ?? "";
+    if (busy.textContent !== words) busy.textContent = words;
+    const refused = said?.kind === "error" && said.id !== notice;
+    notice = said?.id ?? notice;
+    for (const [name, one] of fields) one.update(now?.values?.[name] ?? null, now?.choices?.[name], refused);
+    remember(run, now);
+    compare();
+  }
+
+  // A run says what it was started with; one that does not has what was set when it appeared.
+  function remember(run, now) {
+    if (!run || !GOING_ON.includes(run.state)) running = { id: run?.id ?? null, values: null };
+    else if (run.values) running = { id: run.id, values: run.values };
+    else if (running.id !== run.id || !running.values) running = { id: run.id, values: { ...now?.values } };
+  }
+
+  function compare() {
+    for (const [name, one] of fields) one.compare(running.values?.[name]);
+  }
+
+  return { element, update, destroy: () => clearTimeout(late) };
 }

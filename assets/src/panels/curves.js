@@ -1,6 +1,119 @@
+// Fetched scalars over the steps, of several runs on each other, and how fast the steps were.
+import { Choice, listed, seriesNames } from "../curves/runs.js";
+import { legend } from "../curves/legend.js";
+import { rateSpec, seriesSpec, trouble } from "../curves/spec.js";
+import { chart } from "../draw/chart.js";
+import { h } from "../draw/dom.js";
+import { seconds } from "../draw/numbers.js";
 import { frame } from "../draw/panel.js";
 
+const EMPTY = "Here you will see the curves of the fetched values as soon as a run has made its first steps.";
+
 export function curves(store) {
-  const { element } = frame({ name: "curves", title: "curves" });
-  return { element, update() {} };
+  const choice = new Choice();
+  const charts = new Map(); // by series
+  const { slider, log, tools } = settings(draw);
+  const { element, body, note } = frame({ name: "curves", title: "Curves", drawing: firstDrawing, tools });
+  const empty = h("p", { class: "wb-empty" }, EMPTY);
+  const runList = legend("runs", ticked(choice.runs));
+  const seriesList = legend("series", ticked(choice.series));
+  const grid = h("div", { class: "wb-curve-grid" });
+  const rate = titled("steps per second", 84, point);
+  const content = h("div", {}, runList.element, seriesList.element, grid, rate.element);
+  body.append(empty, content);
+
+  function ticked(map) {
+    return (id, on) => {
+      map.set(id, on);
+      draw();
+    };
+  }
+
+  function update(kinds) {
+    if (kinds.has("state")) showNote();
+    if (kinds.has("curves") || kinds.has("theme") || kinds.has("state")) showRuns(kinds);
+  }
+
+  // A state comes ten times a second and seldom changes what is drawn.
+  let drawn = "";
+  function showRuns(kinds) {
+    const runs = listed(store, choice);
+    const key = JSON.stringify(runs.map(({ id, label, shown }) => [id, label, shown]));
+    const changed = key !== drawn || kinds.has("curves") || kinds.has("theme");
+    drawn = key;
+    if (changed) draw();
+    else runList.update(runs.map(entry));
+  }
+
+  function draw() {
+    const runs = listed(store, choice);
+    const names = seriesNames(runs);
+    empty.hidden = runs.length > 0;
+    content.hidden = !runs.length;
+    for (const tool of tools) tool.hidden = !names.length;
+    if (!runs.length) return;
+    runList.update(runs.map(entry));
+    seriesList.element.hidden = names.length < 2;
+    seriesList.update(names.map((name, i) => ({ id: name, label: name, shown: choice.showsSeries(name, i) })));
+    drawSeries(names.filter((name, i) => choice.showsSeries(name, i)), runs);
+    const rates = rateSpec(runs);
+    rate.element.hidden = !rates.series.length;
+    if (rates.series.length) rate.figure.draw(rates);
+  }
+
+  function drawSeries(names, runs) {
+    for (const [name, { element: old, figure }] of charts) {
+      if (names.includes(name)) continue;
+      figure.destroy();
+      old.remove();
+      charts.delete(name);
+    }
+    for (const name of names) {
+      if (!charts.has(name)) charts.set(name, titled(name, 170, point));
+      const each = charts.get(name);
+      if (!each.element.parentNode) grid.append(each.element);
+    }
+    const how = { smoothing: Number(slider.value), log: log.checked };
+    for (const name of names) charts.get(name).figure.draw(seriesSpec(name, runs, how));
+  }
+
+  // The crosshair stands at the same step in all charts.
+  function point(step) {
+    for (const { figure } of [...charts.values(), rate]) figure.point(step);
+  }
+
+  function showNote() {
+    const run = store.state?.run;
+    const words = run ? timeLeft(run) : "";
+    if (note.textContent !== words) note.textContent = words;
+  }
+
+  function firstDrawing() {
+    return [...charts.values()][0]?.figure.svg ?? rate.figure.svg;
+  }
+
+  function destroy() {
+    for (const { figure } of [...charts.values(), rate]) figure.destroy();
+  }
+  return { element, update, destroy };
+}
+
+const timeLeft = ({ state, eta }) => (state === "running" && eta != null ? `${seconds(eta)} left` : "");
+
+const entry = (run) => ({ ...run, note: trouble(run) });
+
+function titled(name, height, onhover) {
+  const figure = chart({ height, onhover });
+  return { figure, element: h("div", { class: "wb-curve" }, h("h4", {}, name), figure.element) };
+}
+
+function settings(changed) {
+  const slider = h("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: "0", oninput: changed });
+  const log = h("input", { type: "checkbox", onchange: changed });
+  const title = "exponential moving average; the curve itself stays visible behind it";
+  return {
+    slider,
+    log,
+    tools: [h("label", { class: "wb-tool", title }, "smoothing", slider), h("label", { class: "wb-tool" }, log, "log scale")],
+  };
 }

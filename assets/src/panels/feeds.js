@@ -1,6 +1,49 @@
+// Which rows of the batch went to which device, what was in them, and how many there were over time.
+import { chart, stacked } from "../draw/chart.js";
+import { deviceColor } from "../draw/colors.js";
+import { h, s } from "../draw/dom.js";
+import { count } from "../draw/numbers.js";
 import { frame } from "../draw/panel.js";
+import { splitBars } from "../feeds/split_bar.js";
+import { splits, summary } from "../feeds/split.js";
+import { feedTable } from "../feeds/table.js";
+
+const EMPTY = "Here you will see which rows of the batch each device was fed, and what was in them.";
 
 export function feeds(store) {
-  const { element } = frame({ name: "feeds", title: "feeds" });
-  return { element, update() {} };
+  const bars = s("svg", { class: "wb-split", role: "img" });
+  const { element, body, note } = frame({ name: "feeds", title: "Feeds", drawing: () => bars });
+  const empty = h("p", { class: "wb-empty" }, EMPTY);
+  const table = h("div", { class: "wb-feed-scroll", tabindex: 0, role: "group", "aria-label": "feeds of each device" });
+  const over = chart({ height: 96 });
+  const overTime = h("div", { class: "wb-feed-time" }, h("h4", {}, "rows per device"), over.element);
+  body.append(empty, bars, table, overTime);
+
+  function update(kinds) {
+    const resized = kinds.has("theme");
+    if (kinds.has("sample") || resized) showSample(store.sample, resized && !kinds.has("sample"));
+    if (kinds.has("scopes") || resized) showTime(store.scopes);
+  }
+
+  function showSample(sample, resized) {
+    const fed = sample?.feeds;
+    const there = Boolean(fed?.names?.length && fed.devices?.length);
+    empty.hidden = there;
+    for (const part of [bars, table]) part.toggleAttribute("hidden", !there);
+    note.textContent = there ? summary(sample) : "";
+    if (!there) return;
+    splitBars(bars, splits(fed), fed.devices, Math.max(body.clientWidth - 16, 120));
+    if (!resized) table.replaceChildren(feedTable(fed));
+  }
+
+  function showTime(scopes) {
+    const { step = [], rows = [] } = scopes?.feeds ?? {};
+    overTime.hidden = step.length < 2;
+    if (overTime.hidden) return;
+    const names = rows.map((_, i) => scopes.devices?.[i] ?? `device ${i}`);
+    const series = stacked(step, rows, names, rows.map((_, i) => deviceColor(i)));
+    over.draw({ label: "rows fed to each device", series, zero: true, yFormat: count });
+  }
+
+  return { element, update, destroy: over.destroy };
 }

@@ -1,0 +1,37 @@
+// The settings of the next run: what each is called and which inputs it takes.
+
+const whole = (least) => (text) => {
+  if (!/^[+-]?\d+$/.test(text)) return { problem: `a whole number from ${least}` };
+  const value = Number(text);
+  return value >= least && Number.isSafeInteger(value) ? { value } : { problem: `a whole number from ${least}` };
+};
+
+const positive = (text) => {
+  const value = text === "" ? NaN : Number(text);
+  return Number.isFinite(value) && value > 0 ? { value } : { problem: "a number above 0, like 0.01 or 1e-3" };
+};
+
+// An empty field leaves it to the program, the data or the executor.
+const orNothing = (parse) => (text) => (text === "" ? { value: null } : parse(text));
+
+const word = (text) => ({ value: text === "" ? null : text });
+
+export const SETTINGS = [
+  { name: "program", label: "program", choices: true, parse: word, title: "the Program that is trained" },
+  { name: "data", label: "feed source", choices: true, parse: word, title: "where the batches come from" },
+  { name: "devices", label: "devices", parse: whole(1), width: 5, title: "copies of the program, each on a part of the batch" },
+  {
+    name: "reduce_strategy",
+    label: "reduce strategy",
+    choices: true,
+    parse: word,
+    title: "AllReduce: every device updates all parameters. Reduce: each parameter is updated on one device and sent to the others.",
+  },
+  { name: "num_threads", label: "threads", parse: orNothing(whole(0)), width: 5, empty: "auto", title: "ExecutionStrategy.num_threads: threads that run operators, 0 leaves it to the executor" },
+  { name: "num_iteration_per_drop_scope", label: "drop scopes every", unit: "steps", parse: orNothing(whole(0)), width: 6, empty: "100", title: "ExecutionStrategy.num_iteration_per_drop_scope: steps after which the memory of temporaries is given back, 0 for never" },
+  { name: "batch_size", label: "batch size", parse: orNothing(whole(1)), width: 6, empty: "as given", title: "rows fed per step, over all devices" },
+  { name: "learning_rate", label: "learning rate", parse: orNothing(positive), width: 8, empty: "as given", title: "of the optimizer" },
+  { name: "steps", label: "steps", parse: orNothing(whole(1)), width: 8, empty: "all", title: "steps of the run; empty for one pass over the feed source" },
+];
+
+export const written = (value) => (value == null ? "" : String(value));

@@ -1,0 +1,33 @@
+// Smoothing of curves, and where they stop being numbers.
+
+// Exponential moving average, corrected for its start: the first value is the curve's own. NaN stays NaN and is left
+// out of the average.
+export function smoothed(values, weight) {
+  if (!(weight > 0)) return values;
+  const found = new Float64Array(values.length);
+  let mean = 0;
+  let left = 1; // how much of the average is still its start
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (!Number.isFinite(value)) {
+      found[i] = NaN;
+      continue;
+    }
+    mean = weight * mean + (1 - weight) * value;
+    left *= weight;
+    found[i] = mean / (1 - left);
+  }
+  return found;
+}
+
+// {step, text} of the first value that is no number, null when all are. `steps` are the last ones of buckets of
+// `width` steps.
+export function broken(steps, values, width = 1) {
+  const i = values.findIndex((value) => !Number.isFinite(value));
+  if (i < 0) return null;
+  const step = width > 1 ? Math.max(steps[i] - width + 1, (steps[i - 1] ?? 0) + 1) : steps[i];
+  const stays = values.subarray(i).every((value) => !Number.isFinite(value));
+  const what = Number.isNaN(values[i]) ? "NaN" : "infinite";
+  const where = `${stays ? "from" : "at"} ${width > 1 ? "about " : ""}step ${step.toLocaleString("en")}`;
+  return { step, text: `${what} ${where}` };
+}
