@@ -1,6 +1,172 @@
+// What ran when, on which device and thread, during a step that was looked at.
+import { h } from "../draw/dom.js";
 import { frame } from "../draw/panel.js";
+import { History } from "../timeline/history.js";
+import { KINDS } from "../timeline/ink.js";
+import { lanesOf } from "../timeline/lanes.js";
+import { Picture } from "../timeline/picture.js";
+import { Shown } from "../timeline/shown.js";
+import { Spans } from "../timeline/spans.js";
+import { Table } from "../timeline/table.js";
+import { noteWords } from "../timeline/words.js";
+
+const MINE = ["sample", "samples", "graph", "selected", "theme"];
+const EMPTY = "Here you will see which op ran when on which device, as soon as a step has been looked at.";
 
 export function timeline(store) {
-  const { element } = frame({ name: "timeline", title: "timeline" });
-  return { element, update() {} };
+  return new Timeline(store);
+}
+
+class Timeline {
+  constructor(store) {
+    this.store = store;
+    this.shown = new Shown((message) => store.send(message));
+    this.spans = null;
+    this.picture = new Picture((span) => this.choose(span));
+    this.table = new Table((span) => this.choose(span));
+    this.history = new History({ choose: (step) => this.go(step), follow: () => this.follow() });
+    this.asTable = false;
+    this.build();
+  }
+
+  build() {
+    this.switch = h("button", { class: "wb-small", "aria-pressed": "false", onclick: () => this.turn() }, "table");
+    const trace = h(
+      "button",
+      {
+        class: "wb-small",
+        title: "save the steps looked at for Perfetto or chrome://tracing",
+        onclick: () => this.store.send({ type: "trace" }),
+      },
+      "Chrome trace",
+    );
+    const made = frame({
+      name: "timeline",
+      title: "timeline",
+      wide: true,
+      drawing: () => this.picture.drawing(),
+      tools: [this.switch, trace],
+    });
+    Object.assign(this, { element: made.element, note: made.note });
+    this.empty = h("p", { class: "wb-timeline-empty" }, EMPTY);
+    this.content = h(
+      "div",
+      { hidden: true },
+      this.history.element,
+      this.bar(),
+      this.picture.element,
+      this.table.element,
+    );
+    this.table.element.hidden = true;
+    made.body.append(this.empty, this.content);
+    this.tools = [...made.element.querySelectorAll("header button")];
+    for (const tool of this.tools) tool.disabled = true;
+  }
+
+  bar() {
+    const swatch = (kind) => h("span", { class: `wb-timeline-swatch wb-${kind}` });
+    this.keys = Object.fromEntries([...KINDS, "idle"].map((kind) => [kind, h("span", {}, swatch(kind), kind)]));
+    const button = (text, title, act) =>
+      h("button", { class: "wb-small", title, "aria-label": title, onclick: act }, text);
+    this.zooms = h(
+      "span",
+      { class: "wb-timeline-zooms" },
+      button("slowest op", "zoom to the slowest op", () => this.toSlowest()),
+      button("−", "zoom out", () => this.picture.zoom(1.6, this.picture.middle())),
+      button("+", "zoom in", () => this.picture.zoom(1 / 1.6, this.picture.middle())),
+      button("whole step", "show the whole step", () => this.picture.whole()),
+    );
+    return h(
+      "div",
+      { class: "wb-timeline-bar" },
+      h("span", { class: "wb-timeline-keys" }, ...Object.values(this.keys)),
+      this.zooms,
+    );
+  }
+
+  update(kinds) {
+    if (!MINE.some((kind) => kinds.has(kind))) return;
+    const other = (kinds.has("sample") || kinds.has("samples")) && this.shown.take(this.store.sample, this.steps);
+    if (other || kinds.has("graph")) this.show();
+    else if (kinds.has("samples")) this.list();
+    if (kinds.has("selected")) this.mark(true);
+    if (!kinds.has("theme")) return;
+    this.picture.later();
+    this.history.draw();
+  }
+
+  destroy() {
+    this.picture.destroy();
+  }
+
+  get steps() {
+    return this.store.samples?.step ?? [];
+  }
+
+  show() {
+    const { sample } = this.shown;
+    if (!sample) return;
+    this.empty.hidden = true;
+    this.content.hidden = false;
+    for (const tool of this.tools) tool.disabled = false;
+    this.spans = new Spans(sample, this.store.graph, this.store.state?.subject?.devices);
+    this.note.textContent = noteWords(this.spans);
+    this.picture.show(this.spans, lanesOf(this.spans));
+    if (this.asTable) this.table.show(this.spans);
+    for (const kind of KINDS) this.keys[kind].hidden = !this.spans.kinds.includes(kind);
+    this.list();
+    this.mark(false);
+  }
+
+  list() {
+    const { sample, chosen, waiting } = this.shown;
+    this.history.show(this.store.samples ?? undefined, { shown: sample?.step, chosen, waiting });
+  }
+
+  mark(reveal) {
+    if (!this.spans) return;
+    const chosen = this.spans.graph ? this.spans.of(this.store.selected) : [];
+    this.picture.highlight(chosen, reveal);
+    this.table.highlight(chosen);
+  }
+
+  // A click on a span; spans of another graph, or unknown ones, lead to no node.
+  choose(span) {
+    const node = this.spans.nodes(span)[0];
+    if (node !== undefined) this.store.select(node);
+  }
+
+  go(step) {
+    this.shown.choose(step);
+    this.changed();
+  }
+
+  follow() {
+    this.shown.follow(this.steps);
+    this.changed();
+  }
+
+  changed() {
+    if (this.shown.sample && this.shown.sample !== this.spans?.sample) this.show();
+    else this.list();
+  }
+
+  toSlowest() {
+    const span = this.spans.slowest();
+    if (span < 0) return;
+    this.choose(span);
+    this.picture.zoomTo(span);
+  }
+
+  turn() {
+    this.asTable = !this.asTable;
+    this.switch.setAttribute("aria-pressed", String(this.asTable));
+    this.picture.element.hidden = this.asTable;
+    this.table.element.hidden = !this.asTable;
+    this.zooms.hidden = this.asTable;
+    if (!this.spans) return;
+    if (this.asTable) return this.table.show(this.spans);
+    this.picture.draw(); // hidden, it had no size and could not be scrolled
+    this.mark(true);
+  }
 }

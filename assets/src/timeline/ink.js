@@ -1,0 +1,54 @@
+// Colours and hatches of the timeline. A role has a mark besides its colour: backward a bar below, optimize a bar
+// above, collectives stripes.
+import { ROLES, theme } from "../draw/colors.js";
+
+export const KINDS = ["forward", "backward", "optimize", "collective", "other"];
+const TEXT = { forward: "#ffffff", backward: "#000000", optimize: "#000000", collective: "#000000", other: "#000000" };
+const HATCH_PX = 6;
+const BAR_PX = 4;
+
+export function inkOf(element, context, ratio) {
+  const colors = theme(element);
+  const font = getComputedStyle(element).fontFamily;
+  return {
+    ...colors,
+    fill: { ...ROLES, other: "#999999" },
+    on: TEXT,
+    font: `11px ${font}`,
+    bold: `600 11px ${font}`,
+    idle: hatch(context, ratio, colors.line, 1),
+    stripes: hatch(context, ratio, "rgba(0, 0, 0, 0.45)", 1.6),
+  };
+}
+
+// Parallel lines that go down to the left.
+function hatch(context, ratio, color, width) {
+  const size = HATCH_PX * ratio;
+  const tile = Object.assign(document.createElement("canvas"), { width: size, height: size });
+  const inner = tile.getContext("2d");
+  inner.scale(ratio, ratio);
+  inner.strokeStyle = color;
+  inner.lineWidth = width;
+  inner.beginPath();
+  for (const shift of [-HATCH_PX, 0, HATCH_PX]) {
+    inner.moveTo(shift - 1, HATCH_PX + 1);
+    inner.lineTo(shift + HATCH_PX + 1, -1);
+  }
+  inner.stroke();
+  const pattern = context.createPattern(tile, "repeat");
+  pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+  return pattern;
+}
+
+// A span of a kind: its colour and its mark.
+export function block(context, ink, kind, x, y, width, height) {
+  context.fillStyle = ink.fill[kind];
+  context.fillRect(x, y, width, height);
+  if (kind === "collective") {
+    context.fillStyle = ink.stripes;
+    context.fillRect(x, y, width, height);
+  }
+  if (kind !== "backward" && kind !== "optimize") return;
+  context.fillStyle = "rgba(0, 0, 0, 0.5)";
+  context.fillRect(x, kind === "optimize" ? y : y + height - BAR_PX, width, BAR_PX);
+}

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { busyWords, firstEnding, heightOf, lanesOf, locate, nearest, neighbour, rowTop, spanAt } from "./lanes.js";
+import { Spans } from "./spans.js";
+import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+
+const at = (start, end, device = 0, thread = 0) => ({ start, end, device, thread });
+const spansOf = (list) => {
+  const column = (name, Kind) => Kind.from(list, (span) => span[name]);
+  const columns = { start: column("start", Float32Array), end: column("end", Float32Array) };
+  return new Spans({
+    step: 1,
+    seconds: 100e-6,
+    spans: { ...columns, device: column("device", Int32Array), thread: column("thread", Int32Array) },
+  });
+};
+
+test("collectives come first, then devices, then threads", () => {
+  const lanes = lanesOf(spansOf([at(0, 1, 1, 2), at(0, 1, 10), at(0, 1, 1, 0), at(3, 4, -1, 5), at(0, 1, 0)]));
+  assert.deepEqual(
+    lanes.map(({ device, thread }) => [device, thread]),
+    [
+      [-1, 0],
+      [0, 0],
+      [1, 0],
+      [1, 2],
+      [10, 0],
+    ],
+  );
+});
+
+test("spans that overlap get rows of their own, and count as busy once", () => {
+  const spans = spansOf([at(0, 40), at(10, 20), at(15, 50), at(50, 60)]);
+  const [lane] = lanesOf(spans);
+  assert.deepEqual(lane.rows, [[0, 3], [1], [2]]);
+  assert.equal(busyWords(lane), "busy 60 %, idle 40 %");
+});
+
+test("lanes lie below each other without gaps", () => {
+  const lanes = lanesOf(spansOf([at(0, 40), at(10, 20), at(0, 1, 1)]));
+  assert.equal(lanes[0].top, 0);
+  assert.equal(lanes[1].top, lanes[0].height);
+  assert.equal(heightOf(lanes), lanes[0].height + lanes[1].height);
+  assert.equal(heightOf([]), 0);
+});
+
+test("the first span that ends at or after a time is found by halving", () => {
+  const spans = spansOf([at(0, 1), at(2, 3), at(4, 5)]);
+  assert.deepEqual(
+    [0, 1, 1.5, 3.5, 9].map((time) => firstEnding([0, 1, 2], spans, time)),
+    [0, 0, 1, 2, 3],
+  );
+});
+
+test("the pointer finds spans, and those a few pixels beside it", () => {
+  const spans = spansOf([at(10, 20), at(30, 40), at(10, 20, 1)]);
+  const lanes = lanesOf(spans);
+  const inside = (lane) => rowTop(lanes[lane], 0) + 5;
+  assert.equal(spanAt(lanes, spans, inside(0), 15, 1), 0);
+  assert.equal(spanAt(lanes, spans, inside(0), 25, 1), -1);
+  assert.equal(spanAt(lanes, spans, inside(0), 29.5, 1), 1);
+  assert.equal(spanAt(lanes, spans, inside(1), 15, 1), 2);
+  assert.equal(spanAt(lanes, spans, 9999, 15, 1), -1);
+  assert.equal(nearest([], spans, 3), -1);
+});
+
+test("arrow keys walk a lane and step to the nearest span of the next", () => {
+  const spans = spansOf([at(0, 10), at(20, 30), at(40, 50), at(0, 10, 1), at(38, 44, 1)]);
+  const lanes = lanesOf(spans);
+  const go = (from, ...keys) => keys.reduce((span, key) => neighbour(lanes, spans, span, key), from);
+  assert.equal(go(-1, "ArrowRight"), 0);
+  assert.equal(go(0, "ArrowRight", "ArrowRight"), 2);
+  assert.equal(go(2, "ArrowRight"), 2);
+  assert.equal(go(0, "ArrowLeft"), 0);
+  assert.equal(go(2, "ArrowDown"), 4);
+  assert.equal(go(2, "ArrowDown", "Home", "ArrowUp"), 0);
+  assert.equal(go(0, "ArrowUp"), 0);
+  assert.equal(go(0, "End"), 2);
+});
+
+test("every span of a large step has one place", () => {
+  const spans = new Spans(
+    decoded(sampleMessage({ devices: 8, layers: 40, threads: 3 })),
+    decoded(graphMessage({ devices: 8, layers: 40 })),
+  );
+  const lanes = lanesOf(spans);
+  const placed = lanes.flatMap(({ rows }) => rows.flat()).sort((a, b) => a - b);
+  assert.deepEqual(placed, [...Array(spans.count).keys()]);
+  assert.equal(lanes.length, 1 + 8 * 3);
+  assert.deepEqual(locate(lanes, lanes[3].rows[0][4]), { lane: 3, row: 0, position: 4 });
+});

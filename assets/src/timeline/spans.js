@@ -1,0 +1,149 @@
+// The spans of one step by position: what ran, where, how long. Times are µs since the step began.
+// Nodes are known only while the graph they count in is the one on the page.
+import { roleKind } from "../draw/colors.js";
+
+const COLLECTIVES = new Set(["all_reduce", "fused_all_reduce", "reduce", "broadcast", "fused_broadcast"]);
+
+export class Spans {
+  constructor(sample, graph = null, devices = null) {
+    const { start = [], end = [] } = sample.spans ?? {};
+    this.sample = sample;
+    this.graph = graph && graph.id === sample.graph ? graph : null;
+    this.devices = this.graph?.devices ?? sample.feeds?.devices ?? devices ?? [];
+    this.start = start;
+    this.end = end;
+    this.count = start.length;
+    this.duration = Math.max((sample.seconds ?? 0) * 1e6, latest(end), 1e-3);
+    this.members = grouped(sample.members);
+    this.kinds = Array.from({ length: this.count }, (_, i) => this.kindOf(i));
+    this.byNode = null;
+  }
+
+  // "forward", "backward", "optimize", "collective", or "other" where nothing is known.
+  kindOf(i) {
+    if (this.sample.spans.collective?.[i] || this.device(i) < 0) return "collective";
+    const node = this.nodes(i)[0];
+    if (node === undefined) return "other";
+    const { tables, node: columns } = this.graph;
+    if (COLLECTIVES.has(tables.type[columns.type[node]])) return "collective";
+    return roleKind(tables.role[columns.role[node]] ?? "");
+  }
+
+  device(i) {
+    return this.sample.spans.device?.[i] ?? 0;
+  }
+
+  thread(i) {
+    return this.sample.spans.thread?.[i] ?? 0;
+  }
+
+  lasts(i) {
+    return this.end[i] - this.start[i];
+  }
+
+  share(i) {
+    return this.lasts(i) / this.duration;
+  }
+
+  // All nodes of the graph that this span stands for; the one to select comes first.
+  nodes(i) {
+    if (!this.graph) return [];
+    const node = this.sample.spans.node?.[i] ?? -1;
+    const members = this.members.get(i) ?? [];
+    const all = node < 0 || members.includes(node) ? members : [node, ...members];
+    return all.filter((one) => one < this.graph.node.type.length);
+  }
+
+  // "mul + elementwise_add + relu".
+  name(i) {
+    const { tables, node } = this.graph ?? {};
+    const types = this.nodes(i).map((one) => tables.type[node.type[one]]);
+    if (types.length) return types.join(" + ");
+    return this.sample.labels?.[this.sample.spans.label?.[i]] ?? "unknown op";
+  }
+
+  layers(i) {
+    const { tables, node } = this.graph ?? {};
+    return [...new Set(this.nodes(i).map((one) => tables.layer?.[node.layer?.[one]]))].filter(Boolean);
+  }
+
+  // Of what the nodes write, null where it is not known.
+  bytes(i) {
+    const nodes = this.nodes(i);
+    return nodes.length ? nodes.reduce((sum, one) => sum + (this.graph.node.bytes?.[one] ?? 0), 0) : null;
+  }
+
+  deviceLabel(device) {
+    return this.devices[device] ?? `device ${device}`;
+  }
+
+  // "CPUPlace(1)", "all 4 devices" or a list.
+  where(i) {
+    if (this.device(i) >= 0) return this.deviceLabel(this.device(i));
+    const taking = this.across(this.nodes(i));
+    if (taking.length && taking.length < this.devices.length) return taking.map((d) => this.deviceLabel(d)).join(", ");
+    return this.devices.length > 1 ? `all ${this.devices.length} devices` : this.deviceLabel(0);
+  }
+
+  across(nodes) {
+    const { node = [], device = [] } = this.graph?.across ?? {};
+    const found = new Set();
+    for (let k = 0; k < node.length; k++) if (nodes.includes(node[k])) found.add(device[k]);
+    return [...found].sort((a, b) => a - b);
+  }
+
+  // Positions of the spans that stand for a node.
+  of(node) {
+    if (node == null) return [];
+    this.byNode ??= this.index();
+    return this.byNode.get(node) ?? [];
+  }
+
+  index() {
+    const found = new Map();
+    for (let i = 0; i < this.count; i++) {
+      for (const node of this.nodes(i)) found.has(node) ? found.get(node).push(i) : found.set(node, [i]);
+    }
+    return found;
+  }
+
+  // The op that took longest, collectives aside; -1 where there is none.
+  slowest() {
+    let found = -1;
+    for (let i = 0; i < this.count; i++) {
+      if (this.kinds[i] !== "collective" && (found < 0 || this.lasts(i) > this.lasts(found))) found = i;
+    }
+    return found;
+  }
+
+  // µs during which at least one collective ran.
+  collectiveTime() {
+    return covered(
+      this,
+      [...this.kinds.keys()].filter((i) => this.kinds[i] === "collective"),
+    );
+  }
+}
+
+// µs during which at least one of these spans ran.
+export function covered(spans, positions) {
+  let [total, until] = [0, -Infinity];
+  for (const i of [...positions].sort((a, b) => spans.start[a] - spans.start[b])) {
+    total += Math.max(0, spans.end[i] - Math.max(spans.start[i], until));
+    until = Math.max(until, spans.end[i]);
+  }
+  return total;
+}
+
+function latest(end) {
+  let last = 0;
+  for (const time of end) last = Math.max(last, time);
+  return last;
+}
+
+function grouped({ span = [], node = [] } = {}) {
+  const found = new Map();
+  for (let k = 0; k < span.length; k++)
+    found.has(span[k]) ? found.get(span[k]).push(node[k]) : found.set(span[k], [node[k]]);
+  return found;
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lanesOf } from "./lanes.js";
+import { Spans } from "./spans.js";
+import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { View } from "./view.js";
+import { axis, details, gist, noteWords, percent, spoken } from "./words.js";
+
+const graph = decoded(graphMessage());
+const sample = decoded(sampleMessage({ step: 1200 }));
+const spans = new Spans(sample, graph);
+
+test("the note says step, duration, slowest op and collectives", () => {
+  const words = noteWords(spans);
+  assert.match(
+    words,
+    /^step 1,200, \S+ ms; slowest: .+ on CPUPlace\(\d\), \S+ µs, \d+ % of the step; \S+ µs in collectives/,
+  );
+  const slowest = spans.slowest();
+  assert.ok(words.includes(`slowest: ${spans.name(slowest)} on ${spans.where(slowest)}`));
+});
+
+test("a step without spans says so much", () => {
+  const none = new Spans({ step: 3, seconds: 0.002, graph: 1 }, graph);
+  assert.equal(noteWords(none), "step 3, 2.00 ms; no collectives");
+  assert.match(gist(none, lanesOf(none)), /^timeline, step 3/);
+});
+
+test("a tooltip leaves out what is not known", () => {
+  const known = Object.fromEntries(details(spans, 0));
+  assert.deepEqual(Object.keys(known), ["layer", "role", "where", "start", "duration", "writes"]);
+  assert.equal(known.writes, "6.0 KiB");
+  const unknown = Object.fromEntries(details(new Spans(sample, null), 0));
+  assert.deepEqual(Object.keys(unknown), ["where", "start", "duration"]);
+});
+
+test("what is spoken says which span of how many", () => {
+  assert.match(
+    spoken(spans, lanesOf(spans), 0),
+    /^mul \+ elementwise_add \+ relu of fc_0 on CPUPlace\(0\), thread 0: starts at .+; 1 of 15 in this lane$/,
+  );
+});
+
+test("small shares are not called 0 %", () => {
+  assert.deepEqual([0, 0.0001, 0.005, 0.184, 1].map(percent), ["0 %", "0.1 %", "0.5 %", "18 %", "100 %"]);
+});
+
+test("the axis has as many digits as its marks need", () => {
+  const view = new View(7300);
+  assert.deepEqual(
+    axis(view, 4).map(({ text }) => text),
+    ["0 ms", "2 ms", "4 ms", "6 ms"],
+  );
+  view.show(5000, 5040);
+  assert.deepEqual(
+    axis(view, 4).map(({ text }) => text),
+    ["5.00 ms", "5.01 ms", "5.02 ms", "5.03 ms", "5.04 ms"],
+  );
+  const short = new View(40);
+  assert.deepEqual(
+    axis(short, 4).map(({ text }) => text),
+    ["0 µs", "10 µs", "20 µs", "30 µs", "40 µs"],
+  );
+});

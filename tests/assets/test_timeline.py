@@ -1,0 +1,278 @@
+"""The timeline panel in a browser: what it says of a step, and what mouse, keys and messages do to it."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.assets.conftest import Dashboard
+
+pytestmark = pytest.mark.browser
+
+CANVAS = ".wb-timeline-canvas"
+SPOKEN = ".wb-timeline-picture [aria-live]"
+STEPS = [10, 20, 30]
+
+
+def show(dashboard: Dashboard, **made: Any) -> None:
+    dashboard.synthetic("timeline/synthetic", "everything", {"steps": STEPS, **made})
+
+
+def receive_sample(dashboard: Dashboard, step: int, **made: Any) -> None:
+    dashboard.synthetic("timeline/synthetic", "sampleMessage", {"step": step, **made})
+
+
+def note(dashboard: Dashboard) -> str:
+    return dashboard.page.locator(".wb-timeline .wb-note").inner_text()
+
+
+def label(dashboard: Dashboard) -> str:
+    return dashboard.page.locator(CANVAS).get_attribute("aria-label")
+
+
+def press(dashboard: Dashboard, *keys: str) -> str:
+    """The keys on the drawing; what a screen reader is told afterwards."""
+    dashboard.page.locator(CANVAS).focus()
+    for key in keys:
+        dashboard.page.keyboard.press(key)
+    dashboard.settle()
+    return dashboard.page.locator(SPOKEN).text_content()
+
+
+def tooltip(dashboard: Dashboard) -> str | None:
+    tip = dashboard.page.locator(".wb-timeline-tip")
+    return tip.inner_text() if tip.is_visible() else None
+
+
+def find(dashboard: Dashboard, wanted: Callable[[str], bool]) -> tuple[float, float]:
+    """The first point of the drawing, lane by lane, whose tooltip is wanted."""
+    box = dashboard.page.locator(CANVAS).bounding_box()
+    for y in range(40, int(box["height"]), 34):
+        for x in range(172, int(box["width"]), 12):
+            dashboard.page.mouse.move(box["x"] + x, box["y"] + y)
+            text = tooltip(dashboard)
+            if text and wanted(text):
+                return box["x"] + x, box["y"] + y
+    raise AssertionError("no such span")
+
+
+def marks(dashboard: Dashboard) -> list[str]:
+    """Times on the axis, as they were last drawn."""
+    return dashboard.page.evaluate(
+        """async () => {
+            const drawn = [];
+            const real = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+                if (/ (µs|ms)$/.test(text)) drawn.push(text);
+                return real.call(this, text, ...rest);
+            };
+            document.querySelector(".wb-timeline-scroll").dispatchEvent(new Event("scroll"));
+            await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            CanvasRenderingContext2D.prototype.fillText = real;
+            return drawn;
+        }"""
+    )
+
+
+def test_before_the_first_sample_it_says_what_will_be_here(dashboard: Dashboard) -> None:
+    panel = dashboard.page.locator(".wb-timeline")
+    assert "Here you will see which op ran when" in panel.inner_text()
+    assert not panel.locator("canvas").first.is_visible()
+    assert panel.get_by_role("button", name="Chrome trace").is_disabled()
+
+
+def test_the_note_names_step_slowest_op_and_collectives(dashboard: Dashboard) -> None:
+    show(dashboard, devices=4)
+    slowest = r"slowest: .+ on CPUPlace\(\d\), .+, \d+ % of the step"
+    assert re.fullmatch(rf"step 30, .+ ms; {slowest}; .+ in collectives, \d+ % of the step", note(dashboard))
+    assert "CPUPlace(3), thread 0 busy" in label(dashboard)
+
+
+@pytest.mark.parametrize("made", [{"devices": 1}, {"devices": 8, "threads": 2}, {"layers": 0}])
+def test_any_number_of_devices_threads_and_spans_is_drawn(dashboard: Dashboard, made: dict[str, int]) -> None:
+    show(dashboard, **made)
+    for width in (600, 1100):
+        dashboard.width(width)
+        panel = dashboard.page.locator(".wb-timeline")
+        assert panel.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert "step 30" in note(dashboard)
+
+
+def test_a_sample_without_spans_is_no_error(dashboard: Dashboard) -> None:
+    dashboard.receive({"type": "sample", "step": 7, "graph": None, "seconds": 0.001, "labels": []})
+    assert note(dashboard) == "step 7, 1.00 ms; no collectives"
+    assert press(dashboard, "ArrowRight", "Enter", "+") == ""
+
+
+def test_a_click_selects_and_the_tooltip_names_every_op_of_the_span(dashboard: Dashboard) -> None:
+    show(dashboard)
+    x, y = find(dashboard, lambda text: text.startswith("mul + elementwise_add + relu"))
+    text = tooltip(dashboard)
+    assert "fc_0" in text and "CPUPlace(0), thread 0" in text and "% of the step" in text and "KiB" in text
+    dashboard.page.mouse.click(x, y)
+    dashboard.page.get_by_role("button", name="table", exact=True).click()
+    assert dashboard.page.locator("tr.wb-chosen").inner_text().startswith("mul + elementwise_add + relu")
+
+
+def test_a_collective_says_which_devices_it_joins(dashboard: Dashboard) -> None:
+    show(dashboard, devices=4)
+    find(dashboard, lambda text: text.startswith("all_reduce") and "all 4 devices" in text)
+
+
+def test_arrow_keys_walk_spans_and_enter_selects(dashboard: Dashboard) -> None:
+    show(dashboard)
+    assert press(dashboard, "ArrowRight").startswith("all_reduce of")
+    assert "1 of 15 in this lane" in press(dashboard, "ArrowDown", "Home")
+    spoken = press(dashboard, "ArrowRight")
+    assert "of fc_1 on CPUPlace(0)" in spoken and "2 of 15" in spoken
+    press(dashboard, "Enter")
+    dashboard.page.get_by_role("button", name="table", exact=True).click()
+    assert dashboard.page.locator("tr.wb-chosen").count() == 1
+
+
+def test_keys_and_buttons_zoom_and_go_back(dashboard: Dashboard) -> None:
+    show(dashboard)
+    whole = marks(dashboard)
+    press(dashboard, "+", "+", "+")
+    closer = marks(dashboard)
+    assert closer != whole
+    press(dashboard, "0")
+    assert marks(dashboard) == whole
+    dashboard.page.get_by_role("button", name="zoom in").click()
+    dashboard.page.get_by_role("button", name="show the whole step").click()
+    assert marks(dashboard) == whole
+
+
+def test_the_wheel_scrolls_the_page_until_ctrl_or_the_focus(dashboard: Dashboard) -> None:
+    show(dashboard)
+    whole = marks(dashboard)
+    box = dashboard.page.locator(CANVAS).bounding_box()
+    dashboard.page.mouse.move(box["x"] + 500, box["y"] + 60)
+    dashboard.page.mouse.wheel(0, -200)
+    assert marks(dashboard) == whole
+    dashboard.page.keyboard.down("Control")
+    dashboard.page.mouse.wheel(0, -400)
+    dashboard.page.keyboard.up("Control")
+    dashboard.settle()
+    assert marks(dashboard) != whole
+
+
+def test_a_drag_moves_and_selects_nothing(dashboard: Dashboard) -> None:
+    show(dashboard)
+    press(dashboard, "+", "+", "+", "+")
+    before = marks(dashboard)
+    box = dashboard.page.locator(CANVAS).bounding_box()
+    dashboard.page.mouse.move(box["x"] + 600, box["y"] + 80)
+    dashboard.page.mouse.down()
+    dashboard.page.mouse.move(box["x"] + 350, box["y"] + 80, steps=4)
+    dashboard.page.mouse.up()
+    assert marks(dashboard) != before
+    dashboard.page.get_by_role("button", name="table", exact=True).click()
+    assert dashboard.page.locator("tr.wb-chosen").count() == 0
+
+
+def test_a_double_click_zooms_to_the_span(dashboard: Dashboard) -> None:
+    show(dashboard)
+    whole = marks(dashboard)
+    point = find(dashboard, lambda text: text.startswith("relu_grad"))
+    dashboard.page.mouse.dblclick(*point)
+    dashboard.settle()
+    assert len(set(marks(dashboard)) & set(whole)) <= 1
+
+
+def test_a_node_selected_elsewhere_is_brought_into_sight(dashboard: Dashboard) -> None:
+    show(dashboard, devices=8, threads=2, layers=6)
+    press(dashboard, *["+"] * 12)
+    before = marks(dashboard)
+    dashboard.page.get_by_role("button", name="table", exact=True).click()
+    dashboard.page.locator("tr", has_text="sgd").filter(has_text="CPUPlace(7)").first.get_by_role("button").click()
+    dashboard.page.get_by_role("button", name="table", exact=True).click()
+    dashboard.settle()
+    assert dashboard.page.locator(".wb-timeline-scroll").evaluate("e => e.scrollTop") > 100
+    assert marks(dashboard) != before
+
+
+def test_the_newest_step_is_followed(dashboard: Dashboard) -> None:
+    show(dashboard)
+    receive_sample(dashboard, 40)
+    assert note(dashboard).startswith("step 40,")
+
+
+def test_a_chosen_step_is_asked_for_and_stays(dashboard: Dashboard) -> None:
+    show(dashboard)
+    strip = dashboard.page.get_by_role("slider", name="step that is shown")
+    strip.focus()
+    dashboard.page.keyboard.press("Home")
+    assert dashboard.sent("sample") == [{"type": "sample", "step": 10}]
+    assert "waiting for the kernel" in strip.get_attribute("aria-valuetext")
+    receive_sample(dashboard, 10)
+    assert note(dashboard).startswith("step 10,")
+    dashboard.synthetic("timeline/synthetic", "samplesMessage", {"steps": [*STEPS, 40]})
+    receive_sample(dashboard, 40)
+    assert note(dashboard).startswith("step 10,")
+    follow = dashboard.page.get_by_role("button", name="follow")
+    assert follow.get_attribute("aria-pressed") == "false"
+    follow.click()
+    assert note(dashboard).startswith("step 40,")
+    assert follow.get_attribute("aria-pressed") == "true"
+
+
+def test_a_click_on_a_bar_chooses_its_step(dashboard: Dashboard) -> None:
+    show(dashboard)
+    dashboard.page.locator(".wb-timeline-strip").click(position={"x": 20, "y": 20})
+    assert dashboard.sent("sample") == [{"type": "sample", "step": 20}]
+
+
+def test_the_table_is_sorted_by_duration_and_by_what_is_clicked(dashboard: Dashboard) -> None:
+    show(dashboard, layers=20)
+    dashboard.page.get_by_role("button", name="table", exact=True).click()
+    table = dashboard.page.locator(".wb-timeline-table")
+    assert table.locator("th[aria-sort=descending]").inner_text().startswith("duration")
+    assert table.locator("tbody tr").count() == 100
+    table.get_by_role("button", name="show all 220 spans").click()
+    assert table.locator("tbody tr").count() == 220
+    table.get_by_role("button", name="op", exact=True).click()
+    names = table.locator("tbody tr td:first-child").all_inner_texts()
+    assert names == sorted(names) and len(set(names)) > 3
+
+
+def test_the_trace_is_asked_for(dashboard: Dashboard) -> None:
+    show(dashboard)
+    dashboard.page.get_by_role("button", name="Chrome trace").click()
+    assert dashboard.sent("trace") == [{"type": "trace"}]
+
+
+def test_the_whole_drawing_is_saved_not_only_what_is_in_sight(dashboard: Dashboard) -> None:
+    show(dashboard, devices=8, threads=3)
+    with dashboard.page.expect_download() as download:
+        dashboard.page.locator(".wb-timeline").get_by_role("button", name="SVG").click()
+    text = download.value.path().read_text()
+    height = int(re.search(r'height="(\d+)"', text)[1])
+    assert height > dashboard.page.locator(CANVAS).evaluate("c => c.height")
+
+
+def test_five_thousand_spans_are_drawn_within_a_frame(dashboard: Dashboard) -> None:
+    show(dashboard, devices=8, layers=90, fused=False, steps=[1])
+    milliseconds = dashboard.page.evaluate(
+        """async () => {
+            const { Spans } = await import("/assets/src/timeline/spans.js");
+            const { lanesOf } = await import("/assets/src/timeline/lanes.js");
+            const { Picture } = await import("/assets/src/timeline/picture.js");
+            const made = await import("/assets/src/timeline/synthetic.js");
+            const many = { devices: 8, layers: 90, fused: false };
+            const spans = new Spans(made.decoded(made.sampleMessage(many)), made.decoded(made.graphMessage(many)));
+            if (spans.count < 5000) throw new Error(`only ${spans.count} spans`);
+            const picture = new Picture(() => {});
+            document.querySelector(".wb-dashboard").append(picture.element);
+            picture.show(spans, lanesOf(spans));
+            const times = [];
+            for (let i = 0; i < 15; i++) {
+                const start = performance.now();
+                picture.draw();
+                times.push(performance.now() - start);
+            }
+            return times.sort((a, b) => a - b)[7];
+        }"""
+    )
+    assert milliseconds < 16
