@@ -13,9 +13,11 @@ from IPython.core.magic import Magics
 
 from workbench.framework import site
 from workbench.magics.completion import MagicCompletion
+from workbench.magics.dashboards import DashboardMagics
 from workbench.magics.programs import ProgramMagics
 from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
+from workbench.notebook.dashboard.displayed import show_in, show_no_more
 from workbench.notebook.session import session_of
 from workbench.notebook.sites import CellNames
 from workbench.notebook.tracebacks import UserLines
@@ -39,12 +41,14 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     session = session_of(shell)
-    magics = (ProgramMagics(shell, session), StepMagics(shell, session), RunMagics(shell, session))
+    kinds = (ProgramMagics, StepMagics, RunMagics, DashboardMagics)
+    magics = tuple(kind(shell, session) for kind in kinds)
     made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
     shell.register_magics(*magics)
     made.completion.add()
     site.add_formatter(made.cell_names)
     made.tracebacks.install()
+    show_in(shell)
     _loaded[shell] = made
 
 
@@ -53,6 +57,7 @@ def unload(shell: Any) -> None:
     made = _loaded.pop(shell, None)
     if made is None:
         return
+    show_no_more(shell)
     made.tracebacks.remove()
     site.remove_formatter(made.cell_names)
     made.completion.remove()

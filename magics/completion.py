@@ -14,6 +14,7 @@ from workbench.errors import EnforceNotMet
 from workbench.experiments import runs
 from workbench.framework.variable import Variable
 from workbench.magics.arguments import options
+from workbench.magics.dashboards import targets
 from workbench.magics.runs import comparable
 from workbench.notebook.profiling import executors, feeds
 from workbench.notebook.session import Session
@@ -76,7 +77,7 @@ class MagicCompletion:
         previous = words[-1] if words else ""
         if "--fetch" in words and not any(w.startswith("-") for w in words[words.index("--fetch") + 1 :]):
             return [n for n, v in self.session.namespace.items() if isinstance(v, Variable) and n[0] != "_"]
-        if previous in ("--steps", "--epochs", "--seed", "-n", "--device"):
+        if previous in ("--steps", "--epochs", "--seed", "-n", "--device", "--devices"):
             return []
         if method.__name__ in ("runs", "compare"):
             return self._recorded(method.__name__, words, previous)
@@ -84,6 +85,8 @@ class MagicCompletion:
             return self._profiled(words)
         if method.__name__ == "step":
             return self._stepped(words, previous)
+        if method.__name__ in ("dashboard", "ssa", "scopes", "feeds", "drop_scopes"):
+            return [] if words and previous != "--reduce" else targets(self.session.own())
         if method.__name__ == "train" and len(words) == 1:
             return self.session.loaders()
         return list(self.session.programs())

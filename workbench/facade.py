@@ -46,6 +46,8 @@ TENSOR = {
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "Run compare resume runs sweep train",
+    "workbench.notebook.dashboard.dashboard": "dashboard",
+    "workbench.notebook.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
     "workbench.ops.matmul": "bmm dot matmul mm",
     "workbench.ops.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",

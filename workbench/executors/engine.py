@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -409,6 +409,11 @@ class Engine:
         if not self.started:
             raise PreconditionNotMet("the devices get their scopes at the first run")
         return LocalScope(self.replicas.scopes[device], device, self.last)
+
+    @property
+    def last_rows(self) -> Mapping[str, tuple[int, ...]]:
+        """How many rows of every feed each device got in the last step."""
+        return next((recipe.rows for recipe, _ in self._latest.values()), {})
 
     # Temporaries
 

@@ -179,6 +179,11 @@ def dashboard(target: Target | None = None) -> Dashboard:
     return found
 
 
+def live_runs() -> list[Run]:
+    """The runs of all dashboards that have not ended."""
+    return [run for found in _made.values() for run in found.runs if not run.finished]
+
+
 def _names() -> Mapping[str, Any]:
     session = current_session()
     return {} if session is None else session.own()

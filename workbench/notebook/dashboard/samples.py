@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from workbench import events
+from workbench.executors.engine import Engine
+from workbench.framework.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.messages import Message, Table, column
 from workbench.notebook.dashboard.previews import preview
@@ -67,6 +69,30 @@ def sample_message(look: Look, graph: int, began: int) -> Message:
         "feeds": _feeds(look),
         **_spans(look, step),
     }
+
+
+def sample_of_last(engine: Engine, graph: int) -> Message | None:
+    """What is known of the last step when nobody has looked at it: what each device was fed, without the numbers."""
+    binding, rows = engine.last, engine.last_rows
+    if binding is None or not rows:
+        return None
+    devices = binding.plan.graph.devices
+    fed = {(value.name, value.place): binding.plan.shapes.specs[value] for value in binding.plan.feeds}
+    names = [name for name in rows if (name, 0) in fed]
+    specs = {name: [fed[name, place] for place in range(devices) if (name, place) in fed] for name in names}
+    nbytes = [sum(_nbytes(found[place]) for found in specs.values() if place < len(found)) for place in range(devices)]
+    places = tuple(engine.places[:devices])
+    feed = events.Feed(
+        engine.reporter.name, engine.steps - 1, places, {name: tuple(rows[name]) for name in names},
+        {name: tuple(spec.shape for spec in specs[name]) for name in names},
+        {name: specs[name][0].dtype.name for name in names}, tuple(nbytes),
+    )  # fmt: skip
+    step = events.Step(engine.reporter.name, engine.steps - 1, 0, 0, places, ())
+    return sample_message(Look(engine.steps - 1, feed, step=step), graph, 0)
+
+
+def _nbytes(spec: Spec) -> int:
+    return size_of(spec.shape) * spec.dtype.itemsize
 
 
 def _feeds(look: Look) -> Message:

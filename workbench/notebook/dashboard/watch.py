@@ -18,7 +18,7 @@ from workbench.notebook.dashboard.looks import Look, Looks
 from workbench.notebook.dashboard.memory_trace import MemoryTrace
 from workbench.notebook.dashboard.messages import Message, column
 from workbench.notebook.dashboard.previewed import graph_of, graph_with
-from workbench.notebook.dashboard.samples import Samples
+from workbench.notebook.dashboard.samples import Samples, sample_of_last
 
 _LOOK_S = 0.5  # seconds between two looks
 
@@ -37,9 +37,10 @@ class Watch:
         self.rows: list[tuple[float, ...]] = []
         self.error: events.Error | None = None
         self.graph_number = first
-        self.graph: Graph = graph_of(engine, self.fetches)
-        self.shapes = Shapes(self.graph, {})
-        self._built, self._has_run = _build_of(self.graph), False
+        plan = engine.last.plan if engine.last is not None else None
+        self.graph: Graph = graph_of(engine, self.fetches) if plan is None else plan.graph
+        self.shapes = Shapes(self.graph, {}) if plan is None else plan.shapes
+        self._built, self._has_run = _build_of(self.graph), plan is not None
         self._totals: list[Message] | None = None
         self._looked = 0.0
         self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
@@ -131,7 +132,10 @@ class Watch:
     def sampled(self) -> list[Message]:
         """The messages `sample` and `samples`, once there is one."""
         last = self.samples.last
-        return [] if last is None else [last, self.samples.message()]
+        if last is not None:
+            return [last, self.samples.message()]
+        found = sample_of_last(self.engine, self.graph_number) if self._has_run else None
+        return [] if found is None else [found]
 
     def scopes_message(self) -> Message:
         """The message `scopes`."""

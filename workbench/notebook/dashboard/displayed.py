@@ -1,0 +1,50 @@
+"""Executors, programs and runs show their dashboard as the last value of a cell; an interrupt stops their runs."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from workbench.executors.compiled import CompiledProgram
+from workbench.executors.parallel import ParallelExecutor
+from workbench.experiments.run import Run
+from workbench.framework.program import Program
+from workbench.notebook.dashboard.dashboard import dashboard, live_runs
+
+SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
+
+
+def show_in(shell: Any) -> None:
+    """Have a notebook's shell show dashboards; a terminal goes on printing."""
+    if getattr(shell, "kernel", None) is None:
+        return
+    formatter = shell.display_formatter.mimebundle_formatter
+    for kind in SHOWN:
+        formatter.for_type(kind, _bundle)
+    _stop_on_interrupt(shell.kernel)
+
+
+def show_no_more(shell: Any) -> None:
+    """Take that back."""
+    formatter = shell.display_formatter.mimebundle_formatter
+    for kind in SHOWN:
+        if formatter.type_printers.get(kind) is _bundle:
+            formatter.pop(kind)
+
+
+def _bundle(target: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    return dashboard(target)._repr_mimebundle_(include, exclude)
+
+
+def _stop_on_interrupt(kernel: Any) -> None:
+    """Between cells a kernel ignores interrupts; ours stop what trains in the background.
+
+    A kernel puts back, after every cell, the handler that was there before it: this is where ours is put.
+    """
+    if hasattr(kernel, "saved_sigint_handler"):
+        kernel.saved_sigint_handler = _stop_all
+
+
+def _stop_all(number: int = signal.SIGINT, frame: Any = None) -> None:
+    for run in live_runs():
+        run.stop()
