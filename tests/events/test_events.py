@@ -368,3 +368,19 @@ def test_importing_events_loads_no_executor() -> None:
     code = "import sys, workbench.events; print([m for m in sys.modules if m.startswith('workbench.executors')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_a_subscription_to_one_executor_gets_its_events_only() -> None:
+    told: list[Event] = []
+    with subscribe(told.append, ScopeDrop, executor="b"):
+        for name in "abc":
+            emit(ScopeDrop(name, 0, (), (), "call"))
+    assert [event.executor for event in told] == ["b"]
+
+
+def test_events_with_values_come_only_to_those_who_name_them() -> None:
+    told: list[Event] = []
+    with subscribe(told.append):
+        assert not any(listening(kind) for kind in WITH_VALUES)
+    with subscribe(told.append, *WITH_VALUES):
+        assert all(listening(kind) for kind in WITH_VALUES)

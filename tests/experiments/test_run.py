@@ -90,6 +90,21 @@ def test_pause_holds_at_a_step_boundary_and_resume_goes_on(model: Model) -> None
     assert run.wait(10).state == "stopped" and run.step < 1000
 
 
+def test_advance_makes_so_many_steps_and_holds(model: Model) -> None:
+    run = train(model.main, Batches(model, 50, 0.0), scope=ready(model), paused=True)
+    _until(lambda: run.pause(1.0))
+    assert (run.step, run.state) == (0, "paused")
+    for steps, expected in ((1, 1), (3, 4)):
+        run.advance(steps)
+        _until(lambda: run.state == "paused")
+        time.sleep(0.05)
+        assert run.step == expected
+    with pytest.raises(wb.errors.InvalidArgument, match="at least 1, got 0"):
+        run.advance(0)
+    run.advance(1000)  # more than there are
+    assert run.wait(10).state == "done" and run.step == 50
+
+
 def test_stop_while_paused(model: Model) -> None:
     run = train(model.main, Batches(model, 1000, 0.002), scope=ready(model))
     run.pause()

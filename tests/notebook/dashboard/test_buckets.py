@@ -1,0 +1,49 @@
+"""Long series in few buckets: compared with NumPy over the whole series."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.notebook.dashboard.buckets import Buckets, Points
+
+FLOATS = st.floats(-1e6, 1e6, width=32)
+
+
+@given(st.lists(st.lists(FLOATS, max_size=40), max_size=12), st.sampled_from([2, 4, 10]))
+def test_buckets_sum_up_what_was_added_however_it_came(pieces: list[list[float]], limit: int) -> None:
+    buckets = Buckets(limit)
+    for piece in pieces:
+        buckets.add(piece)
+    values = np.array([v for piece in pieces for v in piece])
+    found = buckets.message()
+    assert buckets.taken == len(values)
+    assert len(found["step"]) <= limit + 1
+    edges = [0, *found["step"].astype(int)]
+    assert edges[-1] == len(values)
+    for (begin, end), mean, low, high in zip(pairwise(edges), found["mean"], found["low"], found["high"]):
+        part = values[begin:end]
+        assert len(part) == buckets.width or end == len(values)
+        np.testing.assert_allclose(mean, part.mean(), rtol=1e-5, atol=1e-2)
+        assert (low, high) == (np.float32(part.min()), np.float32(part.max()))
+
+
+def test_a_nan_shows_in_the_mean_and_not_in_the_range() -> None:
+    buckets = Buckets(2)
+    buckets.add([1.0, np.nan, 3.0, 5.0])
+    found = buckets.message()
+    assert np.isnan(found["mean"][0]) and found["mean"][1] == 4.0
+    assert (found["low"][0], found["high"][0]) == (1.0, 1.0)
+
+
+@given(st.integers(1, 300), st.sampled_from([4, 7, 50]))
+def test_points_keep_the_newest_and_the_first_in_order(count: int, limit: int) -> None:
+    points = Points(2, limit)
+    for i in range(count):
+        points.add(i, 10 * i)
+    steps, values = points.columns()
+    assert len(steps) <= limit and steps[0] == 0 and steps[-1] == count - 1
+    assert (np.diff(steps) > 0).all() and (values == 10 * steps).all()

@@ -1,0 +1,272 @@
+"""What a dashboard says: compared with what the executor did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.notebook.dashboard.conftest import of_kind
+from tests.parallel.models import Model as Built
+from workbench import events, static
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.io import DataLoader
+from workbench.notebook.dashboard.model import Model
+
+ModelOf = Callable[[Any], Model]
+
+
+def begin(model: Model, name: str = "run", **settings: Any) -> Any:
+    """Give a command that takes a while, and let it take it."""
+    slow = model.command(name, settings)
+    assert slow is not None
+    quick = slow()
+    model.busy = None
+    quick()
+    return model.run
+
+
+def reach(model: Model, step: int, patience: float = 30.0) -> None:
+    """Wait until the run has made so many steps and holds or has ended."""
+    deadline = time.monotonic() + patience
+    while model.run.state == "running" or model.run.step < step:
+        assert time.monotonic() < deadline, model.run
+        time.sleep(0.01)
+
+
+# An executor that a loop of the user's steps
+
+
+def test_each_devices_feed_is_told_with_its_rows(built: Built, batch: dict[str, Any], model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    exe.run([built.loss], feed=batch)
+    found = of_kind(model.news(), "sample")["feeds"]
+    assert found["devices"] == ["cpu:0", "cpu:1"]
+    assert found["rows"] == {"x": [3, 4], "y": [3, 4]} and found["first"]["x"] == [0, 3]
+    assert found["shapes"]["x"] == [[3, 5], [4, 5]] and found["dtypes"] == {"x": "float32", "y": "int64"}
+    assert found["nbytes"] == [3 * 5 * 4 + 3 * 8, 4 * 5 * 4 + 4 * 8]
+    counts = [dict(zip(p["values"], p["counts"])) for p in found["previews"]["y"]]
+    expected = [dict(zip(*np.unique(part, return_counts=True))) for part in (batch["y"][:3], batch["y"][3:])]
+    assert counts == expected
+    np.testing.assert_array_equal(found["previews"]["x"][1]["rows"][0], batch["x"][3])
+
+
+def test_a_dashboard_that_comes_late_knows_the_last_split(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    exe.run([built.loss], feed=batch)
+    found = of_kind(model_of(exe).everything(), "sample")
+    assert found["feeds"]["rows"] == {"x": [3, 4], "y": [3, 4]} and found["feeds"]["shapes"]["x"] == [[3, 5], [4, 5]]
+    assert found["step"] == 0 and len(found["spans"]["node"]) == 0
+
+
+def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    exe.run([built.loss], feed=batch)
+    model, told = model_of(exe), []
+    with events.subscribe(told.append, events.OpRun, events.Collective, events.Step):
+        exe.run([built.loss], feed=batch)
+    model.news()
+    sample, graph = model.watch.samples.last, model.watch.graph
+    assert sample is not None
+    step = next(e for e in told if isinstance(e, events.Step))
+    ops = [e for e in told if isinstance(e, events.OpRun)]
+    assert sample["step"] == step.step == 1
+    starts = [(e.start - step.start) / 1e3 for e in ops]
+    np.testing.assert_allclose(sample["spans"]["start"][: len(ops)], starts, rtol=1e-4)
+    assert [int(n) for n in sample["spans"]["node"][: len(ops)]] == [e.op.node for e in ops]
+    sums = [graph.nodes[n].type for n in sample["spans"]["node"][len(ops) :]]
+    assert sums and set(sums) <= {"all_reduce", "fused_all_reduce"}
+    told_nodes = sorted(int(n) for n in sample["members"]["node"])
+    ran = [n for n, node in enumerate(graph.nodes) if not node.is_collective and node.type != "fetch"]
+    assert told_nodes == ran
+
+
+def test_only_steps_that_are_looked_at_are_watched(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    other = built.parallel(2)
+    other.run([built.loss], feed=batch)
+    assert model.watch.looks.waiting and not model.watch.looks.taken  # another executor's step is not ours
+    exe.run([built.loss], feed=batch)
+    assert not model.watch.looks.waiting and len(model.watch.looks.taken) == 1
+
+
+def test_fetched_values_become_curves_under_the_users_names(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    losses = [float(np.mean(exe.run([built.loss], feed=batch)[0])) for _ in range(5)]
+    curves = of_kind(model.everything(), "curves")
+    np.testing.assert_allclose(curves["series"]["cost"]["mean"], losses, rtol=1e-6)
+    state = model.state()
+    assert state["run"]["step"] == 5 and state["run"]["last"]["cost"] == pytest.approx(losses[-1])
+
+
+def test_drops_are_told_with_step_bytes_and_cause(built: Built, batch: Any, model_of: ModelOf) -> None:
+    strategy = static.ExecutionStrategy()
+    strategy.num_iteration_per_drop_scope = 3
+    exe = built.start().parallel(2, exec_strategy=strategy)
+    model, told = model_of(exe), []
+    with events.subscribe(told.append, events.ScopeDrop):
+        for _ in range(7):
+            exe.run([built.loss], feed=batch)
+        exe.drop_local_exe_scopes()
+    model.watch.memory_changed()
+    found = model.watch.scopes_message()
+    assert found["drops"]["step"].tolist() == [3, 6, 7] and found["drops"]["total"] == 3
+    assert found["drops"]["cause"] == ["interval", "interval", "call"]
+    for device in (0, 1):
+        assert found["drops"]["bytes"][device].tolist() == [e.nbytes[device] for e in told]
+        levels = dict(zip(found["memory"]["step"], found["memory"]["bytes"][device]))
+        assert levels[7] == 0.0
+
+
+def test_reduce_spreads_parameters_and_state_over_the_devices(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    exe.run([built.loss], feed=batch)
+    own, other = model_of(exe).watch.scopes_message()["totals"]
+    sizes = sum(4 * int(np.prod(p.shape)) for p in built.main.all_parameters())
+    assert (own["strategy"], other["strategy"]) == ("AllReduce", "Reduce")
+    assert [d["parameters"] for d in own["devices"]] == [sizes, sizes]
+    assert sum(d["parameters"] for d in other["devices"]) == sizes == sum(d["gradients"] for d in other["devices"])
+
+
+def test_a_failing_step_shows_op_device_and_line(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    exe.run([built.loss], feed=batch)
+    bad = {**batch, "y": np.full((7, 1), 77)}
+    with pytest.raises(wb.errors.EnforceNotMet):
+        exe.run([built.loss], feed=bad)
+    error = model.state()["run"]["error"]
+    assert "softmax_with_cross_entropy" in error["op"] and "models.py" in error["site"] and error["device"] == "cpu:0"
+    assert model.state()["run"]["step"] == 1
+
+
+def test_looking_settles_nothing(built: Built, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model_of(exe).everything()
+    exe._engine.build.reduce_strategy = static.BuildStrategy.ReduceStrategy.Reduce  # raises once it is settled
+    assert not exe._engine.started
+
+
+# Runs of the controls
+
+
+def test_step_run_pause_stop_and_other_devices(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    assert model.allowed() == ["run", "step"] and model.state()["run"] is None
+    run = begin(model, "step", devices=2, steps=400)
+    reach(model, 1)
+    assert (run.step, run.state) == (1, "paused")
+    assert of_kind(model.news(), "sample")["feeds"]["rows"]["x"] == [3, 4]
+    model.command("step", {})
+    reach(model, 2)
+    assert (run.step, run.state) == (2, "paused") and model.allowed() == ["resume", "step", "stop", "drop", "save"]
+    model.command("resume", {})
+    reach(model, 3, 0.0) if run.step > 3 else None
+    model.command("pause", {})
+    reach(model, 2)
+    assert run.state == "paused"
+    model.command("stop", {})
+    assert run.wait(30).state == "stopped"
+    again = begin(model, devices=3, reduce_strategy="Reduce", steps=5).wait(30)
+    assert again.state == "done" and again.step == 5 and model.state()["subject"]["strategy"] == "Reduce"
+    labels = [shown["label"] for shown in model.state()["runs"]]
+    assert labels == ["1: net, 2 devices, AllReduce", "2: net, 3 devices, Reduce"]
+    assert len([m for m in model.everything() if m["type"] == "curves"]) == 2
+
+
+def test_a_command_that_makes_no_sense_is_refused_and_chooses_nothing(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    with pytest.raises(PreconditionNotMet, match="pause is not possible now: nothing has been started"):
+        model.command("pause", {"devices": 7})
+    with pytest.raises(InvalidArgument, match="no command 'jump'"):
+        model.command("jump", {})
+    with pytest.raises(InvalidArgument, match="no setting 'divices'"):
+        model.command("run", {"divices": 3})
+    assert model.controls.values()["devices"] == 2 and model.busy is None
+
+
+def test_a_wrong_setting_is_refused_before_anything_begins(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    with pytest.raises(InvalidArgument, match="reduce_strategy is one of AllReduce, Reduce"):
+        model.command("run", {"reduce_strategy": "Sum"})
+    assert model.busy is None and model.allowed() == ["run", "step"]
+
+
+def test_a_run_that_fails_keeps_its_history(built: Built, batch: Any, model_of: ModelOf) -> None:
+    bad = {**batch, "y": np.full((7, 1), 77)}
+    run = wb.train(
+        built.main, [batch, batch, bad], fetch={"cost": built.loss}, startup=built.startup, progress=False,
+        executor=built.parallel(2), record=False, paused=True,
+    )  # fmt: skip
+    model = model_of(run)
+    run.resume()
+    with pytest.raises(wb.errors.EnforceNotMet):
+        run.wait(30)
+    state = model.state()["run"]
+    assert (state["state"], state["step"]) == ("failed", 2)
+    assert "softmax_with_cross_entropy" in state["error"]["op"] and "models.py" in state["error"]["site"]
+    assert len(of_kind(model.everything(), "curves")["series"]["cost"]["mean"]) == 2
+
+
+def test_a_plain_run_has_a_graph_and_curves(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
+    run = wb.train(built.main, loader, fetch=[built.loss], startup=built.startup, progress=False, record=False,
+                   scope=built.scope).wait(30)  # fmt: skip
+    model = model_of(run)
+    found = model.everything()
+    assert len(of_kind(found, "curves")["series"][built.loss.name]["mean"]) == 10
+    assert of_kind(found, "graph")["devices"] == ["cpu:0"] and of_kind(found, "state")["run"]["state"] == "done"
+    assert model.allowed() == ["run", "step"]
+
+
+def test_other_things_have_no_dashboard(model_of: ModelOf) -> None:
+    with pytest.raises(InvalidType, match="dashboard takes a ParallelExecutor"):
+        model_of(3)
+
+
+# The graph and its nodes
+
+
+def test_the_graph_is_that_of_the_executor(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    exe.run([built.loss], feed=batch)
+    message = of_kind(model_of(exe).everything(), "graph")
+    graph = exe.graph([built.loss])
+    types = [message["tables"]["type"][t] for t in message["node"]["type"]]
+    assert types == [node.type for node in graph.nodes] and message["devices"] == ["cpu:0", "cpu:1"]
+    across = set(zip(message["across"]["node"].tolist(), message["across"]["device"].tolist()))
+    assert across == {(n, d) for n, node in enumerate(graph.nodes) if node.is_collective for d in node.places}
+    fed = {message["value"]["name"][v]: message["value"]["shape"][v] for v in message["read"]["value"]}
+    assert fed["x"][1] == 5 and fed["x"][0] in (3, 4)
+
+
+def test_statistics_are_those_of_the_values(built: Built, batch: Any, model_of: ModelOf) -> None:
+    from workbench.notebook.dashboard.answers import answer
+
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    exe.run([built.loss], feed=batch)
+    model.news()
+    before = built.values()
+    graph = model.watch.graph
+    number = next(n for n, node in enumerate(graph.nodes) if node.type == "mul" and node.place == 1)
+    asked = {"graph": model.watch.graph_number, "node": number, "request": 9}
+    found = answer(model, {"type": "statistics", **asked})
+    weight = next(v for v in graph.nodes[number].reads if v.persistable)
+    product = batch["x"][3:] @ built.value(weight.name)
+    (value,) = found["values"]
+    assert found["request"] == 9 and value["shape"] == list(product.shape)
+    for name in ("mean", "std", "min", "max"):
+        assert value[name] == pytest.approx(getattr(product, name)(), rel=1e-4, abs=1e-6)
+    assert sum(value["histogram"]["counts"]) == product.size and value["nan"] == 0
+    for name, array in built.values().items():
+        np.testing.assert_array_equal(array, before[name])
+    node = answer(model, {"type": "node", **asked})
+    assert node["op"] == "mul" and node["timing"]["calls"] == 1 and "models.py" in node["site"]
+    assert answer(model, {"type": "node", **asked, "graph": -1})["error"] == "the graph has changed since"
