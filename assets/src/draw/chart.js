@@ -9,8 +9,10 @@
 //                raw,                        // optional: the same unsmoothed, drawn faintly behind
 //                fill: 0.2,                  // optional: how opaque the band is
 //                value: (i) => text }],      // optional: what the crosshair says, else yFormat(y[i])
-//     marks: [{ name: "drops", x, color, shape: "line" | "triangle" | "cross", text: (i) => text, label: text }],
+//     marks: [{ name: "drops", x, color, shape: "line" | "triangle" | "pin" | "cross",
+//               text: (i) => text, label: text }],
 //     log: false, xRange, yRange: [low, high], xFormat, yFormat, xName: "step", zero: true to begin y at zero,
+//     yTicks: (low, high, wanted) => [value …],     // optional: where y has its numbers
 //   });
 //
 // `stacked(x, columns, names, colors)` makes series that lie on each other; `swatch(color, dash)` is a line's key for
@@ -56,7 +58,7 @@ export function chart({ height = 160, onhover = () => {} } = {}) {
 }
 
 function complete(spec) {
-  return { label: "chart", series: [], marks: [], log: false, xFormat: count, yFormat: number, xName: "step", ...spec };
+  return { label: "chart", series: [], marks: [], log: false, yTicks: ticks, xFormat: count, yFormat: number, xName: "step", ...spec };
 }
 
 function measure(data, width, height) {
@@ -65,7 +67,7 @@ function measure(data, width, height) {
   const columns = data.series.flatMap(({ y, low, high, raw }) => [y, low, high, raw]).filter(Boolean);
   const found = extent(columns, data.log) ?? (data.log ? [1, 10] : [0, 1]);
   const yRange = data.yRange ?? padded(data.zero ? [Math.min(0, found[0]), Math.max(found[1], 0)] : found, data.log);
-  const yTicks = data.log ? logTicks(...yRange) : ticks(...yRange, Math.max(2, Math.floor(height / 40)));
+  const yTicks = data.log ? logTicks(...yRange) : data.yTicks(...yRange, Math.max(2, Math.floor(height / 40)));
   const letters = Math.max(...yTicks.map((value) => data.yFormat(value).length), 1);
   const left = Math.ceil(letters * LETTER) + 10;
   const top = data.marks.some(({ label, shape }) => label || shape !== "line") ? 16 : 6;
@@ -116,12 +118,16 @@ function drawLines({ series }, { x, y }) {
 
 function drawMarks({ marks }, { x, box }) {
   return marks.flatMap(({ x: xs, color, shape = "line", label }) => {
-    const solid = shape === "triangle";
     const top = shape === "line" ? box.top : box.top - 10;
-    const paint = solid ? { fill: color } : { stroke: color, "stroke-dasharray": shape === "line" ? "2 3" : null };
-    const path = s("path", { class: "wb-mark", d: markPath(shape, xs, x, top, box.bottom), ...paint });
+    const path = s("path", { class: "wb-mark", d: markPath(shape, xs, x, top, box.bottom), ...markPaint(shape, color) });
     return label && xs.length ? [path, markLabel(label, x(xs[0]), box)] : [path];
   });
+}
+
+function markPaint(shape, color) {
+  if (shape === "triangle") return { fill: color };
+  if (shape === "pin") return { fill: color, stroke: color, opacity: 0.6 };
+  return { stroke: color, "stroke-dasharray": shape === "line" ? "2 3" : null };
 }
 
 // Beside its mark, on the side that has room.

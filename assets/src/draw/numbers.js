@@ -41,3 +41,9 @@ export function ticks(low, high, wanted = 5) {
   for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; n++) found.push(n * step);
   return found;
 }
+
+// The same for sizes: round in the unit they are shown in.
+export function byteTicks(low, high, wanted = 5) {
+  const unit = 1024 ** Math.max(0, Math.min(UNITS.length - 1, Math.floor(Math.log2(high) / 10)));
+  return ticks(low / unit, high / unit, wanted).map((value) => value * unit);
+}

@@ -62,7 +62,8 @@ function outline(part) {
   return `${there}${back}Z`;
 }
 
-// Small marks on one height: "line" (from there down to `bottom`), "triangle", "cross". One path for all of them.
+// Small marks on one height: "line" (from there down to `bottom`), "triangle", "pin" (both), "cross". One path for all
+// of them.
 export function markPath(shape, xs, x, top, bottom) {
   let path = "";
   let last = NaN;
@@ -72,6 +73,7 @@ export function markPath(shape, xs, x, top, bottom) {
     last = px;
     if (shape === "triangle") path += `M${px - 3.5} ${top}h7l-3.5 6z`;
     else if (shape === "cross") path += `M${px - 3} ${top}l6 6m0 -6l-6 6`;
+    else if (shape === "pin") path += `M${px - 3.5} ${top}h7l-3.5 6zM${px} ${top + 6}V${bottom}`;
     else path += `M${px} ${top}V${bottom}`;
   }
   return path;

@@ -42,13 +42,13 @@ class Timeline {
     );
     const made = frame({
       name: "timeline",
-      title: "timeline",
+      title: "Timeline",
       wide: true,
       drawing: () => this.picture.drawing(),
       tools: [this.switch, trace],
     });
     Object.assign(this, { element: made.element, note: made.note });
-    this.empty = h("p", { class: "wb-timeline-empty" }, EMPTY);
+    this.empty = h("p", { class: "wb-empty" }, EMPTY);
     this.content = h(
       "div",
       { hidden: true },

@@ -199,7 +199,7 @@ export function scopesMessage({ devices = 2, steps = 1000, every = 100, grows = 
     drops: {
       step: float64(drops),
       bytes: each(() => drops.map(() => every * grows)),
-      cause: drops.map((_, k) => (k % 4 === 3 ? "asked for" : "interval")),
+      cause: drops.map((_, k) => (k % 4 === 3 ? "call" : "interval")),
     },
     feeds: { step: float64(step), rows: range(devices).map(() => float32(step.map(() => 16))) },
     live: liveOf(devices),
@@ -222,7 +222,7 @@ function liveOf(devices) {
   const all = range(devices).flatMap((device) =>
     kinds.map(([name, kind, shape, size]) => ({
       name,
-      device: `CPUPlace(${device})`,
+      device,
       kind,
       shape,
       dtype: size === 8 ? "int64" : "float32",

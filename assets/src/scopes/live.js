@@ -1,0 +1,73 @@
+// The largest values that exist now, filtered by device and kind.
+import { h } from "../draw/dom.js";
+import { bytes, count, shape } from "../draw/numbers.js";
+
+const KINDS = ["parameter", "state", "temporary", "feed"];
+const ALL = "";
+
+// A value's device is a text, or its position in the list of devices.
+export const deviceOf = ({ device }, devices) =>
+  typeof device === "number" ? (devices[device] ?? `device ${device}`) : device;
+
+export function filtered(live, devices, { device = ALL, kind = ALL }) {
+  const fits = (value) => (!device || deviceOf(value, devices) === device) && (!kind || value.kind === kind);
+  return live.filter(fits).sort((a, b) => b.bytes - a.bytes);
+}
+
+export class LiveTable {
+  constructor() {
+    Object.assign(this, { live: [], devices: [], key: "" });
+    this.device = h("select", { "aria-label": "device of the live variables", onchange: () => this.draw() });
+    this.kind = h("select", { "aria-label": "kind of the live variables", onchange: () => this.draw() });
+    options(this.kind, "all kinds", KINDS);
+    options(this.device, "all devices", []);
+    this.sum = h("span", { class: "wb-faint" });
+    this.rows = h("tbody");
+    const head = ["name", "device", "kind", "shape", "dtype", "bytes"].map((text) => h("th", { scope: "col" }, text));
+    const table = h("table", {}, h("thead", {}, h("tr", {}, ...head)), this.rows);
+    const scroll = h(
+      "div",
+      { class: "wb-live-scroll", tabindex: 0, role: "group", "aria-label": "live variables" },
+      table,
+    );
+    const bar = h("div", { class: "wb-live-bar" }, h("h4", {}, "Live variables"), this.device, this.kind, this.sum);
+    this.element = h("div", { class: "wb-live" }, bar, scroll);
+  }
+
+  show({ live = [], devices = [] }) {
+    const key = JSON.stringify([live, devices]);
+    if (key === this.key) return; // so that text can be marked while a run goes on
+    if (devices.join() !== this.devices.join()) options(this.device, "all devices", devices);
+    Object.assign(this, { live, devices, key });
+    this.element.hidden = !live.length;
+    this.draw();
+  }
+
+  draw() {
+    const found = filtered(this.live, this.devices, { device: this.device.value, kind: this.kind.value });
+    const total = found.reduce((sum, value) => sum + value.bytes, 0);
+    const of = found.length < this.live.length ? ` of ${count(this.live.length)}` : "";
+    this.sum.textContent = `${count(found.length)}${of} values, ${bytes(total)}`;
+    const most = Math.max(...this.live.map((value) => value.bytes), 1);
+    this.rows.replaceChildren(...found.map((value) => row(value, this.devices, most)));
+  }
+}
+
+function row(value, devices, most) {
+  const size = h(
+    "span",
+    { class: "wb-live-bytes", style: `--part: ${(value.bytes / most) * 100}%` },
+    bytes(value.bytes),
+  );
+  const cells = [deviceOf(value, devices), value.kind, shape(value.shape), value.dtype, size];
+  const name = h("td", { class: "wb-code", title: value.name }, value.name);
+  return h("tr", {}, name, ...cells.map((cell) => h("td", {}, cell)));
+}
+
+// Keeps what is chosen where it is still there.
+function options(select, all, values) {
+  const chosen = select.value;
+  const made = values.map((value) => h("option", { value }, value));
+  select.replaceChildren(h("option", { value: ALL }, all), ...made);
+  select.value = values.includes(chosen) ? chosen : ALL;
+}
