@@ -86,6 +86,22 @@ def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: Model
     assert told_nodes == ran
 
 
+def test_making_the_plan_is_no_part_of_the_step(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model, told = model_of(exe), []
+    with events.subscribe(told.append, events.PlanCompiled, events.OpRun, events.Step):
+        exe.run([built.loss], feed=batch)
+    compiled, *ops, step = told
+    model.news()
+    sample = model.watch.samples.last
+    assert sample is not None and sample["compiled"] == compiled.seconds
+    assert sample["seconds"] == pytest.approx((step.end - min(o.start for o in ops)) / 1e9)
+    assert sample["spans"]["start"].min() == 0.0
+    exe.run([built.loss], feed=batch)  # looked at, too: it shows what steps are like
+    model.news()
+    assert model.watch.samples.last["compiled"] is None and len(model.watch.samples.kept) == 2
+
+
 def test_only_steps_that_are_looked_at_are_watched(built: Built, batch: Any, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     model = model_of(exe)

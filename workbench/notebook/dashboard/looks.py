@@ -13,7 +13,7 @@ from workbench import events
 from workbench.executors.engine import Engine
 from workbench.executors.plan import Plan
 
-_KINDS = (events.Feed, events.Batch, events.OpRun, events.Collective, events.Step)
+_KINDS = (events.PlanCompiled, events.Feed, events.Batch, events.OpRun, events.Collective, events.Step)
 _COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
 
 
@@ -23,7 +23,7 @@ class Look:
 
     Attributes:
         step: told last; feed: what each device got; arrays: the same, per device by name.
-        ops, collectives: with their times. plan: what was run.
+        ops, collectives: with their times. plan: what was run; compiled: if it had to be made first.
     """
 
     number: int
@@ -33,6 +33,19 @@ class Look:
     collectives: list[events.Collective] = field(default_factory=list)
     step: events.Step | None = None
     plan: Plan | None = None
+    compiled: events.PlanCompiled | None = None
+
+    @property
+    def start(self) -> int:
+        """When the step began, in ns; the first op's start where a plan had to be made for it."""
+        assert self.step is not None
+        return self.step.start if self.compiled is None else min([r.start for r in self.ops], default=self.step.start)
+
+    @property
+    def seconds(self) -> float:
+        """How long the step took, without making a plan."""
+        assert self.step is not None
+        return (self.step.end - self.start) / 1e9
 
 
 class Looks:
@@ -82,6 +95,7 @@ def _copied(event: events.Batch) -> tuple[Mapping[str, np.ndarray], ...]:
 
 
 _TAKERS: Mapping[type[events.Event], Any] = {
+    events.PlanCompiled: lambda look, event: setattr(look, "compiled", event),
     events.Feed: lambda look, event: setattr(look, "feed", event),
     events.Batch: lambda look, event: setattr(look, "arrays", _copied(event)),
     events.OpRun: lambda look, event: look.ops.append(event),

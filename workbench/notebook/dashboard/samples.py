@@ -29,7 +29,7 @@ class Samples:
     def add(self, look: Look, graph: int) -> None:
         """Keep a step; `graph` is the number of the graph that ran."""
         assert look.step is not None
-        self._began = self._began or look.step.start
+        self._began = self._began or look.start
         self.newest = look
         self.kept.append(sample_message(look, graph, self._began))
         self._sizes.append(_size(self.kept[-1]))
@@ -64,8 +64,9 @@ def sample_message(look: Look, graph: int, began: int) -> Message:
         "type": "sample",
         "step": step.step,
         "graph": graph,
-        "seconds": step.seconds,
-        "at": (step.start - began) / 1e9,
+        "seconds": look.seconds,
+        "compiled": look.compiled.seconds if look.compiled is not None else None,
+        "at": (look.start - began) / 1e9,
         "feeds": _feeds(look),
         **_spans(look, step),
     }
@@ -125,7 +126,7 @@ def _spans(look: Look, step: events.Step) -> Message:
     ]
     members = [(span, node) for span, run in enumerate(look.ops) for node in run.op.nodes]
     node, device, thread, start, end, collective, label = zip(*told, strict=True) if told else ((),) * 7
-    begun = step.start
+    begun = look.start
     return {
         "spans": {
             "node": column(node, "int32"),

@@ -20,7 +20,7 @@ from workbench.notebook.dashboard.messages import Message, column
 from workbench.notebook.dashboard.previewed import graph_of, graph_with
 from workbench.notebook.dashboard.samples import Samples, sample_of_last
 
-_LOOK_S = 0.5  # seconds between two looks
+_LOOK_S = 0.3  # seconds between two looks
 
 
 class Watch:
@@ -64,6 +64,8 @@ class Watch:
             self.samples.add(look, self.graph_number)
             self.rows.append((look.number, *(look.step.feed_rows if look.step else ())))
             looked = True
+            if look.compiled is not None:
+                self._looked = 0.0  # the next step shows what steps are like
         self._look_again()
         return self.graph_number != before, looked
 

@@ -1,0 +1,144 @@
+"""The publisher: seldom enough, answers at once, survives what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.parallel.models import Model as Built
+from workbench.errors import PreconditionNotMet
+from workbench.notebook.dashboard.model import Model
+from workbench.notebook.dashboard.publisher import Publisher
+
+ModelOf = Callable[[Any], Model]
+
+
+class Page:
+    """What a page has got."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[float, dict[str, Any]]] = []
+
+    def take(self, message: dict[str, Any]) -> None:
+        self.messages.append((time.monotonic(), message))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [message for _, message in list(self.messages) if message["type"] == kind]
+
+    def wait(self, condition: Callable[[], Any], patience: float = 30.0) -> None:
+        deadline = time.monotonic() + patience
+        while not condition():
+            assert time.monotonic() < deadline, [m["type"] for _, m in self.messages][-20:]
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def page() -> Page:
+    return Page()
+
+
+@pytest.fixture
+def publisher(built: Built, model_of: ModelOf, page: Page) -> Iterator[Publisher]:
+    made = Publisher(model_of(built.main), page.take)
+    yield made
+    if made.model.run is not None:
+        made.model.run.stop()
+        made.model.run.wait(30)
+    made.close()
+    assert not any(thread.is_alive() for thread in made._threads)
+
+
+def test_a_page_that_says_hello_gets_everything(publisher: Publisher, page: Page) -> None:
+    publisher.take({"type": "hello"})
+    page.wait(lambda: page.of("scopes"))
+    assert page.of("state") and page.of("graph")
+    before = len(page.of("graph"))
+    publisher.take({"type": "hello"})
+    page.wait(lambda: len(page.of("graph")) > before)
+
+
+def test_a_run_is_steered_by_messages(publisher: Publisher, page: Page) -> None:
+    publisher.take({"type": "set", "values": {"devices": 3, "steps": 100_000}})
+    publisher.take({"type": "command", "name": "run", "values": {}})
+    page.wait(lambda: page.of("state") and (page.of("state")[-1]["run"] or {}).get("step", 0) > 50)
+    run = publisher.model.run
+    assert run is not None and page.of("state")[-1]["subject"]["devices"] == ["cpu:0", "cpu:1", "cpu:2"]
+    publisher.take({"type": "command", "name": "pause", "values": {}})
+    page.wait(lambda: page.of("state")[-1]["run"]["state"] == "paused")
+    time.sleep(0.1)
+    held = run.step
+    publisher.take({"type": "command", "name": "step", "values": {}})
+    page.wait(lambda: page.of("state")[-1]["run"]["step"] == held + 1)
+    publisher.take({"type": "command", "name": "drop", "values": {}})
+    page.wait(lambda: any("dropped" in (s["notice"] or {}).get("text", "") for s in page.of("state")))
+    publisher.take({"type": "command", "name": "stop", "values": {}})
+    page.wait(lambda: page.of("state")[-1]["run"]["state"] == "stopped")
+    assert page.of("sample") and page.of("curves")
+
+
+def test_not_more_than_ten_updates_a_second_while_training(publisher: Publisher, page: Page) -> None:
+    publisher.do("run", {"steps": 1_000_000})
+    page.wait(lambda: len(page.of("state")) > 5)
+    page.messages.clear()
+    time.sleep(2.0)
+    count = len(page.of("state"))
+    assert 2 < count <= 21
+
+
+def test_what_is_refused_is_said(publisher: Publisher, page: Page) -> None:
+    publisher.take({"type": "command", "name": "pause", "values": {}})
+    page.wait(lambda: any(s["notice"] and s["notice"]["kind"] == "error" for s in page.of("state")))
+    notice = page.of("state")[-1]["notice"]
+    assert notice["text"] == "pause is not possible now: nothing has been started"
+    publisher.take({"type": "set", "values": {"divices": 3}})
+    page.wait(lambda: "no setting 'divices'" in page.of("state")[-1]["notice"]["text"])
+    with pytest.raises(PreconditionNotMet, match="stop is not possible now"):
+        publisher.do("stop", {})
+
+
+def test_a_start_that_fails_is_said_and_leaves_everything_as_it_was(
+    publisher: Publisher, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher.model.controls, "_startup_of", lambda program, name: None)
+    publisher.take({"type": "command", "name": "run", "values": {"devices": 2}})
+    page.wait(lambda: page.of("state") and (page.of("state")[-1]["notice"] or {}).get("kind") == "error")
+    state = page.of("state")[-1]
+    assert "the startup program of 'net' is not known" in state["notice"]["text"]
+    assert state["controls"]["allowed"] == ["run", "step"] and state["controls"]["busy"] is None
+
+
+def test_questions_are_answered_beside_the_updates(publisher: Publisher, page: Page) -> None:
+    publisher.take({"type": "hello"})
+    page.wait(lambda: page.of("graph"))
+    graph = page.of("graph")[-1]["id"]
+    publisher.take({"type": "node", "graph": graph, "node": 0, "request": 1})
+    publisher.take({"type": "statistics", "graph": graph, "node": 0, "request": 2})
+    publisher.take({"type": "node", "graph": graph, "node": "zero", "request": 3})  # nonsense
+    page.wait(lambda: page.of("node") and page.of("statistics"))
+    assert page.of("node")[0]["request"] == 1
+    assert page.of("statistics")[0]["error"].startswith("no step has been looked")
+    page.wait(lambda: any((s["notice"] or {}).get("kind") == "error" for s in page.of("state")))
+
+
+def test_a_way_to_the_page_that_fails_ends_nothing(built: Built, model_of: ModelOf) -> None:
+    calls: list[str] = []
+
+    def send(message: dict[str, Any]) -> None:
+        calls.append(message["type"])
+        if len(calls) == 1:
+            raise OSError("gone")
+
+    publisher = Publisher(model_of(built.main), send)
+    Page().wait(lambda: len(calls) > 1)
+    publisher.close()
+
+
+def test_threads_end_with_it(built: Built, model_of: ModelOf, page: Page) -> None:
+    before = threading.active_count()
+    publisher = Publisher(model_of(built.main), page.take)
+    publisher.close()
+    assert threading.active_count() == before
