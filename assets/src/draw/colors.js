@@ -17,3 +17,6 @@ export function theme(element) {
   const of = (name) => style.getPropertyValue(name).trim();
   return { back: of("--wb-back"), text: of("--wb-text"), faint: of("--wb-faint"), line: of("--wb-line"), brand: of("--wb-brand") };
 }
+
+// The hot end of heat maps; the cold end is the page's own colour.
+export const HEAT = "#e69f00";

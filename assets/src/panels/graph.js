@@ -1,6 +1,153 @@
+// The SSA graph: drawing or table, search, heat map, and what is known of the selected node.
+import { ROLES } from "../draw/colors.js";
+import { h } from "../draw/dom.js";
+import { count, seconds } from "../draw/numbers.js";
 import { frame } from "../draw/panel.js";
+import { Details } from "../graph/details.js";
+import { Folds } from "../graph/fold.js";
+import { heatOf, MODES } from "../graph/heat.js";
+import { legend } from "../graph/legend.js";
+import { COLLECTIVE, KINDS, Model } from "../graph/model.js";
+import { Search } from "../graph/search.js";
+import { Table } from "../graph/table.js";
+import { nodeTimes, slowest } from "../graph/times.js";
+import { tools } from "../graph/tools.js";
+import { View } from "../graph/view.js";
 
 export function graph(store) {
-  const { element } = frame({ name: "graph", title: "graph" });
-  return { element, update() {} };
+  return new GraphPanel(store);
+}
+
+class GraphPanel {
+  constructor(store) {
+    Object.assign(this, { store, model: null, shape: null, times: null, mode: "none", message: null });
+    this.view = new View({ select: (node) => store.select(node), changed: () => this.tools?.hidden(this.hiddenLines()) });
+    this.table = new Table((node) => store.select(node));
+    this.details = new Details(store, (node) => store.select(node), () => store.select(null));
+    this.tools = tools(this.actions());
+    const { element, body, note } = frame({ name: "graph", title: "SSA graph", wide: true, drawing: () => this.drawing(), tools: [this.tools.table] });
+    Object.assign(this, { element, note });
+    this.legend = h("div", { class: "wb-g-legend", "aria-label": "legend" });
+    this.empty = h("p", { class: "wb-g-empty" }, "The graph of ops, devices and collectives appears here with the first run or exe.graph().");
+    this.full = h("div", { hidden: true }, this.tools.element, this.legend, h("div", { class: "wb-g-main" }, this.view.element, this.table.element, this.details.element));
+    body.append(this.empty, this.full);
+    for (const kind of KINDS) element.style.setProperty(`--wb-${kind}`, ROLES[kind]);
+  }
+
+  destroy() {
+    this.view.close();
+  }
+
+  update(kinds) {
+    if (kinds.has("graph")) this.load(this.store.graph);
+    if (!this.model) return;
+    if (kinds.has("sample")) this.sampled();
+    if (kinds.has("selected")) this.selected();
+    if (kinds.has("theme")) this.view.resized();
+    if (kinds.has("state") || kinds.has("sample")) this.replay();
+  }
+
+  load(message) {
+    if (!message || message === this.message) return;
+    this.message = message;
+    this.empty.hidden = true;
+    this.full.hidden = false;
+    const model = new Model(message);
+    const folds = new Folds(model);
+    const shape = folds.shape();
+    const keep = shape === this.shape;
+    Object.assign(this, { model, folds, shape });
+    this.search = new Search(model);
+    this.view.search = this.search;
+    this.view.load(model, folds, keep);
+    this.sampled();
+    this.find(this.tools.query());
+    this.selected();
+  }
+
+  sampled() {
+    const { model, store } = this;
+    this.times = nodeTimes(model, store.sample);
+    this.table.show(model, this.times);
+    this.details.timed(this.times?.[store.selected]);
+    this.note.textContent = this.summary();
+    this.warm();
+  }
+
+  summary() {
+    const { model, times } = this;
+    const collectives = model.counts().kinds[COLLECTIVE];
+    const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+    const parts = [many(model.count, "node"), ...(collectives ? [many(collectives, "collective")] : []), many(model.devices.length, "device")];
+    const worst = times ? slowest(times) : -1;
+    const slow = worst < 0 ? "" : `; slowest: ${model.label(worst)} on ${model.placeText(worst)}, ${seconds(times[worst] / 1e6)}`;
+    return parts.join(", ") + slow;
+  }
+
+  warm() {
+    const heat = heatOf(this.mode, this.model, this.store.sample);
+    this.view.heat = heat;
+    legend(this.legend, this.model, heat, this.mode, (query) => this.tools.ask(query));
+    this.view.draw();
+  }
+
+  selected() {
+    const node = this.store.selected;
+    const valid = Number.isInteger(node) && node >= 0 && node < this.model.count ? node : null;
+    this.details.show(this.model, valid, this.times?.[valid]);
+    this.view.resized();
+    this.view.choose(valid);
+    this.table.mark(valid);
+  }
+
+  replay() {
+    const { state, sample } = this.store;
+    this.view.replay(state?.run?.state === "running" ? sample : null);
+  }
+
+  find(query) {
+    this.search.find(query);
+    this.tools.found(this.search.text());
+    this.view.draw();
+  }
+
+  step(by) {
+    const node = this.search.step(by);
+    this.tools.found(this.search.text());
+    if (node === null) return;
+    if (node === this.store.selected) this.view.reveal(node);
+    this.store.select(node);
+    this.view.draw();
+  }
+
+  hiddenLines() {
+    return this.view.scene.lines.skip.reduce((sum, skip) => sum + skip, 0);
+  }
+
+  // Only a drawing that is shown has a size to be saved with.
+  drawing() {
+    this.tools.drawing();
+    return this.view.drawing.element;
+  }
+
+  actions() {
+    const { view } = this;
+    return {
+      find: (query) => this.model && this.find(query),
+      step: (by) => this.model && this.step(by),
+      zoom: (factor) => view.zoom(factor),
+      fit: () => view.fit(),
+      expand: () => view.setOpen(this.folds.all()),
+      collapse: () => view.setOpen(new Set()),
+      all: (on) => { view.all = on; view.draw(); },
+      heat: (mode) => { this.mode = mode; this.warm(); },
+      table: (on) => {
+        if (!this.model) return;
+        view.element.hidden = on;
+        this.table.show(this.model, this.times);
+        this.table.open(on);
+      },
+      modes: MODES,
+    };
+  }
 }

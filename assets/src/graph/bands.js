@@ -1,0 +1,34 @@
+// The bands of the devices, one under the other, with the collectives between them.
+
+export const ROW = 42; // height of a row, and of the box in it
+export const BOX = 32;
+const GAP = 16; // between bands
+const INSET = 7; // above and below the boxes of a lane
+const TAG = 15;
+
+// `rows` and `deep` (levels of open groups) of every lane; lanes without rows are left out.
+// Gives lanes {y of the first row, rows, top, height} and devices {device, y, height, lanes}.
+export function bands(model, rows, deep) {
+  const lanes = Array.from(rows, (count) => ({ rows: count, y: 0, top: 0, height: 0 }));
+  const count = Math.max(1, model.devices.length);
+  const middle = Math.ceil(count / 2);
+  const devices = [];
+  let y = 0;
+  const put = (lane) => {
+    if (!lanes[lane].rows) return;
+    const above = INSET + TAG * deep[lane];
+    const height = above + lanes[lane].rows * ROW - (ROW - BOX) + INSET;
+    Object.assign(lanes[lane], { top: y, y: y + above, height });
+    y += height;
+  };
+  for (let device = 0; device < count; device++) {
+    const start = y;
+    for (let kind = 0; kind < 3; kind++) put(3 * device + kind);
+    if (y > start) devices.push({ device, y: start, height: y - start });
+    if (y > start) y += GAP;
+    if (device + 1 !== middle || !rows[model.lanes - 1]) continue;
+    put(model.lanes - 1);
+    y += GAP;
+  }
+  return { lanes, devices, height: Math.max(0, y - GAP) };
+}

@@ -1,0 +1,138 @@
+// What there is to know about a node: from the graph message at once, from the kernel's answer when it came.
+import { h } from "../draw/dom.js";
+import { bytes, number, seconds, shape } from "../draw/numbers.js";
+import { statistics } from "./statistics.js";
+
+// A panel beside the drawing; `go(node)` selects another node, `close()` none.
+export class Details {
+  constructor(store, go, close) {
+    Object.assign(this, { store, go, close, node: null });
+    this.element = h("aside", { class: "wb-g-details", "aria-label": "selected node", hidden: true });
+  }
+
+  show(model, node, time) {
+    const same = this.node === node && this.model === model;
+    Object.assign(this, { model, node, time });
+    this.element.hidden = node === null;
+    if (node === null || same) return;
+    this.answer = null;
+    this.failed = null;
+    this.values = h("div");
+    this.fill();
+    this.ask(model, node);
+  }
+
+  // A new sample tells a new time; what was asked for stays.
+  timed(time) {
+    this.time = time;
+    if (this.node !== null) this.fill();
+  }
+
+  async ask(model, node) {
+    const current = () => this.node === node && this.model === model;
+    try {
+      const answer = await this.store.ask({ type: "node", graph: model.message.id, node });
+      if (current()) this.answer = answer;
+    } catch (error) {
+      if (current()) this.failed = error.message;
+    }
+    if (current()) this.fill();
+  }
+
+  fill() {
+    const { model, node, answer } = this;
+    const facts = answer ?? {};
+    const close = h("button", { class: "wb-small", "aria-label": "close the node panel", title: "close (Escape)", onclick: () => this.close() }, "×");
+    const held = this.element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent : null;
+    this.element.replaceChildren(
+      h("div", { class: "wb-g-head" }, h("h4", {}, facts.title ?? model.label(node)), close),
+      this.table(facts),
+      ...this.source(facts),
+      ...this.operands("inputs", facts.inputs ?? known(model, model.reads.of(node)), (operand) => this.writerOf(operand)),
+      ...this.operands("outputs", facts.outputs ?? known(model, model.writes.of(node)), (operand) => this.readerOf(operand)),
+      ...attributes(facts.attrs),
+      this.failed ? h("p", { class: "wb-g-failed" }, this.failed) : null ?? "",
+      h("button", { onclick: () => statistics(this.store, model, node, this.values) }, "Value statistics"),
+      this.values,
+    );
+    if (held) [...this.element.querySelectorAll("button")].find((button) => (button.getAttribute("aria-label") ?? button.textContent) === held)?.focus();
+  }
+
+  table(facts) {
+    const { model, node } = this;
+    const rows = [
+      ["op", facts.op ?? model.type(node)],
+      ["role", facts.role ?? model.roleText(node)],
+      ["layer", model.layer(node)],
+      ["device", facts.devices?.join(", ") ?? model.devicesOf(node).map((device) => model.devices[device]).join(", ")],
+      ["writes", bytes(model.bytes(node))],
+      ...timing(facts.timing, this.time),
+      ["made at", facts.site ?? model.site(node)],
+    ];
+    return h("dl", {}, ...rows.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+  }
+
+  source({ source }) {
+    return source ? [h("pre", { class: "wb-code" }, source.trim())] : [];
+  }
+
+  operands(name, operands, leadsTo) {
+    if (!operands.length) return [];
+    return [h("h5", {}, `${name} (${operands.length})`), h("ul", {}, ...operands.map((operand) => this.operand(operand, leadsTo(operand))))];
+  }
+
+  operand(operand, target) {
+    const { name, dtype, bytes: size, persistable } = operand;
+    const title = target.node === null ? target.text : `${target.text} ${this.model.label(target.node)}`;
+    const label = target.node === null
+      ? h("span", { class: "wb-code", title }, name)
+      : h("button", { class: "wb-g-link wb-code", title, onclick: () => this.go(target.node) }, name);
+    const facts = [dtype, operand.shape && shape(operand.shape), size == null ? null : bytes(size), persistable ? "persistable" : null];
+    return h("li", {}, label, h("span", { class: "wb-g-facts" }, facts.filter(Boolean).join(" "), target.node === null && target.text ? `, ${target.text}` : ""));
+  }
+
+  // The value of the message that an operand of the kernel's answer is.
+  valueOf(operand) {
+    if (operand.value !== undefined) return operand.value;
+    const { name, device, version } = this.model.message.value;
+    const place = typeof operand.device === "number" ? operand.device : this.model.devices.indexOf(operand.device);
+    const all = [...this.model.reads.of(this.node), ...this.model.writes.of(this.node)];
+    return all.find((v) => name[v] === operand.name && version[v] === operand.version && (place < 0 || device[v] === place));
+  }
+
+  writerOf(operand) {
+    const value = this.valueOf(operand);
+    const node = value === undefined ? -1 : this.model.writer[value];
+    if (node >= 0) return { node, text: "written by" };
+    return { node: null, text: value !== undefined && this.model.message.value.data[value] ? "fed" : "from the scope" };
+  }
+
+  readerOf(operand) {
+    const value = this.valueOf(operand);
+    const readers = value === undefined ? [] : this.model.readers.of(value);
+    return readers.length ? { node: readers[0], text: "read by" } : { node: null, text: "" };
+  }
+}
+
+function known(model, values) {
+  const { value, tables } = model.message;
+  return [...values].map((v) => ({
+    value: v, name: value.name[v], device: value.device[v], version: value.version[v], shape: value.shape[v],
+    dtype: tables.dtype[value.dtype[v]], bytes: value.bytes[v], persistable: value.persistable[v],
+  }));
+}
+
+function timing(times, sampled) {
+  if (!times) return Number.isFinite(sampled) ? [["took", `${seconds(sampled / 1e6)} in the last step looked at`]] : [];
+  const us = (value) => seconds(value == null ? null : value / 1e6);
+  const rows = [["took", `${us(times.last_us)}; mean ${us(times.mean_us)}, most ${us(times.max_us)} of ${number(times.calls)}`]];
+  if (times.thread != null) rows.push(["thread", String(times.thread)]);
+  if (times.with?.length > 1) rows.push(["timed with", times.with.join(", ")]);
+  return rows;
+}
+
+function attributes(attrs) {
+  const all = Object.entries(attrs ?? {});
+  if (!all.length) return [];
+  return [h("h5", {}, "attributes"), h("dl", {}, ...all.flatMap(([name, text]) => [h("dt", { class: "wb-code" }, name), h("dd", { class: "wb-code" }, String(text))]))];
+}

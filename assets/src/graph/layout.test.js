@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Folds, repeatsOf, stem } from "./fold.js";
+import { layout } from "./layout.js";
+import { COLLECTIVE, Model } from "./model.js";
+import { convolutions, inference, nothing, training } from "./synthetic.js";
+
+function seen(message, open = null) {
+  const model = new Model(message);
+  const folds = new Folds(model);
+  return { model, folds, scene: layout(model, folds, open?.(folds) ?? folds.begin()) };
+}
+
+const titles = (scene) => scene.items.map((item) => item.title);
+const all = (folds) => folds.all();
+
+test("repeats are found from left to right, with blocks of several layers", () => {
+  assert.deepEqual(repeatsOf([1, 1, 1, 2]), [{ start: 0, period: 1, times: 3 }, { start: 3, period: 1, times: 1 }]);
+  assert.deepEqual(repeatsOf([9, 1, 2, 1, 2, 1, 2, 1]).map(({ period, times }) => [period, times]), [[1, 1], [2, 3], [1, 1]]);
+  assert.deepEqual(repeatsOf([1, 1]).map(({ times }) => times), [1, 1]);
+  assert.deepEqual(repeatsOf([]), []);
+});
+
+test("a stem is the layer without its number", () => {
+  assert.deepEqual(["fc_0", "conv2d_12", "tmp", "_3"].map(stem), ["fc", "conv2d", "tmp", "_3"]);
+});
+
+test("many equal layers are one box on every device and role", () => {
+  const { scene } = seen(training({ devices: 2, layers: 98 }));
+  const boxes = titles(scene).filter((title) => title === "fc × 98");
+  assert.equal(boxes.length, 2 * 3);
+  assert.ok(titles(scene).includes("all_reduce × 98"));
+  assert.ok(scene.items.length < 20);
+});
+
+test("blocks of a convolution and a pooling layer repeat together", () => {
+  const { scene } = seen(convolutions());
+  assert.equal(titles(scene).filter((title) => title === "conv2d + pool2d × 4").length, 2);
+});
+
+test("small graphs begin unfolded, large ones folded", () => {
+  assert.equal(seen(inference()).scene.items.length, 16);
+  const { model, scene } = seen(training({ layers: 20 }));
+  assert.ok(scene.items.length < model.count / 10);
+});
+
+test("unfolded all the way every node is one item", () => {
+  const { model, scene } = seen(training({ layers: 20 }), all);
+  assert.equal(scene.items.length, model.count);
+  assert.deepEqual(scene.items.map((item) => item.node).sort((a, b) => a - b), [...Array(model.count).keys()]);
+});
+
+test("every node belongs to one item, whatever is open", () => {
+  const { folds, model } = seen(training({ layers: 7 }));
+  for (const group of [...folds.groups.keys()]) {
+    const { items, itemOf } = folds.visible(new Set([group]));
+    assert.equal(items.reduce((sum, item) => sum + item.nodes.length, 0), model.count);
+    items.forEach((item, at) => item.nodes.forEach((n) => assert.equal(itemOf[n], at)));
+  }
+});
+
+test("opening what is above a node makes it visible", () => {
+  const { folds, model } = seen(training({ layers: 9 }));
+  for (let n = 0; n < model.count; n++) {
+    const { items, itemOf } = folds.visible(new Set(folds.above(n)));
+    assert.equal(items[itemOf[n]].node, n);
+  }
+});
+
+test("graphs of the same shape have the same groups, others do not", () => {
+  const shape = (message) => new Folds(new Model(message)).shape();
+  assert.equal(shape(training({ layers: 5 })), shape(training({ layers: 5, id: 77, title: "again" })));
+  assert.notEqual(shape(training({ layers: 5 })), shape(training({ layers: 6 })));
+  assert.notEqual(shape(training({ devices: 2, layers: 5 })), shape(training({ devices: 4, layers: 5 })));
+});
+
+test("edges go from left to right", () => {
+  for (const message of [training({ layers: 6 }), convolutions(), inference()]) {
+    for (const open of [all, () => new Set()]) {
+      const { scene } = seen(message, open);
+      scene.lines.source.forEach((a, k) => assert.ok(scene.items[a].column < scene.items[scene.lines.target[k]].column));
+    }
+  }
+});
+
+test("what waits for nothing stands next to what waits for it", () => {
+  const message = inference({ layers: 4 });
+  const last = message.node.label.length - 1;
+  const keep = message.edge.target.map((target, k) => (target === last || message.edge.source[k] === last - 1 ? 0 : 1));
+  message.edge = Object.fromEntries(Object.entries(message.edge).map(([name, column]) => [name, column.filter((_, k) => keep[k])]));
+  message.edge.source = Int32Array.of(...message.edge.source, last);
+  message.edge.target = Int32Array.of(...message.edge.target, 10);
+  message.edge.order = Uint8Array.of(...message.edge.order, 0);
+  const { scene } = seen(message, all);
+  assert.equal(scene.items[scene.itemOf[last]].column, scene.items[scene.itemOf[10]].column - 1);
+});
+
+test("lone ops in a row are one box", () => {
+  const message = inference({ layers: 14 });
+  message.node.layer = message.node.layer.map((layer, n) => (n < 4 ? (message.tables.layer.push(`lone_${n}`) - 1) : layer));
+  assert.equal(titles(seen(message, () => new Set()).scene)[0], "mul + 3");
+});
+
+test("boxes do not lie on each other", () => {
+  for (const open of [null, all]) {
+    const { scene } = seen(training({ devices: 3, layers: 6 }), open);
+    const { items } = scene;
+    for (let a = 0; a < items.length; a++) {
+      for (let b = a + 1; b < items.length; b++) {
+        const apart = items[a].x + items[a].w <= items[b].x || items[b].x + items[b].w <= items[a].x
+          || items[a].y + items[a].h <= items[b].y || items[b].y + items[b].h <= items[a].y;
+        assert.ok(apart, `${items[a].title} and ${items[b].title}`);
+      }
+    }
+  }
+});
+
+test("nodes lie in the band of their device; collectives between the bands, their stems reach all of them", () => {
+  const { model, scene } = seen(training({ devices: 4, layers: 3 }), all);
+  const band = (y) => scene.devices.find((each) => y > each.y && y < each.y + each.height)?.device ?? null;
+  for (const item of scene.items) {
+    const middle = item.y + item.h / 2;
+    if (item.kind !== COLLECTIVE) assert.equal(band(middle), model.message.node.device[item.node]);
+    else {
+      assert.equal(band(middle), null);
+      assert.ok(band(middle - 60) !== band(middle + 60));
+      assert.deepEqual(item.stem.marks.map(({ y }) => band(y)), [0, 1, 2, 3]);
+      assert.ok(item.stem.x < item.x);
+    }
+  }
+});
+
+test("lines from the forward to the backward lanes are skips, those along a lane are not", () => {
+  const { model, scene } = seen(training({ devices: 1, layers: 4 }), all);
+  const { lines, items } = scene;
+  const lane = (at) => model.kind[items[at].node];
+  let [skips, chain] = [0, 0];
+  lines.source.forEach((a, k) => {
+    const b = lines.target[k];
+    if (lane(a) !== lane(b) && items[b].column > items[a].column + 1) skips += lines.skip[k];
+    if (lane(a) === lane(b)) chain += 1 - lines.skip[k];
+  });
+  assert.ok(skips >= 8);
+  assert.equal(chain, 12 + 12);
+});
+
+test("an order is found for graphs whose nodes come in any order, cycles of folded groups do no harm", () => {
+  const message = inference({ layers: 3 });
+  const flip = (n) => message.node.label.length - 1 - n;
+  for (const side of ["source", "target"]) message.edge[side] = message.edge[side].map(flip);
+  const { scene } = seen(message, all);
+  scene.lines.source.forEach((a, k) => assert.ok(scene.items[a].column < scene.items[scene.lines.target[k]].column));
+  const ring = inference({ layers: 3 });
+  ring.edge.target[0] = 0;
+  assert.ok(seen(ring, all).scene.width > 0);
+});
+
+test("nothing to draw is drawn", () => {
+  const { scene } = seen(nothing());
+  assert.equal(scene.items.length, 0);
+});
+
+test("a program of 20,000 nodes is folded and laid out in about a second, unfolded too", () => {
+  const message = training({ devices: 4, layers: 710 });
+  const once = () => {
+    const start = performance.now();
+    assert.ok(seen(message, all).model.count > 19_000);
+    return performance.now() - start;
+  };
+  const times = [once(), once(), once()]; // the machine may be busy with other things
+  assert.ok(Math.min(...times) < 1500, `${times} ms`);
+});

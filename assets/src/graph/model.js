@@ -1,0 +1,112 @@
+// A graph message with what the drawing asks of it all the time: lanes, neighbours, who writes what.
+import { roleKind } from "../draw/colors.js";
+
+export const KINDS = ["forward", "backward", "optimize", "collective"];
+export const COLLECTIVE = 3;
+const COLLECTIVES = new Set(["all_reduce", "fused_all_reduce", "reduce", "broadcast", "fused_broadcast"]);
+
+export class Model {
+  constructor(message) {
+    const { node, tables, edge } = message;
+    this.message = message;
+    this.count = node.label.length;
+    this.devices = message.devices;
+    this.types = tables.type;
+    const collective = tables.type.map((type) => COLLECTIVES.has(type));
+    const kinds = tables.role.map((role) => KINDS.indexOf(roleKind(role)));
+    this.kind = Uint8Array.from({ length: this.count }, (_, n) => (collective[node.type[n]] ? COLLECTIVE : kinds[node.role[n]]));
+    this.role = Uint8Array.from({ length: this.count }, (_, n) => kinds[node.role[n]]);
+    // One lane for each device and role; the last is that of the collectives.
+    this.lanes = 3 * Math.max(1, this.devices.length) + 1;
+    this.lane = Int32Array.from({ length: this.count }, (_, n) =>
+      (this.kind[n] === COLLECTIVE ? this.lanes - 1 : 3 * Math.max(0, node.device[n]) + this.kind[n]));
+    this.out = lists(this.count, edge.source, edge.target);
+    this.in = lists(this.count, edge.target, edge.source);
+    this.rank = ranks(this.count, edge, this.out);
+    this.reads = lists(this.count, message.read.node, message.read.value);
+    this.writes = lists(this.count, message.write.node, message.write.value);
+    this.across = lists(this.count, message.across.node, message.across.device);
+  }
+
+  type(n) { return this.types[this.message.node.type[n]]; }
+  label(n) { return this.message.node.label[n]; }
+  layer(n) { return this.message.tables.layer[this.message.node.layer[n]] ?? ""; }
+  roleText(n) { return this.message.tables.role[this.message.node.role[n]]; }
+  bytes(n) { return this.message.node.bytes[n]; }
+  valueName(v) { return this.message.value.name[v]; }
+
+  site(n) {
+    const at = this.message.node.site[n];
+    return at < 0 ? null : this.message.tables.site[at];
+  }
+
+  // "fc_0.tmp_0" of "mul fc_0.tmp_0".
+  result(n) {
+    const label = this.label(n);
+    const type = this.type(n);
+    return label.startsWith(`${type} `) ? label.slice(type.length + 1) : label === type ? "" : label;
+  }
+
+  devicesOf(n) {
+    const several = this.across.of(n);
+    return several.length ? [...several] : [this.message.node.device[n]];
+  }
+
+  placeText(n) {
+    const names = this.devicesOf(n).map((device) => this.devices[device] ?? "no device");
+    return names.length > 3 ? `${names[0]} to ${names.at(-1)}` : names.join(", ");
+  }
+
+  // The node that writes each value, -1 for what comes from outside; made when first asked for.
+  get writer() {
+    if (!this.writers) {
+      this.writers = new Int32Array(this.message.value.name.length).fill(-1);
+      const { node, value } = this.message.write;
+      for (let k = 0; k < node.length; k++) this.writers[value[k]] = node[k];
+    }
+    return this.writers;
+  }
+
+  get readers() {
+    this.readersOf ??= lists(this.message.value.name.length, this.message.read.value, this.message.read.node);
+    return this.readersOf;
+  }
+
+  // How many nodes there are of each kind; collectives by type.
+  counts() {
+    const kinds = [0, 0, 0, 0];
+    const collectives = new Map();
+    for (let n = 0; n < this.count; n++) {
+      kinds[this.kind[n]]++;
+      if (this.kind[n] === COLLECTIVE) collectives.set(this.type(n), (collectives.get(this.type(n)) ?? 0) + 1);
+    }
+    return { kinds, collectives };
+  }
+}
+
+// For each of `count` keys the values that go with it, in the order they came, as views of one array.
+export function lists(count, keys, values) {
+  const start = new Int32Array(count + 1);
+  for (let k = 0; k < keys.length; k++) start[keys[k] + 1]++;
+  for (let k = 0; k < count; k++) start[k + 1] += start[k];
+  const next = start.slice(0, count);
+  const items = new Int32Array(keys.length);
+  for (let k = 0; k < keys.length; k++) items[next[keys[k]]++] = values[k];
+  return { start, items, of: (key) => items.subarray(start[key], start[key + 1]) };
+}
+
+// The place of every node in an order in which sources come before targets: their numbers, if those do.
+function ranks(count, { source, target }, out) {
+  const rank = Int32Array.from({ length: count }, (_, n) => n);
+  if (source.every((a, k) => a < target[k])) return rank;
+  const missing = new Int32Array(count);
+  for (const n of target) missing[n]++;
+  const ready = rank.filter((n) => missing[n] === 0);
+  const order = [...ready];
+  for (let k = 0; k < order.length; k++) {
+    for (const next of out.of(order[k])) if (--missing[next] === 0) order.push(next);
+  }
+  for (let n = 0; n < count; n++) if (missing[n] > 0) order.push(n); // part of a cycle
+  order.forEach((n, k) => { rank[n] = k; });
+  return rank;
+}

@@ -1,0 +1,56 @@
+// Mean, spread and histogram of what a node wrote, asked from the kernel when the button is pressed.
+import { h, s } from "../draw/dom.js";
+import { count, number, shape } from "../draw/numbers.js";
+
+const [WIDTH, HEIGHT] = [220, 44];
+
+export async function statistics(store, model, node, into) {
+  into.replaceChildren(h("p", { class: "wb-g-facts", role: "status" }, "asking the kernel …"));
+  try {
+    const answer = await store.ask({ type: "statistics", graph: model.message.id, node });
+    into.replaceChildren(...shown(answer));
+  } catch (error) {
+    into.replaceChildren(h("p", { class: "wb-g-failed" }, error.message));
+  }
+}
+
+export function shown({ error, note, values = [] }) {
+  const parts = [];
+  if (error) parts.push(h("p", { class: "wb-g-failed" }, error));
+  if (note) parts.push(h("p", { class: "wb-g-facts" }, note));
+  parts.push(...values.map(value));
+  if (!parts.length) parts.push(h("p", { class: "wb-g-facts" }, "no values"));
+  return parts;
+}
+
+function value(each) {
+  const bad = (each.nan ?? 0) + (each.inf ?? 0);
+  const facts = ["mean", "std", "min", "max"].map((name) => [name, number(each[name])]);
+  const rows = [...facts, ["zeros", number(each.zeros)], ["NaN / Inf", `${number(each.nan)} / ${number(each.inf)}`]];
+  return h(
+    "div",
+    { class: bad ? "wb-g-value wb-g-bad" : "wb-g-value" },
+    h("div", {}, h("span", { class: "wb-code" }, each.name), h("span", { class: "wb-g-facts" }, ` ${each.device ?? ""} ${each.dtype} ${shape(each.shape)}`)),
+    bad ? h("p", { class: "wb-g-failed" }, `${count(bad)} values are not finite`) : null,
+    h("dl", {}, ...rows.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
+    histogram(each),
+  );
+}
+
+export function histogram({ name, histogram: { edges, counts } = {} }) {
+  if (!counts?.length) return null;
+  const most = Math.max(...counts, 1);
+  const step = WIDTH / counts.length;
+  const bars = Array.from(counts, (n, k) => {
+    const height = n ? Math.max(1, (n / most) * HEIGHT) : 0;
+    return s("rect", { x: k * step, y: HEIGHT - height, width: Math.max(0.5, step - 1), height });
+  });
+  const fullest = counts.indexOf(Math.max(...counts));
+  const text = `histogram of ${name}, from ${number(edges[0])} to ${number(edges.at(-1))}, most between ${number(edges[fullest])} and ${number(edges[fullest + 1])}`;
+  return h(
+    "div",
+    { class: "wb-g-histogram" },
+    s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", height: HEIGHT, preserveAspectRatio: "none", role: "img", "aria-label": text }, ...bars),
+    h("div", {}, h("span", {}, number(edges[0])), h("span", {}, number(edges.at(-1)))),
+  );
+}
