@@ -1,0 +1,96 @@
+"""Recorded values over the steps, those of several runs on top of each other, and how fast they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
+
+from workbench.notebook.figures.facts import Message, floats, in_order
+from workbench.notebook.figures.numbers import number_text
+from workbench.notebook.figures.palette import FAINT, dashes, device_color, styled
+
+_WIDTH, _HIGH, _TOP = 10.5, 2.2, 0.4  # inches
+
+
+@styled
+def curves(messages: Sequence[Message]) -> Figure:
+    """The picture of `curves` messages, one per run: a diagram per recorded value, and one of steps per second.
+
+    A line is the mean of a bucket of steps, its band goes from the bucket's lowest to its highest value. Steps whose
+    value is not a number are gaps.
+    """
+    labels = in_order(label for message in messages for label in message.get("series") or {})
+    timed = [message for message in messages if len(floats(message.get("rate"), "value"))]
+    cells = len(labels) + bool(timed)
+    columns = max(cells, 1) if cells <= 3 else 2
+    rows = -(-max(cells, 1) // columns)
+    height = _TOP + rows * _HIGH
+    figure = Figure(figsize=(_WIDTH if columns > 1 else 6.5, height), dpi=100)
+    inside = {
+        "left": 0.5 / figure.get_figwidth(),
+        "right": 0.98,
+        "top": 1 - (_TOP + 0.2) / height,
+        "bottom": 0.42 / height,
+    }
+    grid = GridSpec(rows, columns, figure, hspace=0.5, wspace=0.2, **inside)
+    for cell, label in enumerate(labels):
+        _values(figure.add_subplot(grid[cell]), messages, label)
+    if timed:
+        _rates(figure.add_subplot(grid[len(labels)]), messages)
+    _heading(figure, messages, height, cells)
+    return figure
+
+
+def _values(axes: Axes, messages: Sequence[Message], label: str) -> None:
+    ends = []
+    for number, message in enumerate(messages):
+        series = (message.get("series") or {}).get(label)
+        if series is None:
+            continue
+        step, mean, low, high = (floats(series, name) for name in ("step", "mean", "low", "high"))
+        color = device_color(number)
+        if len(low) == len(step) == len(high):
+            axes.fill_between(step, low, high, color=color, alpha=0.18, linewidth=0)
+        axes.plot(step, mean, color=color, linestyle=dashes(number), linewidth=1.4, label=str(message.get("label", "")))
+        known = mean[np.isfinite(mean)]
+        ends += [number_text(float(known[-1]))] if len(known) else ["no number yet"]
+    _finish(axes, label, ends)
+
+
+def _rates(axes: Axes, messages: Sequence[Message]) -> None:
+    ends = []
+    for number, message in enumerate(messages):
+        step, value = floats(message.get("rate"), "step"), floats(message.get("rate"), "value")
+        if not len(value):
+            continue
+        axes.plot(step, value, color=device_color(number), linestyle=dashes(number), linewidth=1.4)
+        ends.append(number_text(float(value[-1])))
+    axes.set_ylim(bottom=0)
+    _finish(axes, "steps per second", ends)
+
+
+def _finish(axes: Axes, title: str, ends: Sequence[str]) -> None:
+    axes.set_title(title, weight="bold")
+    axes.set_title("last: " + ", ".join(ends), loc="right", color=FAINT, fontsize=8)
+    axes.set_xlabel("step", loc="right", labelpad=0)
+    axes.grid(axis="y", color="#e4e6e9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=7)
+    axes.margins(x=0.01)
+
+
+def _heading(figure: Figure, messages: Sequence[Message], height: float, cells: int) -> None:
+    if not cells:
+        figure.text(0.5, 0.5, "nothing has been recorded yet", ha="center", color=FAINT)
+        return
+    lines = [
+        figure.axes[0].plot([], [], color=device_color(k), linestyle=dashes(k), label=str(m.get("label", "")))[0]
+        for k, m in enumerate(messages)
+    ]
+    figure.legend(
+        handles=lines, loc="upper left", bbox_to_anchor=(0.01, 1 - 0.06 / height), ncols=4, borderpad=0, borderaxespad=0
+    )

@@ -1,0 +1,177 @@
+"""The dashboard in words: for terminals, for whoever cannot see pictures, and where nothing else is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.notebook.figures.facts import (
+    Message,
+    Nodes,
+    Summed,
+    at,
+    devices,
+    floats,
+    in_order,
+    parts,
+    slowest,
+    summed,
+    where,
+)
+from workbench.notebook.figures.numbers import number_text, seconds_text, shape_text
+from workbench.notebook.figures.palette import KINDS
+from workbench.notebook.summary import count, memory_text
+
+_NAMES, _INPUTS, _OPS, _VALUES = 6, 6, 3, 8  # so many are listed; of the others, how many there are
+
+
+def describe(messages: Mapping[str, Any]) -> str:
+    """About ten to twenty-five lines; the same for the same messages.
+
+    Args:
+        messages: the newest message of every kind (`"state"`, `"graph"`, `"sample"`, `"scopes"`, `"curves"`), as
+            assets/src/README.md describes them. Any may be missing.
+    """
+    found = {kind: message for kind, message in messages.items() if message}
+    state, graph, sample = found.get("state"), found.get("graph"), found.get("sample")
+    lines = [_subject(found), *_run(state), *_last(state, found.get("curves"))]
+    lines += _graph(graph) if graph else []
+    lines += _fed(sample) if sample else []
+    lines += _slow(sample, graph) if sample else []
+    lines += _scopes(found["scopes"]) if "scopes" in found else []
+    return "\n".join(lines)
+
+
+def _subject(found: Mapping[str, Message]) -> str:
+    """`net (run), AllReduce on 2 devices: cpu:0, cpu:1`."""
+    state, graph = found.get("state") or {}, found.get("graph") or {}
+    subject = state.get("subject") or {}
+    name = subject.get("name") or graph.get("title") or "dashboard"
+    kind = f" ({subject['kind']})" if subject.get("kind") else ""
+    places = devices(subject, graph, found.get("scopes"), (found.get("sample") or {}).get("feeds"))
+    strategy = subject.get("strategy") or (found.get("scopes") or {}).get("strategy") or ""
+    where = f"{count(len(places), 'device')}: {_some(places, 16)}" if places else "no device yet"
+    return f"{name}{kind}, {f'{strategy} on ' if strategy and len(places) > 1 else 'on ' if places else ''}{where}"
+
+
+def _run(state: Message | None) -> Iterator[str]:
+    if state is None:
+        return
+    run = state.get("run")
+    if run is None:
+        yield "state: no run"
+        return
+    of = f" of {run['steps']:,}" if run.get("steps") is not None else ""
+    parts = [str(run.get("state", "")), f"{run.get('step', 0):,}{of} steps"]
+    parts += [seconds_text(run["seconds"])] if run.get("seconds") is not None else []
+    parts += [f"{number_text(run['rate'])} steps/s"] if run.get("rate") else []
+    parts += [f"about {seconds_text(run['eta'])} left"] if run.get("eta") else []
+    yield f"state: {', '.join(parts)}"
+    error = run.get("error")
+    if error:
+        yield from _error(error)
+
+
+def _error(error: Message) -> Iterator[str]:
+    text, *more = str(error.get("text", "")).strip().splitlines() or [""]
+    yield f"error: {text}{' …' if more else ''}"
+    where = [f"op {error['op']}" if error.get("op") else "", f"on {error['device']}" if error.get("device") else ""]
+    where.append(f"built at {error['site']}" if error.get("site") else "")
+    if any(where):
+        yield f"  {', '.join(text for text in where if text)}"
+
+
+def _last(state: Message | None, curves: Message | None) -> Iterator[str]:
+    """The newest value of everything that is recorded."""
+    last = dict(((state or {}).get("run") or {}).get("last") or {})
+    for label, series in ((curves or {}).get("series") or {}).items():
+        mean = floats(series, "mean")
+        if label not in last and len(mean):
+            last[label] = float(mean[-1])
+    if last:
+        yield f"last values: {_some([f'{label} {number_text(value)}' for label, value in last.items()], _VALUES)}"
+
+
+def _graph(graph: Message) -> Iterator[str]:
+    nodes = Nodes.of(graph)
+    counts = Counter(nodes.kind)
+    kinds = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind])
+    yield f"graph: {count(len(nodes), 'op')}{f': {kinds}' if kinds else ''}"
+    layers = in_order(nodes.layer)
+    if layers:
+        yield f"layers: {_some(layers, _NAMES)}"
+    found = summed(graph)
+    if not found:
+        yield "collectives: none; devices exchange nothing" if len(devices(graph)) > 1 else "collectives: none"
+        return
+    yield f"collectives, {memory_text(int(sum(one.bytes for one in found)))} from each device:"
+    for type in in_order(one.type for one in found):
+        yield f"  {_together([one for one in found if one.type == type])}"
+
+
+def _together(same: list[Summed]) -> str:
+    """`all_reduce × 2: fc_0.w_0@GRAD, fc_0.b_0@GRAD`."""
+    names = in_order(name for one in same for name in one.names)
+    return f"{same[0].type}{f' × {len(same)}' if len(same) > 1 else ''}: {_some(names, _NAMES)}"
+
+
+def _fed(sample: Message) -> Iterator[str]:
+    fed = sample.get("feeds") or {}
+    names, places, sizes = list(fed.get("names", [])), devices(fed), list(fed.get("nbytes", []))
+    if not names:
+        return
+    yield f"fed in step {sample.get('step', '–')}:"
+    for device, place in enumerate(places):
+        got = [_part(fed, name, device) for name in names]
+        size = f" ({memory_text(int(sizes[device]))})" if device < len(sizes) else ""
+        yield f"  {place}: {_some([text for text in got if text], _INPUTS, '; ')}{size}"
+
+
+def _part(fed: Message, name: str, device: int) -> str:
+    """`x rows 0–15 float32[16, 64]`; empty if the device got nothing of it."""
+    part = at(parts(fed, name), device, None)
+    return f"{name} {part.text()} {fed.get('dtypes', {}).get(name, '')}{shape_text(part.shape)}" if part else ""
+
+
+def _slow(sample: Message, graph: Message | None) -> Iterator[str]:
+    found = slowest(sample, _OPS)
+    if not found:
+        return
+    places = devices(sample.get("feeds"), graph)
+    took = f", which took {seconds_text(sample['seconds'])}" if sample.get("seconds") is not None else ""
+    yield f"slowest in step {sample.get('step', '–')}{took}:"
+    for slow in found:
+        yield f"  {slow.label} {where(places, slow.device)} {seconds_text(slow.us / 1e6)} ({slow.share:.0%})"
+
+
+def _scopes(scopes: Message) -> Iterator[str]:
+    places = devices(scopes)
+    held = [np.asarray(one) for one in (scopes.get("memory") or {}).get("bytes", [])]
+    now = [memory_text(int(one[-1])) for one in held if len(one)]
+    most = [memory_text(int(one.max())) for one in held if len(one)]
+    if now:
+        yield f"temporaries: {_each(now, places)}{f'; at most {_each(most, places)}' if most != now else ''}"
+    drops = scopes.get("drops") or {}
+    steps = [int(step) for step in floats(drops, "step")]
+    if not steps:
+        yield "scopes dropped: not yet"
+        return
+    causes = ", ".join(f"{n} × {cause}" for cause, n in Counter(drops.get("cause", [])).items())
+    shown = ", ".join(map(str, steps[:4])) + (f" … {steps[-1]}" if len(steps) > 4 else "")
+    times = f"{count(len(steps), 'time')}{f' ({causes})' if causes else ''}"
+    yield f"scopes dropped: {times}, after {'step' if len(steps) == 1 else 'steps'} {shown}"
+
+
+def _each(texts: list[str], places: list[str]) -> str:
+    """One text where all devices have the same, else one per device."""
+    if len(set(texts)) == 1:
+        return f"{texts[0]}{' on each device' if len(texts) > 1 else ''}"
+    return ", ".join(f"{text} on {at(places, k, f'device {k}')}" for k, text in enumerate(texts))
+
+
+def _some(texts: list[str], limit: int, between: str = ", ") -> str:
+    shown = between.join(texts[:limit])
+    return shown if len(texts) <= limit else f"{shown} … ({len(texts):,} in all)"

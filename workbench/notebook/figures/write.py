@@ -1,0 +1,70 @@
+"""Pictures as files: SVG and PNG, the same bytes for the same picture."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from workbench.errors import InvalidArgument
+from workbench.notebook.figures.palette import styled
+
+_PNG_DPI = 144
+
+
+@styled
+def svg(figure: Figure) -> str:
+    """The picture as SVG on white; texts are texts, so that they can be searched and copied."""
+    file = io.StringIO()
+    FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
+    return file.getvalue()
+
+
+@styled
+def png(figure: Figure) -> bytes:
+    """The picture as PNG on white."""
+    file = io.BytesIO()
+    canvas, before = FigureCanvasAgg(figure), figure.dpi
+    try:
+        figure.dpi = _PNG_DPI
+        canvas.print_png(file, metadata={"Software": None})
+    finally:
+        figure.dpi = before
+    return file.getvalue()
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a picture to a file; a reader finds the old file or the new one, whole.
+
+    Args:
+        path: ends in `.svg` or `.png`; its folder exists.
+
+    Raises:
+        InvalidArgument: any other ending, or `path` is a folder.
+        OSError: it cannot be written; a file that was there is unchanged.
+    """
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in (".svg", ".png"):
+        raise InvalidArgument(f"cannot write a picture to {target}: its name has to end in .svg or .png")
+    if target.is_dir():
+        raise InvalidArgument(f"cannot write a picture to {target}: it is a folder")
+    _replace(target, svg(figure).encode() if suffix == ".svg" else png(figure))
+
+
+def _replace(target: Path, data: bytes) -> None:
+    temporary = target.parent / f".workbench-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
