@@ -37,7 +37,7 @@ def shape_text(shape: Iterable[int]) -> str:
     return f"[{', '.join('?' if n < 0 else str(n) for n in shape)}]"
 
 
-_NARROW, _HALF, _WIDE = frozenset(" .,:;|!'()[]ijlI"), frozenset("_rtfsc-"), frozenset("mwMW@…×")
+_NARROW, _HALF, _WIDE = frozenset(" .,:;|!'()[]ijlI"), frozenset("_rtfsc-"), frozenset("mwMW@…×+%")
 
 
 def width_of(text: str, size: float) -> float:
