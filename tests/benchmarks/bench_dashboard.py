@@ -10,6 +10,7 @@ Run it on a quiet machine.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from typing import Any
@@ -49,8 +50,6 @@ class Wire:
         self.messages = self.bytes = 0
 
     def send(self, message: dict[str, Any]) -> None:
-        import json
-
         content, buffers = encode(message)
         self.messages += 1
         self.bytes += len(json.dumps(content)) + sum(len(b) for b in buffers)
@@ -84,8 +83,9 @@ def cost(rounds: int) -> None:
     run.wait()
     a, b = statistics.median(without), statistics.median(with_)
     ratios = [y / x for x, y in zip(without, with_, strict=True)]
-    print(f"a step takes {a * 1e6:.0f} us without, {b * 1e6:.0f} us with a dashboard: "
-          f"{100 * (statistics.median(ratios) - 1):+.2f} % (median of {rounds} pairs, {min(ratios):.3f} … {max(ratios):.3f})")  # fmt: skip
+    more = 100 * (statistics.median(ratios) - 1)
+    print(f"a step takes {a * 1e6:.0f} us without, {b * 1e6:.0f} us with a dashboard: {more:+.2f} % ", end="")
+    print(f"(median of {rounds} pairs, {min(ratios):.3f} … {max(ratios):.3f})")
     print(f"{shown / (rounds * _WINDOW_S):.1f} messages a second")
 
 
@@ -103,8 +103,9 @@ def late(minutes: float) -> None:
     found = publisher.snapshot()
     shown = time.perf_counter() - begin
     (curves,) = (m for m in found if m["type"] == "curves")
-    print(f"{run.step:,} steps: the dashboard is there after {made * 1e3:.0f} ms, everything after {shown * 1e3:.0f} ms; "
-          f"{len(curves['series']['loss']['step'])} points of {curves['width']} steps each")  # fmt: skip
+    points = len(curves["series"]["loss"]["step"])
+    print(f"{run.step:,} steps: the dashboard is there after {made * 1e3:.0f} ms, ", end="")
+    print(f"everything after {shown * 1e3:.0f} ms; {points} points of {curves['width']} steps each")
     publisher.close()
     run.stop()
     run.wait()

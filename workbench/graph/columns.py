@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from workbench.framework.roles import role_text
@@ -9,6 +10,7 @@ from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value, values_of
 
 Column = list[Any]
+_NUMBERED = re.compile(r".*_\d+")
 
 
 def columns(graph: Graph) -> dict[str, Column]:
@@ -58,10 +60,14 @@ def _subject(node: Node) -> str:
 
 
 def layer_of(node: Node) -> str:
-    """`fc_0` for what reads or writes parameters of that layer, else for what makes `fc_0.tmp_1` or its gradient."""
+    """`fc_0` for what reads or writes parameters of that layer, else for what makes `fc_0.tmp_1` or its gradient.
+
+    Names of layers end in a number; what stands before one, as `net` in `net.fc_0.w_0`, is the program's.
+    """
     values = values_of((*node.inputs, *node.outputs))
     name = next((v.name for v in values if v.persistable and "." in v.name), None) or _subject(node)
-    return name.split("@", 1)[0].split(".", 1)[0]
+    parts = name.split("@", 1)[0].split(".")
+    return next((part for part in parts if _NUMBERED.fullmatch(part)), parts[0])
 
 
 def _values(values: list[Value]) -> dict[str, Column]:

@@ -31,7 +31,7 @@ class View:
 
     def figure(self) -> Any:
         """As a matplotlib Figure."""
-        from workbench.notebook.figures import draw  # matplotlib takes a while to load
+        from workbench.notebook.figures.draw import draw  # matplotlib takes a while to load
 
         return draw(self.panel, self.messages)
 

@@ -112,7 +112,7 @@ class Dashboard:
         Raises:
             InvalidArgument: there is no such panel.
         """
-        from workbench.notebook.figures import draw  # matplotlib takes a while to load
+        from workbench.notebook.figures.draw import draw  # matplotlib takes a while to load
 
         if panel not in PANELS:
             raise InvalidArgument(f"the dashboard has no panel {panel!r}; it has {one_of(PANELS)}")
@@ -151,7 +151,7 @@ class Dashboard:
 
         bundle = self._page.view(include=include, exclude=exclude)
         bundle["text/plain"] = repr(self)
-        bundle["image/svg+xml"] = svg(self.figure("graph"))
+        bundle["image/svg+xml"] = svg(self.figure("graph"))  # for those who cannot run the page
         return bundle
 
 

@@ -205,7 +205,7 @@ class Model:
             "state": str(run.state),
             "step": run.step,
             "steps": run.steps,
-            "seconds": round(run.seconds, 1),
+            "seconds": round(run.seconds, 2),
             "rate": rate,
             "eta": left / rate if rate and left is not None else None,
             "last": run.last,

@@ -33,16 +33,21 @@ def describe(messages: Mapping[str, Any]) -> str:
 
     Args:
         messages: the newest message of every kind (`"state"`, `"graph"`, `"sample"`, `"scopes"`, `"curves"`), as
-            assets/src/README.md describes them. Any may be missing.
+            assets/src/README.md describes them, or a list of them under `"curves"`. Any may be missing.
     """
     found = {kind: message for kind, message in messages.items() if message}
     state, graph, sample = found.get("state"), found.get("graph"), found.get("sample")
-    lines = [_subject(found), *_run(state), *_last(state, found.get("curves"))]
+    lines = [_subject(found), *_run(state), *_last(state, _newest(found.get("curves")))]
     lines += _graph(graph) if graph else []
     lines += _fed(sample) if sample else []
     lines += _slow(sample, graph) if sample else []
     lines += _scopes(found["scopes"]) if "scopes" in found else []
     return "\n".join(lines)
+
+
+def _newest(curves: Any) -> Message | None:
+    """Of one message `curves`, or of several runs' in a list."""
+    return curves[-1] if isinstance(curves, list) else curves
 
 
 def _subject(found: Mapping[str, Message]) -> str:
