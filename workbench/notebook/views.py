@@ -1,10 +1,6 @@
-"""Single panels of the dashboard as pictures with text: what `%ssa`, `%scopes` and `%feeds` show."""
+"""What `%ssa`, `%scopes` and `%feeds` show: single panels as pictures with text."""
 
 from __future__ import annotations
-
-import os
-from collections.abc import Mapping
-from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.compiled import CompiledProgram
@@ -14,46 +10,9 @@ from workbench.framework.program import Program
 from workbench.graph.ssa import Graph
 from workbench.notebook.dashboard.dashboard import dashboard
 from workbench.notebook.dashboard.graph_message import graph_message
-from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.previewed import graph_of, graph_of_program
 from workbench.notebook.dashboard.subject import Target
-
-
-class View:
-    """A panel as it stands; as the value of a cell a picture, printed a text.
-
-    Attributes:
-        panel: "graph", "scopes" or "feeds". messages: what is shown, as in `Dashboard.messages`.
-    """
-
-    def __init__(self, panel: str, messages: Mapping[str, Message]) -> None:
-        self.panel, self.messages = panel, messages
-
-    def figure(self) -> Any:
-        """As a matplotlib Figure."""
-        from workbench.notebook.figures.draw import draw  # matplotlib takes a while to load
-
-        return draw(self.panel, self.messages)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as .svg or .png.
-
-        Raises:
-            InvalidArgument: another kind of file. OSError: it cannot be written.
-        """
-        from workbench.notebook.figures.write import save
-
-        save(self.figure(), path)
-
-    def _repr_svg_(self) -> str:
-        from workbench.notebook.figures.write import svg
-
-        return svg(self.figure())
-
-    def __repr__(self) -> str:
-        from workbench.notebook.figures.text import describe
-
-        return describe(self.messages)
+from workbench.notebook.dashboard.view import View
 
 
 class GraphView(View):
@@ -108,4 +67,4 @@ def feeds(target: Target | None = None) -> View:
 
 
 def _of_dashboard(panel: str, target: Target | None) -> View:
-    return View(panel, dashboard(target).messages())
+    return dashboard(target).panel(panel)

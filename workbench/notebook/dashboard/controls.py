@@ -95,6 +95,14 @@ class Controls:
             return _of_engine(self._subject, self._subject.engine, name)
         return {"devices": _DEVICES, "reduce_strategy": "AllReduce"}.get(name)
 
+    def of_run(self, run: Run) -> Message | None:
+        """What a run was begun with; None if it was not by a setup."""
+        setup = run.setup
+        if setup is None:
+            return None
+        data = next((name for name, value in self.sources().items() if value is setup.data), None)
+        return {"program": setup.name, "data": data, **{name: _of_setup(setup, name) for name in SETTINGS}}
+
     def set(self, values: Mapping[str, Any]) -> None:
         """Choose; None takes a choice back.
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.errors import InvalidArgument, PreconditionNotMet, one_of
+from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
 from workbench.framework.program import Program
 from workbench.notebook.dashboard.answers import told_of
@@ -14,16 +14,15 @@ from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.publisher import Publisher
 from workbench.notebook.dashboard.subject import Subject, Target
+from workbench.notebook.dashboard.view import View
 from workbench.notebook.dashboard.widget import Page
 from workbench.notebook.session import current_session
-
-PANELS = ("graph", "feeds", "scopes", "timeline", "curves")
 
 
 class Dashboard:
     """A page about an executor, a program or a run, and what its buttons do. Made by `dashboard`.
 
-    Every button has a method, every panel a `figure`; as the value of a cell it is shown.
+    Every button has a method, every panel is there by itself, too; as the value of a cell it is shown.
     """
 
     def __init__(self, target: Target, names: Callable[[], Mapping[str, Any]], startup_of: Any) -> None:
@@ -106,27 +105,22 @@ class Dashboard:
                 found[message["type"]] = message
         return found
 
-    def figure(self, panel: str) -> Any:
-        """A panel as a matplotlib Figure: graph, feeds, scopes, timeline or curves.
+    def panel(self, name: str) -> View:
+        """A panel as it stands, to be shown or saved: graph, feeds, scopes, timeline or curves.
 
         Raises:
             InvalidArgument: there is no such panel.
         """
-        from workbench.notebook.figures.draw import draw  # matplotlib takes a while to load
-
-        if panel not in PANELS:
-            raise InvalidArgument(f"the dashboard has no panel {panel!r}; it has {one_of(PANELS)}")
-        return draw(panel, self.messages())
+        return View(name, self.messages())
 
     def save(self, panel: str, path: str | os.PathLike[str]) -> None:
         """Write a panel as .svg or .png.
 
         Raises:
-            InvalidArgument: there is no such panel, or another kind of file. OSError: it cannot be written.
+            InvalidArgument: there is no such panel, or another kind of file. PreconditionNotMet: it is still empty.
+            OSError: it cannot be written.
         """
-        from workbench.notebook.figures.write import save
-
-        save(self.figure(panel), path)
+        self.panel(panel).save(path)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the newest step that was looked at, for https://ui.perfetto.dev.
@@ -147,11 +141,9 @@ class Dashboard:
         return describe(self.messages())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        from workbench.notebook.figures.write import svg
-
         bundle = self._page.view(include=include, exclude=exclude)
         bundle["text/plain"] = repr(self)
-        bundle["image/svg+xml"] = svg(self.figure("graph"))  # for those who cannot run the page
+        bundle["image/svg+xml"] = self.panel("graph")._repr_svg_()  # for those who cannot run the page
         return bundle
 
 

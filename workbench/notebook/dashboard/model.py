@@ -161,6 +161,7 @@ class Model:
                 shown.fetched.follow()
             shown.curves.follow()
         self.watch.follow()
+        self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
         return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *self.watch.sampled()]
@@ -209,6 +210,7 @@ class Model:
             "rate": rate,
             "eta": left / rate if rate and left is not None else None,
             "last": run.last,
+            "values": self.controls.of_run(run),
             "error": self._error(run.error) if run.error is not None else None,
         }
 
@@ -221,7 +223,7 @@ class Model:
         last = {name: values[-1] for name, values in shown.fetched.history.items() if values}
         return {
             "id": shown.id, "name": self.subject.name, "state": "running" if rate else "ready", "step": steps,
-            "steps": None, "seconds": 0.0, "rate": rate, "eta": None, "last": last, "error": self._error(None),
+            "steps": None, "seconds": None, "rate": rate, "eta": None, "last": last, "error": self._error(None),
         }  # fmt: skip
 
     def _error(self, error: BaseException | None) -> Message | None:

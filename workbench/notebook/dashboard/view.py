@@ -1,0 +1,57 @@
+"""A panel of a dashboard by itself: as the value of a cell a picture, printed a text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.errors import InvalidArgument, one_of
+
+PANELS = ("graph", "feeds", "scopes", "timeline", "curves")
+
+
+class View:
+    """A panel as it stands; as the value of a cell a picture, printed a text.
+
+    Args:
+        panel: "graph", "feeds", "scopes", "timeline" or "curves". messages: what is shown, as in `Dashboard.messages`.
+
+    Raises:
+        InvalidArgument: there is no such panel.
+    """
+
+    def __init__(self, panel: str, messages: Mapping[str, Any]) -> None:
+        if panel not in PANELS:
+            raise InvalidArgument(f"the dashboard has no panel {panel!r}; it has {one_of(PANELS)}")
+        self.panel, self.messages = panel, messages
+
+    def figure(self) -> Any:
+        """As a matplotlib Figure.
+
+        Raises:
+            PreconditionNotMet: nothing has happened yet that it could show.
+        """
+        from workbench.notebook.figures.draw import draw  # matplotlib takes a while to load
+
+        return draw(self.panel, self.messages)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as .svg or .png.
+
+        Raises:
+            InvalidArgument: another kind of file. OSError: it cannot be written.
+        """
+        from workbench.notebook.figures.write import save
+
+        save(self.figure(), path)
+
+    def _repr_svg_(self) -> str:
+        from workbench.notebook.figures.write import svg
+
+        return svg(self.figure())
+
+    def __repr__(self) -> str:
+        from workbench.notebook.figures.text import describe
+
+        return describe(self.messages)
