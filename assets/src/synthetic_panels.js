@@ -17,13 +17,13 @@ const VALUES = {
 };
 
 const ALLOWED = {
-  none: ["run"],
-  ready: ["run"],
-  running: ["pause", "stop", "drop", "save"],
+  none: ["run", "step"],
+  ready: ["run", "step"],
+  running: ["pause", "step", "stop", "drop", "save"],
   paused: ["resume", "step", "stop", "drop", "save"],
-  stopped: ["run"],
-  done: ["run"],
-  failed: ["run"],
+  stopped: ["run", "step", "drop"],
+  done: ["run", "step", "drop"],
+  failed: ["run", "step", "drop"],
 };
 
 export const ERROR = {
@@ -56,7 +56,7 @@ export function state(how = "running", more = {}, { devices = 2, runs = [], noti
     controls: {
       values: { ...VALUES, ...values },
       choices: { program: ["digits", "wide"], data: ["digits", "noise"], reduce_strategy: ["AllReduce", "Reduce"] },
-      allowed: ALLOWED[how],
+      allowed: busy ? [] : ALLOWED[how],
       busy,
     },
     notice,

@@ -3,20 +3,20 @@ import { h } from "../draw/dom.js";
 import { icon } from "../draw/icons.js";
 
 export const BUTTONS = [
-  { names: ["run"], labels: ["Run"], icons: ["running"], titles: ["train(program, feeds, …) with the settings below"] },
+  { names: ["run"], labels: ["Run"], icons: ["running"], titles: ["wb.dashboard().start(): a run with the settings below"] },
   {
     names: ["pause", "resume"],
     labels: ["Pause", "Resume"],
     icons: ["paused", "running"],
     titles: ["run.pause(): hold at the next step boundary", "run.resume(): go on"],
   },
-  { names: ["step"], labels: ["Step"], icons: ["step"], titles: ["run.advance(1): one step, then hold"] },
+  { names: ["step"], labels: ["Step"], icons: ["step"], titles: ["run.advance(): one step more, then hold"] },
   { names: ["stop"], labels: ["Stop"], icons: ["stopped"], titles: ["run.stop(): end at the next step boundary"] },
   {
     names: ["drop"],
     labels: ["Drop scopes"],
     icons: ["drop"],
-    titles: ["run.executor.drop_local_exe_scopes(): give the memory of temporaries back now"],
+    titles: ["wb.dashboard().drop_scopes(): give the memory of temporaries back now"],
   },
   { names: ["save"], labels: ["Save checkpoint"], icons: ["save"], titles: ["run.save(path): at the next step boundary"] },
 ];

@@ -25,13 +25,16 @@ export function controls(store) {
   }
 
   function act(name) {
-    const values = name === "run" ? allValues() : {};
+    const values = begins(name) ? allValues() : {};
     if (!values) return false;
     store.command(name, values);
     clearTimeout(late);
     late = setTimeout(() => (busy.textContent = "no answer yet; is a cell running?"), LATE_MS);
     return true;
   }
+
+  // Where nothing runs, a step begins a run.
+  const begins = (name) => name === "run" || (name === "step" && store.state.controls.allowed.includes("run"));
 
   // What all fields say; null, and the first that makes no sense has the focus, when they cannot be used.
   function allValues() {

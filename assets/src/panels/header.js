@@ -50,14 +50,16 @@ export function header(store) {
   // The state is announced when it changes, the counter beside it is not.
   function showState(state) {
     const run = state?.run;
-    const words = state?.controls?.busy || run?.state || (state ? "no run yet" : "");
+    const busy = state?.controls?.busy;
+    const words = busy || run?.state || (state ? "no run yet" : "");
     const key = `${run?.id} ${words}`;
     if (key === shown.state) return;
     const first = shown.state === null;
     shown.state = key;
     pill.hidden = !words;
-    pill.className = `wb-pill wb-is-${run?.state ?? "none"}`;
-    pill.replaceChildren(icon(run?.state ?? "ready"), words);
+    const kind = busy ? "ready" : (run?.state ?? "ready");
+    pill.className = `wb-pill wb-is-${kind}`;
+    pill.replaceChildren(icon(kind), words);
     if (!first && words) announced.textContent = run ? `${run.name}: ${words} at step ${count(run.step)}` : words;
   }
 

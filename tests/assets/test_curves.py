@@ -1,0 +1,166 @@
+"""The curves: several runs on each other, what is shown of them, and how long drawing takes."""
+
+from typing import Any
+
+import pytest
+
+from tests.assets.conftest import Dashboard
+
+pytestmark = pytest.mark.browser
+MODULE = "synthetic_panels"
+
+
+def panel(dashboard: Dashboard) -> Any:
+    return dashboard.page.get_by_role("region", name="Curves")
+
+
+def drawing(dashboard: Dashboard, series: str) -> Any:
+    return panel(dashboard).get_by_role("img", name=f"{series} over the steps")
+
+
+def lines(dashboard: Dashboard, series: str) -> list[str]:
+    """Colour, dashes and opacity of every line."""
+    return drawing(dashboard, series).evaluate(
+        """svg => [...svg.querySelectorAll('.wb-line')].map(line =>
+            ['stroke', 'stroke-dasharray', 'opacity'].map(name => line.getAttribute(name)).join('|'))"""
+    )
+
+
+def test_without_curves_one_line_says_what_will_be_here(dashboard: Dashboard) -> None:
+    assert "Here you will see the curves" in panel(dashboard).inner_text()
+    assert not panel(dashboard).get_by_label("smoothing").is_visible()
+
+
+def test_runs_lie_on_each_other_with_colours_and_dashes_of_their_own(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 3)
+    assert len(set(lines(dashboard, "loss"))) == 3
+    assert len({line.split("|")[1] for line in lines(dashboard, "loss")}) == 3
+    name = drawing(dashboard, "loss").get_attribute("aria-label")
+    for words in ("lr 0.010: first ", "lowest", "highest", "over 400 points"):
+        assert words in name
+
+
+def test_runs_and_series_can_be_hidden(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 3)
+    before = lines(dashboard, "loss")
+    panel(dashboard).get_by_role("checkbox", name="lr 0.020").uncheck()
+    assert lines(dashboard, "loss") == [before[0], before[2]]
+    panel(dashboard).get_by_role("checkbox", name="accuracy").uncheck()
+    assert drawing(dashboard, "accuracy").count() == 0
+    dashboard.synthetic(MODULE, "runs", 3)
+    assert len(lines(dashboard, "loss")) == 2
+    panel(dashboard).get_by_role("checkbox", name="accuracy").check()
+    assert len(lines(dashboard, "accuracy")) == 2
+
+
+def test_smoothing_leaves_the_curve_itself_behind_it(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 2)
+    panel(dashboard).get_by_label("smoothing").fill("0.9")
+    drawn = lines(dashboard, "loss")
+    assert len(drawn) == 4
+    assert [line.endswith("0.3") for line in drawn] == [True, True, False, False]
+
+
+def test_a_band_is_drawn_for_buckets_of_several_steps(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 2)
+    assert drawing(dashboard, "loss").locator(".wb-band").count() == 0
+    dashboard.synthetic(MODULE, "runs", 2, {"width": 4})
+    assert drawing(dashboard, "loss").locator(".wb-band").count() == 2
+
+
+def test_a_logarithmic_axis(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "curves", "a", {"label": "a"})
+    linear = drawing(dashboard, "loss").locator("text").all_text_contents()
+    panel(dashboard).get_by_label("log scale").check()
+    logarithmic = drawing(dashboard, "loss").locator("text").all_text_contents()
+    assert linear != logarithmic
+    assert {"0.2", "0.5", "1", "2"} <= set(logarithmic)
+
+
+def test_nan_is_a_gap_and_is_said(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "curves", "a", {"label": "a", "nan": 200})
+    assert "NaN from step 201" in drawing(dashboard, "loss").text_content()
+    assert "loss NaN from step 201" in panel(dashboard).get_by_role("group", name="runs").inner_text()
+    assert "NaN from step 201" in drawing(dashboard, "loss").get_attribute("aria-label")
+    path = drawing(dashboard, "loss").locator(".wb-line").get_attribute("d")
+    assert "NaN" not in path
+
+
+def test_the_pointer_reads_off_all_runs_at_one_step_in_all_charts(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 3)
+    drawing(dashboard, "loss").scroll_into_view_if_needed()
+    drawing(dashboard, "loss").hover(position={"x": 200, "y": 60})
+    readouts = panel(dashboard).locator(".wb-readout:visible")
+    assert readouts.count() == 3
+    heads = readouts.locator(".wb-readout-head").all_inner_texts()
+    assert heads[0] == heads[1]
+    step = int(heads[0].removeprefix("step "))
+    values = readouts.first.locator("b").all_inner_texts()
+    wanted = dashboard.page.evaluate(
+        """async step => {
+            const { runs } = await import('/assets/src/synthetic_panels.js');
+            return runs(3).slice(1).map(run => Math.fround(run.series.loss.mean.$[step - 1]));
+        }""",
+        step,
+    )
+    assert [float(value) for value in values] == pytest.approx(wanted, rel=1e-3)
+    dashboard.page.mouse.move(5, 5)
+    assert readouts.count() == 0
+
+
+def test_the_keyboard_reads_off_too(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 1)
+    drawing(dashboard, "loss").locator("xpath=..").focus()
+    dashboard.page.keyboard.press("Home")
+    head = panel(dashboard).locator(".wb-readout-head").first
+    assert head.inner_text() == "step 1"
+    dashboard.page.keyboard.press("ArrowRight")
+    assert head.inner_text() == "step 2"
+    dashboard.page.keyboard.press("Escape")
+    assert not head.is_visible()
+
+
+def test_the_note_says_how_long_it_will_take(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 1)
+    assert "10.4 s left" in panel(dashboard).inner_text()
+    assert panel(dashboard).get_by_role("img", name="steps per second").is_visible()
+
+
+def test_a_run_that_is_gone_is_not_drawn(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 3)
+    dashboard.synthetic(MODULE, "state", "running", {"id": "run-3", "name": "lr 0.040"})
+    assert len(lines(dashboard, "loss")) == 1
+
+
+def test_a_tick_keeps_the_focus_while_curves_come(dashboard: Dashboard) -> None:
+    dashboard.synthetic(MODULE, "runs", 3)
+    panel(dashboard).get_by_role("checkbox", name="lr 0.020").focus()
+    dashboard.synthetic(MODULE, "runs", 4)
+    name = dashboard.page.evaluate("document.activeElement.closest('label').innerText")
+    assert "lr 0.020" in name
+
+
+def test_2000_buckets_of_5_runs_fit_into_a_frame(dashboard: Dashboard) -> None:
+    times = dashboard.page.evaluate(
+        """async () => {
+            const { chart } = await import('/assets/src/draw/chart.js');
+            const { seriesSpec } = await import('/assets/src/curves/spec.js');
+            const { runs } = await import('/assets/src/synthetic_panels.js');
+            const floats = numbers => Float64Array.from(numbers.$);
+            const drawn = runs(5, { buckets: 2000, width: 4 }).slice(1).map((run, i) => ({
+                label: run.label, color: 'black', dash: null, shown: true,
+                curves: { width: 4, series: { loss: Object.fromEntries(
+                    Object.entries(run.series.loss).map(([name, numbers]) => [name, floats(numbers)])) } } }));
+            const figure = chart();
+            document.getElementById('place').append(figure.element);
+            const draw = () => {
+                const start = performance.now();
+                figure.draw(seriesSpec('loss', drawn, { smoothing: 0.8, log: false }));
+                return performance.now() - start;
+            };
+            return Array.from({ length: 40 }, draw);
+        }"""
+    )
+    assert dashboard.page.locator("#place > .wb-chart .wb-line").count() == 10
+    assert min(times[10:]) < 16  # about 6 ms on an idle machine
+    print(f"best {min(times):.1f} ms, median {sorted(times)[20]:.1f} ms")

@@ -1,0 +1,99 @@
+"""The header: what is run and where it stands, errors, notices, and what is announced."""
+
+from typing import Any
+
+import pytest
+
+from tests.assets.conftest import Dashboard
+
+pytestmark = pytest.mark.browser
+
+
+def receive(dashboard: Dashboard, *arguments: Any) -> None:
+    dashboard.synthetic("synthetic_panels", "state", *arguments)
+
+
+def test_a_running_run_at_a_glance(dashboard: Dashboard) -> None:
+    receive(dashboard, "running")
+    header = dashboard.page.get_by_role("region", name="what is run")
+    text = header.inner_text()
+    for words in ("digits", "executor", "2 devices: CPUPlace(0), CPUPlace(1)", "AllReduce", "running"):
+        assert words in text
+    for words in ("step 120 of 1,000", "84 steps/s", "12.3 s", "about 10.4 s left", "0.3127", "0.9219"):
+        assert words in text
+    bar = header.get_by_role("progressbar")
+    assert bar.get_attribute("aria-valuenow") == "12"
+    inside = bar.evaluate(
+        "bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width"
+    )
+    assert inside == pytest.approx(0.12, abs=0.01)
+
+
+def test_before_there_is_a_kernel_or_a_run(dashboard: Dashboard) -> None:
+    header = dashboard.page.get_by_role("region", name="what is run")
+    assert "waiting for the kernel" in header.inner_text()
+    receive(dashboard, "none")
+    assert "no run yet" in header.inner_text()
+    assert not header.get_by_role("progressbar").is_visible()
+
+
+def test_a_run_without_an_end_has_no_bar(dashboard: Dashboard) -> None:
+    receive(dashboard, "running", {"steps": None, "eta": None})
+    header = dashboard.page.get_by_role("region", name="what is run")
+    assert not header.get_by_role("progressbar").is_visible()
+    assert "left" not in header.inner_text()
+
+
+def test_a_failure_names_text_op_device_and_cell(dashboard: Dashboard) -> None:
+    receive(dashboard, "failed")
+    alert = dashboard.page.get_by_role("alert")
+    for words in ("failed at step 120", "InvalidArgument", "mul", "CPUPlace(1)", "Cell In[3], line 7"):
+        assert words in alert.inner_text()
+
+
+def test_a_failure_stays_until_the_next_run(dashboard: Dashboard) -> None:
+    receive(dashboard, "failed")
+    alert = dashboard.page.get_by_role("alert")
+    receive(dashboard, "none")
+    assert alert.is_visible()
+    receive(dashboard, "ready", {"id": "run-2"})
+    assert not alert.is_visible()
+
+
+def test_a_failure_with_nothing_but_a_text(dashboard: Dashboard) -> None:
+    error = {"text": "out of memory", "op": None, "device": None, "site": None}
+    receive(dashboard, "failed", {"error": error})
+    alert = dashboard.page.get_by_role("alert")
+    assert "out of memory" in alert.inner_text()
+    assert alert.locator("dt").count() == 0
+
+
+def test_a_notice_is_dismissed_once_and_for_all(dashboard: Dashboard) -> None:
+    notice = {"id": 1, "kind": "info", "text": "checkpoint written"}
+    receive(dashboard, "running", {}, {"notice": notice})
+    status = dashboard.page.get_by_role("status").filter(has_text="checkpoint written")
+    assert status.is_visible()
+    dashboard.page.get_by_role("button", name="dismiss the notice").click()
+    receive(dashboard, "running", {"step": 121}, {"notice": notice})
+    assert status.count() == 0
+    receive(dashboard, "running", {}, {"notice": {"id": 2, "kind": "error", "text": "no such folder"}})
+    assert dashboard.page.get_by_role("status").filter(has_text="no such folder").is_visible()
+
+
+def test_the_state_is_announced_and_the_counter_is_not(dashboard: Dashboard) -> None:
+    receive(dashboard, "running", {"step": 1})
+    dashboard.page.evaluate(
+        """() => { window.said = []; for (const live of document.querySelectorAll('[aria-live]')) {
+            new MutationObserver(() => said.push(live.textContent)).observe(live, {childList: true, subtree: true,
+            characterData: true}); } }"""
+    )
+    for step in range(2, 8):
+        receive(dashboard, "running", {"step": step})
+    assert dashboard.page.evaluate("said") == []
+    receive(dashboard, "paused", {"step": 8})
+    assert dashboard.page.evaluate("said") == ["digits: paused at step 8"]
+
+
+def test_a_loss_that_is_no_number_is_named(dashboard: Dashboard) -> None:
+    receive(dashboard, "running", {"last": {"loss": None}})
+    assert dashboard.page.locator(".wb-last").inner_text().split() == ["loss", "NaN"]
