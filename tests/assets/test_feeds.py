@@ -21,6 +21,10 @@ def segments(dashboard: Dashboard) -> list[dict[str, float | str]]:
     )
 
 
+def bar_width(dashboard: Dashboard) -> float:
+    return dashboard.page.locator(".wb-split").evaluate("bar => bar.getBoundingClientRect().width")
+
+
 def test_without_a_sample_one_line_says_what_will_be_here(dashboard: Dashboard) -> None:
     assert "which rows of the batch each device was fed" in panel(dashboard).inner_text()
     assert not dashboard.page.locator(".wb-split").is_visible()
@@ -32,6 +36,7 @@ def test_the_bar_is_cut_in_proportion_to_the_rows(dashboard: Dashboard) -> None:
     assert (first["text"], second["text"]) == ("CPUPlace(0): rows 0 to 15", "CPUPlace(1): rows 16 to 63")
     assert second["width"] / first["width"] == pytest.approx(3, abs=0.1)
     assert second["left"] == pytest.approx(first["left"] + first["width"] + 2, abs=0.1)
+    assert second["left"] + second["width"] == pytest.approx(bar_width(dashboard), abs=2)
     assert first["color"] != second["color"]
 
 
@@ -53,7 +58,7 @@ def test_every_kind_of_preview_is_shown_for_every_device(dashboard: Dashboard) -
         assert row.get_by_role("img", name="first 3 rows").locator("path").count() == 3
         assert row.get_by_role("img", name="labels: 0 ×").locator("rect").count() == 7
         assert "0.5, 1, 0.25, 1.00e-7, –" in row.inner_text()
-        assert "[32, 1, 8, 8], 8.0 KiB" in row.inner_text()
+        assert "[32, 1, 8, 8]\n8.0 KiB" in row.inner_text()
 
 
 def test_thumbnails_hold_the_pixels_that_were_sent(dashboard: Dashboard) -> None:

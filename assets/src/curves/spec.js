@@ -8,13 +8,13 @@ export function seriesSpec(name, runs, { smoothing, log }) {
   const drawn = runs.filter(({ shown, curves }) => shown && curves.series?.[name]);
   const marks = drawn.map((run) => nanMark(name, run)).filter(Boolean);
   const series = drawn.map((run) => line(run, run.curves.series[name], smoothing));
-  return { label: `${name} over the steps`, series, marks: onlyOneLabel(marks), log };
+  return { label: `${name} over the steps`, series, marks: onlyOneLabel(marks), log, reads: smoothing > 0 ? "value (smoothed)" : "" };
 }
 
 function line({ label, color, dash, curves }, { step, mean, low, high }, smoothing) {
   const y = smoothed(mean, smoothing);
   const one = { name: label, color, dash, x: step, y, values: mean };
-  if (smoothing > 0) Object.assign(one, { raw: mean, value: (i) => `${number(mean[i])}, smoothed ${number(y[i])}` });
+  if (smoothing > 0) Object.assign(one, { raw: mean, value: (i) => `${number(mean[i])} (${number(y[i])})` });
   if (curves.width > 1) Object.assign(one, { low, high, fill: 0.15 });
   return one;
 }

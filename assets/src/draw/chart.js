@@ -11,6 +11,7 @@
 //                value: (i) => text }],      // optional: what the crosshair says, else yFormat(y[i])
 //     marks: [{ name: "drops", x, color, shape: "line" | "triangle" | "pin" | "cross",
 //               text: (i) => text, label: text }],
+//     reads: text,                               // optional: what the crosshair's values are
 //     log: false, xRange, yRange: [low, high], xFormat, yFormat, xName: "step", zero: true to begin y at zero,
 //     yTicks: (low, high, wanted) => [value …],     // optional: where y has its numbers
 //   });

@@ -106,19 +106,20 @@ function drawn({ px, points }, { box }) {
   return [s("path", { class: "wb-cursor-line", d: `M${px} ${box.top}V${box.bottom}` }), ...dots];
 }
 
-function table({ at, points, named }, { xName, xFormat, yFormat }) {
+function table({ at, points, named }, { xName, xFormat, yFormat, reads }) {
   const value = ({ one, i }) => one.value?.(i) ?? yFormat((one.values ?? one.y)[i]);
   const rows = points.slice(0, ROWS).map((each) =>
     h("div", { class: "wb-readout-row" }, swatch(each.one.color, each.one.dash), h("span", {}, each.one.name), h("b", {}, value(each))),
   );
   const more = points.length > ROWS ? [h("div", {}, `and ${points.length - ROWS} more`)] : [];
-  return [h("div", { class: "wb-readout-head" }, `${xName} ${xFormat(at)}`), ...rows, ...more, ...named.map((text) => h("div", {}, text))];
+  return [h("div", { class: "wb-readout-head" }, `${xName} ${xFormat(at)}${reads ? `: ${reads}` : ""}`), ...rows, ...more, ...named.map((text) => h("div", {}, text))];
 }
 
-// Right of the line, or left of it where there is no room.
+// Right of the line, or left of it where there is more room; never out of the chart.
 function place(readout, px, { width, box }) {
-  const room = width - px - 12;
-  const left = readout.offsetWidth > room ? Math.max(0, px - readout.offsetWidth - 10) : px + 10;
-  readout.style.left = `${left}px`;
+  const wide = readout.offsetWidth;
+  const fits = px + 10 + wide <= width || px < width / 2;
+  const left = fits ? Math.min(px + 10, width - wide) : px - 10 - wide;
+  readout.style.left = `${Math.max(0, left)}px`;
   readout.style.top = `${box.top}px`;
 }

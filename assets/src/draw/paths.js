@@ -3,6 +3,10 @@
 
 const half = (value) => Math.round(value * 2) / 2;
 
+// Writing fractions is most of the work: those that lie in a chart are written once.
+const WRITTEN = Array.from({ length: 4096 }, (_, i) => String(i / 2));
+const text = (halves) => WRITTEN[halves] ?? String(halves / 2);
+
 // A line that breaks where a value has no place. A lone point becomes a dot (round line caps).
 export function linePath(xs, ys, x, y) {
   let path = "";
@@ -10,14 +14,14 @@ export function linePath(xs, ys, x, y) {
   let lastX = NaN;
   let lastY = NaN;
   for (let i = 0; i < xs.length; i++) {
-    const py = half(y(ys[i]));
+    const py = Math.round(y(ys[i]) * 2);
     if (!Number.isFinite(py)) {
       open = false;
       continue;
     }
-    const px = half(x(xs[i]));
+    const px = Math.round(x(xs[i]) * 2);
     if (open && px === lastX && py === lastY) continue;
-    path += open ? `L${px} ${py}` : `M${px} ${py}h0`;
+    path += open ? "L" + text(px) + " " + text(py) : `M${text(px)} ${text(py)}h0`;
     open = true;
     lastX = px;
     lastY = py;
@@ -56,8 +60,8 @@ function outline(part) {
   let there = "";
   let back = "";
   for (const { px, top, bottom } of part) {
-    there += `${there ? "L" : "M"}${px} ${half(top)}`;
-    back = `L${px} ${half(bottom)}${back}`;
+    there += (there ? "L" : "M") + px + " " + text(Math.round(top * 2));
+    back = "L" + px + " " + text(Math.round(bottom * 2)) + back;
   }
   return `${there}${back}Z`;
 }

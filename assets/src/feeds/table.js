@@ -25,6 +25,6 @@ function deviceCell(feeds, device, i) {
 function cell(feeds, name, i) {
   const dims = feeds.shapes?.[name]?.[i];
   const size = arrayBytes(dims, feeds.dtypes?.[name]);
-  const facts = [dims ? shape(dims) : null, size == null ? null : bytes(size)].filter(Boolean).join(", ");
-  return h("td", {}, h("div", { class: "wb-code wb-faint" }, facts), preview(feeds.previews?.[name]?.[i], deviceColor(i)));
+  const facts = [dims ? shape(dims) : null, size == null ? null : bytes(size)].filter(Boolean);
+  return h("td", {}, ...facts.map((text) => h("div", { class: "wb-code wb-faint" }, text)), preview(feeds.previews?.[name]?.[i], deviceColor(i)));
 }
