@@ -20,7 +20,7 @@ function alone(svg) {
   const originals = [svg, ...svg.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((element, i) => {
     const style = getComputedStyle(originals[i]);
-    for (const name of STYLES) element.style.setProperty(name, style.getPropertyValue(name));
+    for (const name of STYLES) element.style.setProperty(name, common(style.getPropertyValue(name)));
   });
   const { width, height } = svg.getBoundingClientRect();
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -28,6 +28,12 @@ function alone(svg) {
   copy.setAttribute("height", height);
   copy.style.background = theme(svg).back;
   return copy;
+}
+
+// Mixed colours are "color(srgb 0.8 0.9 1)" when computed, which few programs know besides browsers.
+function common(value) {
+  return value.replace(/color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)[^)]*\)/, (_, ...parts) =>
+    `rgb(${parts.slice(0, 3).map((part) => Math.round(255 * part)).join(", ")})`);
 }
 
 // A canvas has no shapes any more: its picture inside an SVG.

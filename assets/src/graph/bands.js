@@ -1,4 +1,4 @@
-// The bands of the devices, one under the other, with the collectives between them.
+// The bands of the devices, one under the other, with what they do together between them.
 
 export const ROW = 42; // height of a row, and of the box in it
 export const BOX = 32;
@@ -26,8 +26,8 @@ export function bands(model, rows, deep) {
     for (let kind = 0; kind < 3; kind++) put(3 * device + kind);
     if (y > start) devices.push({ device, y: start, height: y - start });
     if (y > start) y += GAP;
-    if (device + 1 !== middle || !rows[model.lanes - 1]) continue;
-    put(model.lanes - 1);
+    if (device + 1 !== middle || !rows[model.shared]) continue;
+    put(model.shared);
     y += GAP;
   }
   return { lanes, devices, height: Math.max(0, y - GAP) };

@@ -5,6 +5,7 @@ import { BOX } from "./bands.js";
 import { RAIL } from "./camera.js";
 import { columnsIn } from "./find.js";
 import { kindName, roleColor } from "./look.js";
+import { COLLECTIVE } from "./model.js";
 import { curve, MARKS, shortened } from "./marks.js";
 import { railPlace, railText, railTexts } from "./rail.js";
 
@@ -81,7 +82,7 @@ export class CanvasDrawing {
     context.fillStyle = this.colors.line;
     context.globalAlpha = 0.22;
     for (const { y, height } of this.scene.devices) context.fillRect(left, y, right - left, height);
-    const across = this.scene.lanes[this.scene.lane];
+    const across = this.scene.lanes[this.scene.shared];
     Object.assign(context, { fillStyle: ROLES.collective, globalAlpha: 0.09 });
     if (across.rows) context.fillRect(left, across.top, right - left, across.height);
     context.globalAlpha = 1;
@@ -135,19 +136,19 @@ export class CanvasDrawing {
 
   drawStems(seen) {
     const { context, scene } = this;
-    context.strokeStyle = ROLES.collective;
-    context.lineWidth = Math.max(3, 1.5 / this.camera.k);
-    context.beginPath();
-    const stems = seen.map((at) => scene.items[at]).filter((item) => item.stem);
-    for (const { stem, x, y } of stems) {
-      context.moveTo(stem.x, stem.top);
-      context.lineTo(stem.x, stem.bottom);
-      context.moveTo(stem.x, y + BOX / 2);
-      context.lineTo(x, y + BOX / 2);
+    for (const item of seen.map((at) => scene.items[at])) {
+      if (!item.stem) continue;
+      const { x, top, bottom, marks } = item.stem;
+      const middle = item.y + BOX / 2;
+      Object.assign(context, { strokeStyle: roleColor(item), fillStyle: roleColor(item), lineWidth: Math.max(item.kind === COLLECTIVE ? 3 : 1.4, 1.5 / this.camera.k) });
+      context.beginPath();
+      context.moveTo(x, top);
+      context.lineTo(x, bottom);
+      context.moveTo(x, middle);
+      context.lineTo(item.x, middle);
+      context.stroke();
+      for (const { y } of marks) this.mark(kindName(item), x - 5, y - 5, 1);
     }
-    context.stroke();
-    context.fillStyle = ROLES.collective;
-    for (const { stem } of stems) for (const { y } of stem.marks) this.mark("collective", stem.x - 5, y - 5, 1);
   }
 
   mark(name, x, y, scale) {

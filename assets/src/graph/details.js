@@ -32,7 +32,8 @@ export class Details {
     const current = () => this.node === node && this.model === model;
     try {
       const answer = await this.store.ask({ type: "node", graph: model.message.id, node });
-      if (current()) this.answer = answer;
+      if (current() && !answer.error) this.answer = answer;
+      if (current()) this.failed = answer.error ?? null;
     } catch (error) {
       if (current()) this.failed = error.message;
     }
@@ -51,7 +52,7 @@ export class Details {
       ...this.operands("inputs", facts.inputs ?? known(model, model.reads.of(node)), (operand) => this.writerOf(operand)),
       ...this.operands("outputs", facts.outputs ?? known(model, model.writes.of(node)), (operand) => this.readerOf(operand)),
       ...attributes(facts.attrs),
-      this.failed ? h("p", { class: "wb-g-failed" }, this.failed) : null ?? "",
+      ...(this.failed ? [h("p", { class: "wb-g-failed" }, this.failed)] : []),
       h("button", { onclick: () => statistics(this.store, model, node, this.values) }, "Value statistics"),
       this.values,
     );
@@ -125,9 +126,9 @@ function known(model, values) {
 function timing(times, sampled) {
   if (!times) return Number.isFinite(sampled) ? [["took", `${seconds(sampled / 1e6)} in the last step looked at`]] : [];
   const us = (value) => seconds(value == null ? null : value / 1e6);
-  const rows = [["took", `${us(times.last_us)}; mean ${us(times.mean_us)}, most ${us(times.max_us)} of ${number(times.calls)}`]];
+  const rows = [["took", `${us(times.last_us)}; mean ${us(times.mean_us)}, most ${us(times.max_us)} over ${number(times.calls)} steps`]];
   if (times.thread != null) rows.push(["thread", String(times.thread)]);
-  if (times.with?.length > 1) rows.push(["timed with", times.with.join(", ")]);
+  if (times.with?.length) rows.push(["timed with", [...new Set(times.with)].join(", ")]);
   return rows;
 }
 

@@ -12,7 +12,10 @@ export class Folds {
     this.model = model;
     this.groups = [];
     this.parent = new Int32Array(model.count).fill(-1); // the innermost group of every node
-    this.lanes = lanesOf(model).map((nodes, lane) => this.fold(nodes, lane));
+    this.lanes = lanesOf(model).map((nodes, lane) => {
+      const kinds = lane === model.shared ? [(n) => model.kind[n] === COLLECTIVE, (n) => model.kind[n] !== COLLECTIVE] : [() => true];
+      return kinds.flatMap((kind) => this.fold(nodes.filter(kind), lane));
+    });
   }
 
   fold(nodes, lane) {
@@ -36,7 +39,7 @@ export class Folds {
   // Some ops in a row that belong to no larger layer, as those of the loss: one box.
   few(nodes, lane) {
     if (nodes.length < REPEATS) return nodes;
-    const title = this.model.lane[nodes[0]] === this.model.lanes - 1
+    const title = lane === this.model.shared
       ? this.typeTitle(nodes) : `${cut(this.model.type(nodes[0]))} + ${nodes.length - 1}`;
     const group = this.add({ lane, level: "few", parent: -1, nodes, children: nodes, title });
     for (const n of nodes) this.parent[n] = group.index;
@@ -66,11 +69,11 @@ export class Folds {
   }
 
   layerTitle(nodes) {
-    return this.model.kind[nodes[0]] === COLLECTIVE ? this.typeTitle(nodes) : this.model.layer(nodes[0]);
+    return this.model.lane[nodes[0]] === this.model.shared ? this.typeTitle(nodes) : this.model.layer(nodes[0]);
   }
 
   repeatTitle(block, nodes, times) {
-    if (this.model.kind[nodes[0]] === COLLECTIVE) return this.typeTitle(nodes);
+    if (this.model.lane[nodes[0]] === this.model.shared) return this.typeTitle(nodes);
     const stems = new Set(block.map((run) => stem(this.model.layer(run[0]))));
     return `${[...stems].slice(0, 3).join(" + ")}${stems.size > 3 ? " + …" : ""} × ${times}`;
   }
@@ -83,8 +86,7 @@ export class Folds {
   // The groups that are open when a graph is first shown.
   begin() {
     if (this.model.count <= SMALL) return this.all();
-    const lane = this.model.lanes - 1;
-    const collectives = this.groups.filter((group) => group.lane === lane);
+    const collectives = this.groups.filter((group) => this.model.kind[group.nodes[0]] === COLLECTIVE);
     const few = this.model.counts().kinds[COLLECTIVE] <= FEW_COLLECTIVES;
     return new Set(few ? collectives.map((group) => group.index) : []);
   }
@@ -127,7 +129,7 @@ export class Folds {
   }
 }
 
-const cut = (text) => (text.length > 15 ? `${text.slice(0, 14)}…` : text);
+const cut = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
 
 export const stem = (layer) => layer.replace(/_\d+$/, "") || layer;
 

@@ -2,26 +2,25 @@
 // Collectives have a lane of their own between the devices; from each a stem goes up and down to the devices' lanes.
 import { BOX, ROW, bands } from "./bands.js";
 import { joined } from "./edges.js";
-import { COLLECTIVE } from "./model.js";
 
 const ROWS = 4; // boxes of one column that lie on each other in a lane; more go beside
 const STEM = 7;
 const GUTTER = 20;
 const LETTER = 6.6;
-const [NARROW, WIDE] = [80, 150];
+const [NARROW, WIDE, WIDEST] = [80, 150, 190];
 
-// A scene: items with x, y, w, h (and stem {x, marks} where collective), edges, frames of open groups, bands, size.
+// A scene: items with x, y, w, h (and stem {x, marks} in the lane between the devices), edges, frames of open groups, bands, size.
 export function layout(model, folds, open) {
   const { items, itemOf, opened } = folds.visible(open);
   const lines = joined(model, items, itemOf);
   columnsOf(items, lines);
   for (const item of items) describe(model, item);
   const depth = items.reduce((most, item) => Math.max(most, item.column + 1), 0);
-  const { lanes, devices, height } = bands(model, rowsOf(items, model.lanes, depth), nesting(opened, folds, model.lanes));
-  const columns = place(items, lanes, depth, model.lanes);
-  for (const item of items) if (item.kind === COLLECTIVE) raise(model, item, lanes);
-  const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, lane: model.lanes - 1 };
-  scene.frames = opened.map((group) => frameOf(group, scene, folds)).filter(Boolean);
+  const { lanes, devices, height } = bands(model, rowsOf(items, model.lanes, depth), nesting(opened, model.lanes));
+  const columns = place(items, lanes, depth, model.shared);
+  for (const item of items) if (item.lane === model.shared) raise(model, item, lanes);
+  const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, shared: model.shared };
+  scene.frames = opened.map((group) => frameOf(group, scene));
   route(scene);
   return scene;
 }
@@ -64,11 +63,11 @@ function before(at, items, lines) {
 function describe(model, item) {
   const { node, group } = item;
   item.kind = model.kind[item.nodes[0]];
-  item.devices = item.kind === COLLECTIVE ? union(item.nodes.map((n) => model.devicesOf(n))) : [model.message.node.device[item.nodes[0]]];
+  item.devices = item.lane === model.shared ? union(item.nodes.map((n) => model.devicesOf(n))) : [model.message.node.device[item.nodes[0]]];
   item.title = group ? group.title : model.type(node);
   item.detail = group ? `${item.nodes.length} ops: ${[...new Set(group.nodes.slice(0, 64).map((n) => model.type(n)))].join(", ")}` : model.result(node);
   const letters = Math.max(item.title.length * LETTER, Math.min(item.detail.length, 16) * 5.8);
-  item.w = Math.min(WIDE, Math.max(NARROW, Math.round(letters + (group ? 40 : 30))));
+  item.w = Math.min(item.lane === model.shared ? WIDEST : WIDE, Math.max(NARROW, Math.round(letters + (group ? 40 : 30))));
   item.h = BOX;
 }
 
@@ -86,18 +85,14 @@ function rowsOf(items, lanes, depth) {
 }
 
 // How deep open groups lie in each other, for each lane: room for their names.
-function nesting(opened, folds, lanes) {
+function nesting(opened, lanes) {
   const deep = new Int32Array(lanes);
-  for (const group of opened) {
-    const outer = group.parent >= 0 ? 2 : 1;
-    group.inside = group.level === "layer" && outer === 2 ? 1 : 0;
-    deep[group.lane] = Math.max(deep[group.lane], outer);
-  }
+  for (const group of opened) deep[group.lane] = Math.max(deep[group.lane], group.level === "repeat" || group.parent >= 0 ? 2 : 1);
   return deep;
 }
 
 // Gives every item its x and y; returns the columns' {x, start, members} for finding what is seen.
-function place(items, lanes, depth, laneCount) {
+function place(items, lanes, depth, shared) {
   const widths = new Float64Array(depth);
   const across = new Int32Array(depth).fill(1);
   const stems = new Int32Array(depth);
@@ -105,7 +100,7 @@ function place(items, lanes, depth, laneCount) {
     item.beside = Math.floor(item.turn / ROWS);
     widths[item.column] = Math.max(widths[item.column], item.w);
     across[item.column] = Math.max(across[item.column], item.beside + 1);
-    if (item.lane === laneCount - 1) stems[item.column] = Math.min(ROWS, stems[item.column] + 1);
+    if (item.lane === shared) stems[item.column] = Math.min(ROWS, stems[item.column] + 1);
   }
   const x = new Float64Array(depth);
   let end = 0;
@@ -144,15 +139,14 @@ function middle(lanes, device, role) {
 }
 
 // A frame around the boxes of an open group, with a tag to close it.
-function frameOf(group, { items, itemOf }, folds) {
-  const ends = [...new Set(group.nodes.map((n) => itemOf[n]))].map((at) => items[at]);
-  if (!ends.length) return null;
+function frameOf(group, { items, itemOf }) {
   const outer = group.level === "repeat" ? 1 : 0;
   const pad = 5 + 4 * outer;
-  const left = Math.min(...ends.map((item) => item.x)) - pad;
-  const top = Math.min(...ends.map((item) => item.y)) - pad;
-  const right = Math.max(...ends.map((item) => item.x + item.w)) + pad;
-  const bottom = Math.max(...ends.map((item) => item.y + item.h)) + pad;
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const n of group.nodes) {
+    const { x, y, w, h } = items[itemOf[n]];
+    [left, top, right, bottom] = [Math.min(left, x - pad), Math.min(top, y - pad), Math.max(right, x + w + pad), Math.max(bottom, y + h + pad)];
+  }
   const tag = { x: left, y: top - 13 - outer * 14, w: Math.min(right - left, group.title.length * 6 + 26), h: 13 };
   return { group, x: left, y: tag.y, w: right - left, h: bottom - tag.y, tag };
 }
@@ -179,7 +173,7 @@ function route({ items, lines }) {
 }
 
 function reach(from, to) {
-  if (from.kind === COLLECTIVE || to.kind === COLLECTIVE) return NEAR_COLLECTIVE;
+  if (from.stem || to.stem) return NEAR_COLLECTIVE;
   return from.lane === to.lane ? NEAR_IN_LANE : NEAR;
 }
 

@@ -155,6 +155,16 @@ test("an order is found for graphs whose nodes come in any order, cycles of fold
   assert.ok(seen(ring, all).scene.width > 0);
 });
 
+test("what is fetched from several devices lies between them, on one device in its lane", () => {
+  for (const devices of [1, 3]) {
+    const { model, scene } = seen(training({ devices, layers: 2, fetch: true }));
+    const fetch = scene.items.find((item) => item.title === "fetch");
+    assert.equal(fetch.lane === model.shared, devices > 1);
+    assert.deepEqual(fetch.devices, [...Array(devices).keys()]);
+    assert.equal(model.counts().kinds[COLLECTIVE], devices > 1 ? 2 : 0);
+  }
+});
+
 test("nothing to draw is drawn", () => {
   const { scene } = seen(nothing());
   assert.equal(scene.items.length, 0);

@@ -16,16 +16,17 @@ export class Model {
     const kinds = tables.role.map((role) => KINDS.indexOf(roleKind(role)));
     this.kind = Uint8Array.from({ length: this.count }, (_, n) => (collective[node.type[n]] ? COLLECTIVE : kinds[node.role[n]]));
     this.role = Uint8Array.from({ length: this.count }, (_, n) => kinds[node.role[n]]);
-    // One lane for each device and role; the last is that of the collectives.
-    this.lanes = 3 * Math.max(1, this.devices.length) + 1;
-    this.lane = Int32Array.from({ length: this.count }, (_, n) =>
-      (this.kind[n] === COLLECTIVE ? this.lanes - 1 : 3 * Math.max(0, node.device[n]) + this.kind[n]));
+    this.across = lists(this.count, message.across.node, message.across.device);
     this.out = lists(this.count, edge.source, edge.target);
     this.in = lists(this.count, edge.target, edge.source);
     this.rank = ranks(this.count, edge, this.out);
     this.reads = lists(this.count, message.read.node, message.read.value);
     this.writes = lists(this.count, message.write.node, message.write.value);
-    this.across = lists(this.count, message.across.node, message.across.device);
+    // One lane for each device and role; the last is for what devices do together: collectives and fetches.
+    this.lanes = 3 * Math.max(1, this.devices.length) + 1;
+    this.shared = this.lanes - 1;
+    this.lane = Int32Array.from({ length: this.count }, (_, n) =>
+      (this.kind[n] === COLLECTIVE || this.fetches(n) ? this.shared : 3 * Math.max(0, node.device[n]) + this.kind[n]));
   }
 
   type(n) { return this.types[this.message.node.type[n]]; }
@@ -49,7 +50,18 @@ export class Model {
 
   devicesOf(n) {
     const several = this.across.of(n);
-    return several.length ? [...several] : [this.message.node.device[n]];
+    if (several.length) return [...several];
+    const read = this.type(n) === "fetch" ? this.placesRead(n) : [];
+    return read.length ? read : [this.message.node.device[n]];
+  }
+
+  placesRead(n) {
+    return [...new Set(Array.from(this.reads.of(n), (v) => this.message.value.device[v]))];
+  }
+
+  // Whether a node fetches from several devices.
+  fetches(n) {
+    return this.type(n) === "fetch" && this.placesRead(n).length > 1;
   }
 
   placeText(n) {

@@ -1,5 +1,5 @@
 // A strip with the whole scene, when it is wider than what is seen: where the roles and collectives are. Click to go there.
-import { ROLES, theme } from "../draw/colors.js";
+import { theme } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
 import { RAIL } from "./camera.js";
 import { roleColor } from "./look.js";
@@ -49,12 +49,7 @@ export class Overview {
     for (const { x, y, w, h: height, stem, ...item } of scene.items) {
       context.fillStyle = roleColor(item);
       context.fillRect(x * across, 3 + y * down, Math.max(1, w * across), Math.max(1.5, height * down));
-      if (stem) this.line(context, stem, across, down);
+      if (stem) context.fillRect(stem.x * across, 3 + stem.top * down, 1.5, (stem.bottom - stem.top) * down);
     }
-  }
-
-  line(context, { x, top, bottom }, across, down) {
-    context.fillStyle = ROLES.collective;
-    context.fillRect(x * across, 3 + top * down, 1.5, (bottom - top) * down);
   }
 }

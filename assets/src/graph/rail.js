@@ -1,18 +1,19 @@
 // The names of the devices and lanes at the left, in sight wherever the scene is moved to.
 import { s } from "../draw/dom.js";
 import { shortened } from "./marks.js";
-import { KINDS } from "./model.js";
+import { COLLECTIVE, KINDS } from "./model.js";
 import { RAIL } from "./camera.js";
 
 const LEAST = 11; // pixels of height for a name
 
 // Texts with their place in the scene: {text, y, height, strong}.
-export function railTexts({ devices, lanes, lane }, model) {
+export function railTexts({ devices, lanes, shared, items }, model) {
   const texts = devices.flatMap((band) => [
     { text: model.devices[band.device] ?? "", y: band.y, height: band.height, strong: true },
     ...KINDS.slice(0, 3).flatMap((text, kind) => named(lanes[3 * band.device + kind], text)),
   ]);
-  return [...texts, ...named(lanes[lane], "collectives")];
+  const collective = items.some((item) => item.kind === COLLECTIVE);
+  return [...texts, ...named(lanes[shared], collective ? "collectives" : "fetches")];
 }
 
 const named = (lane, text) => (lane?.rows ? [{ text, y: lane.y, height: lane.top + lane.height - lane.y, strong: false }] : []);

@@ -8,29 +8,30 @@ export async function statistics(store, model, node, into) {
   into.replaceChildren(h("p", { class: "wb-g-facts", role: "status" }, "asking the kernel …"));
   try {
     const answer = await store.ask({ type: "statistics", graph: model.message.id, node });
-    into.replaceChildren(...shown(answer));
+    into.replaceChildren(...shown(answer, model.devices));
   } catch (error) {
     into.replaceChildren(h("p", { class: "wb-g-failed" }, error.message));
   }
 }
 
-export function shown({ error, note, values = [] }) {
+export function shown({ error, note, values = [] }, devices) {
   const parts = [];
   if (error) parts.push(h("p", { class: "wb-g-failed" }, error));
   if (note) parts.push(h("p", { class: "wb-g-facts" }, note));
-  parts.push(...values.map(value));
+  parts.push(...values.map((each) => value(each, devices)));
   if (!parts.length) parts.push(h("p", { class: "wb-g-facts" }, "no values"));
   return parts;
 }
 
-function value(each) {
+// `device` is a position, as in the graph.
+function value(each, devices) {
   const bad = (each.nan ?? 0) + (each.inf ?? 0);
   const facts = ["mean", "std", "min", "max"].map((name) => [name, number(each[name])]);
   const rows = [...facts, ["zeros", number(each.zeros)], ["NaN / Inf", `${number(each.nan)} / ${number(each.inf)}`]];
   return h(
     "div",
     { class: bad ? "wb-g-value wb-g-bad" : "wb-g-value" },
-    h("div", {}, h("span", { class: "wb-code" }, each.name), h("span", { class: "wb-g-facts" }, ` ${each.device ?? ""} ${each.dtype} ${shape(each.shape)}`)),
+    h("div", {}, h("span", { class: "wb-code" }, each.name), h("span", { class: "wb-g-facts" }, ` ${devices[each.device] ?? each.device ?? ""} ${each.dtype} ${shape(each.shape)}`)),
     bad ? h("p", { class: "wb-g-failed" }, `${count(bad)} values are not finite`) : null,
     h("dl", {}, ...rows.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
     histogram(each),

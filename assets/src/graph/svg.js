@@ -29,7 +29,8 @@ export class SvgDrawing {
   paint(look) {
     this.element.classList.toggle("wb-g-focused", look.near !== null);
     this.items.forEach((parts, at) => paintItem(parts, look, at));
-    this.lines.forEach((line, k) => toggle(line, "wb-g-hidden", !look.shows(k)));
+    // As an attribute, a saved drawing has it too.
+    this.lines.forEach((line, k) => line.setAttribute("display", look.shows(k) ? "inline" : "none"));
     this.layers.near.replaceChildren(...(look.near ?? []).map((k) => lineElement(this.scene.lines, k)));
   }
 
@@ -49,9 +50,9 @@ export class SvgDrawing {
   }
 }
 
-function bandElements({ devices, lanes, lane, width }) {
+function bandElements({ devices, lanes, shared, width }) {
   const band = (y, height, name) => s("rect", { class: `wb-g-band ${name}`, x: -4000, y, width: width + 8000, height });
-  const across = lanes[lane];
+  const across = lanes[shared];
   return [...devices.map(({ y, height }) => band(y, height, "")), ...(across.rows ? [band(across.top, across.height, "wb-g-across")] : [])];
 }
 
@@ -95,14 +96,15 @@ function lineElement(lines, k) {
   return s("path", { class: lines.order[k] ? "wb-g-line wb-g-order" : "wb-g-line", d: curvePath(lines, k) });
 }
 
-// The stem goes through all devices; the mark of each that takes part is a diamond.
-function stemElement({ stem, x, y }) {
+// The stem goes through all devices; each that takes part has a mark on it.
+function stemElement(item) {
+  const { stem, x, y } = item;
   const { x: at, top, bottom, marks } = stem;
   return s(
     "g",
-    { class: "wb-g-stem" },
+    { class: `wb-g-stem wb-g-${kindName(item)}` },
     s("path", { d: `M${at} ${top}V${bottom}M${at} ${y + BOX / 2}H${x}` }),
-    ...marks.map((mark) => s("path", { class: "wb-g-mark", d: MARKS.collective, transform: `translate(${at - 5} ${mark.y - 5})` })),
+    ...marks.map((mark) => s("path", { class: "wb-g-mark", d: MARKS[kindName(item)], transform: `translate(${at - 5} ${mark.y - 5})` })),
   );
 }
 

@@ -3,7 +3,7 @@
 const UPDATE = "sgd";
 
 // `layers` × (mul, add, relu) on every device, their gradients, an all_reduce for each layer, an update on each device.
-export function training({ devices = 4, layers = 3, id = 1, title = "mlp" } = {}) {
+export function training({ devices = 4, layers = 3, id = 1, title = "mlp", fetch = false } = {}) {
   const draft = new Draft(id, title, devices);
   const everywhere = [...Array(devices).keys()];
   const kept = everywhere.map((device) => forward(draft, device, layers));
@@ -12,6 +12,7 @@ export function training({ devices = 4, layers = 3, id = 1, title = "mlp" } = {}
   let flow = everywhere.map((device) =>
     draft.op("mean_grad", "Backward", "mean_0", device, [losses[device]], [`fc_${layers - 1}.tmp_2@GRAD`]));
   for (let layer = layers - 1; layer >= 0; layer--) flow = backward(draft, everywhere, layer, flow, kept);
+  if (fetch) draft.op("fetch", "Forward", "mean_0", 0, losses, []);
   return draft.message();
 }
 
@@ -148,7 +149,7 @@ class Draft {
   op(type, role, layer, device, reads, writes, across = []) {
     const node = this.nodes.length;
     const numbers = { type: this.place("type", type), role: this.place("role", role), layer: this.place("layer", layer) };
-    this.nodes.push({ ...numbers, site: node % 2, label: `${type} ${writes[0]}`, device });
+    this.nodes.push({ ...numbers, site: node % 2, label: `${type} ${writes[0] ?? this.values[reads[0].value].name}`, device });
     for (const read of reads) {
       this.pairs.read.push([node, read.value]);
       if (read.node >= 0) this.pairs.edge.push([read.node, node, 0]);

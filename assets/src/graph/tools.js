@@ -36,7 +36,7 @@ export function tools(act) {
     table,
     query: () => search.value,
     found: (text) => { hits.textContent = text; },
-    hidden: (number) => { hidden.textContent = number ? `all edges (${count(number)} long ones hidden)` : "all edges"; },
+    hidden: (number) => { hidden.textContent = number ? `all edges (${count(number)} more)` : "all edges"; },
     drawing: () => show(false),
     ask(query) {
       search.value = query;

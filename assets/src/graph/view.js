@@ -56,6 +56,7 @@ export class View {
   }
 
   build() {
+    const held = this.stage.contains(document.activeElement);
     this.scene = layout(this.model, this.folds, this.open);
     this.camera.scene = this.scene;
     this.overview.show(this.scene);
@@ -63,7 +64,7 @@ export class View {
     const small = this.scene.items.length <= SVG_ITEMS && this.scene.lines.source.length <= SVG_LINES;
     this.use(small ? this.drawings.svg : this.drawings.canvas);
     this.drawing.show(this.scene, (at) => describeItem(this.model, this.scene, at), this.model);
-    this.drawing.cursor(this.cursor, false);
+    this.drawing.cursor(this.cursor, held);
     this.draw();
     this.changed();
   }
@@ -138,7 +139,7 @@ export class View {
     Object.assign(this, { open, hover: -1 });
     this.build();
     this.grow();
-    if (kept !== null) this.moveCursor(this.scene.itemOf[anchor ?? kept], false);
+    if (kept !== null) this.moveCursor(this.scene.itemOf[anchor ?? kept], this.stage.contains(document.activeElement));
     if (before) {
       const after = this.scene.items[this.scene.itemOf[anchor]];
       this.camera.pan((before.x - after.x) * this.camera.k, (before.y - after.y) * this.camera.k);
@@ -200,11 +201,10 @@ export class View {
   }
 
   click(found) {
-    if (this.drawing === this.drawings.canvas) this.drawing.element.focus({ preventScroll: true });
+    this.moveCursor(found?.item ?? this.cursor, true);
     if (!found) return this.select(null);
     if (found.frame) return this.toggle(found.frame.group.index);
     const item = this.scene.items[found.item];
-    this.moveCursor(found.item, true);
     if (item.group) this.toggle(item.group.index);
     else this.select(item.node);
   }
@@ -233,9 +233,8 @@ export class View {
     if (frame) return this.toggle(Number(frame.getAttribute("data-close")));
     const item = this.scene?.items[this.cursor];
     if (!item) return;
-    if (!item.group) return this.select(item.node);
-    this.toggle(item.group.index);
-    this.moveCursor(this.cursor, true);
+    if (item.group) this.toggle(item.group.index);
+    else this.select(item.node);
   }
 
   // Folds the innermost open group around the cursor.
@@ -243,9 +242,7 @@ export class View {
     const item = this.scene?.items[this.cursor];
     if (!item) return;
     const around = item.group ? item.group.parent : this.folds.parent[item.node];
-    if (around < 0) return;
-    this.toggle(around);
-    this.moveCursor(this.cursor, true);
+    if (around >= 0) this.toggle(around);
   }
 
   focused(target) {

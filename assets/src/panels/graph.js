@@ -27,7 +27,7 @@ class GraphPanel {
     this.tools = tools(this.actions());
     const { element, body, note } = frame({ name: "graph", title: "SSA graph", wide: true, drawing: () => this.drawing(), tools: [this.tools.table] });
     Object.assign(this, { element, note });
-    this.legend = h("div", { class: "wb-g-legend", "aria-label": "legend" });
+    this.legend = h("div", { class: "wb-g-legend", role: "group", "aria-label": "legend" });
     this.empty = h("p", { class: "wb-g-empty" }, "The graph of ops, devices and collectives appears here with the first run or exe.graph().");
     this.full = h("div", { hidden: true }, this.tools.element, this.legend, h("div", { class: "wb-g-main" }, this.view.element, this.table.element, this.details.element));
     body.append(this.empty, this.full);
