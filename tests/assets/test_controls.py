@@ -194,6 +194,14 @@ def test_settings_that_differ_from_the_run_are_for_the_next_one(dashboard: Dashb
     assert "applies to the next run" not in field_text(dashboard, "devices")
 
 
+def test_a_page_that_comes_late_is_told_what_the_run_was_started_with(dashboard: Dashboard) -> None:
+    values = {"devices": 2, "batch_size": 64, "steps": 1000}
+    receive(dashboard, "running", {"values": values}, {"values": {"devices": 4}})
+    assert "applies to the next run" in field_text(dashboard, "devices")
+    assert "applies to the next run" not in field_text(dashboard, "batch size")
+    assert "applies to the next run" not in field_text(dashboard, "threads")  # the run does not say
+
+
 def test_before_the_kernel_has_answered_nothing_is_open(dashboard: Dashboard) -> None:
     buttons = dashboard.page.get_by_role("toolbar", name="run").get_by_role("button").all()
     assert len(buttons) == 6
