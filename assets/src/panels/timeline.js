@@ -22,7 +22,7 @@ class Timeline {
     this.store = store;
     this.shown = new Shown((message) => store.send(message));
     this.spans = null;
-    this.picture = new Picture((span) => this.choose(span));
+    this.picture = new Picture((span, device) => this.choose(span, device));
     this.table = new Table((span) => this.choose(span));
     this.history = new History({ choose: (step) => this.go(step), follow: () => this.follow() });
     this.asTable = false;
@@ -112,6 +112,7 @@ class Timeline {
     this.spans = new Spans(sample, this.store.graph, this.store.state?.subject?.devices);
     this.note.textContent = noteWords(this.spans);
     this.picture.show(this.spans, lanesOf(this.spans));
+    this.showAs();
     if (this.asTable) this.table.show(this.spans);
     for (const kind of KINDS) this.keys[kind].hidden = !this.spans.kinds.includes(kind);
     this.list();
@@ -125,14 +126,14 @@ class Timeline {
 
   mark(reveal) {
     if (!this.spans) return;
-    const chosen = this.spans.graph ? this.spans.of(this.store.selected) : [];
-    this.picture.highlight(chosen, reveal);
-    this.table.highlight(chosen);
+    const node = this.spans.graph ? this.store.selected : null;
+    this.picture.highlight(node, reveal);
+    this.table.highlight(this.spans.of(node));
   }
 
   // A click on a span; spans of another graph, or unknown ones, lead to no node.
-  choose(span) {
-    const node = this.spans.nodes(span)[0];
+  choose(span, device) {
+    const node = this.spans.nodes(span, device)[0];
     if (node !== undefined) this.store.select(node);
   }
 
@@ -152,21 +153,26 @@ class Timeline {
   }
 
   toSlowest() {
-    const span = this.spans.slowest();
-    if (span < 0) return;
-    this.choose(span);
-    this.picture.zoomTo(span);
+    const { slowest } = this.picture;
+    if (!slowest) return;
+    this.picture.take(slowest);
+    this.picture.zoomTo(slowest);
   }
 
   turn() {
     this.asTable = !this.asTable;
     this.switch.setAttribute("aria-pressed", String(this.asTable));
-    this.picture.element.hidden = this.asTable;
-    this.table.element.hidden = !this.asTable;
-    this.zooms.hidden = this.asTable;
+    this.showAs();
     if (!this.spans) return;
     if (this.asTable) return this.table.show(this.spans);
     this.picture.draw(); // hidden, it had no size and could not be scrolled
     this.mark(true);
+  }
+  // A step whose ops were not timed has nothing to draw.
+  showAs() {
+    const any = this.spans?.count > 0;
+    this.picture.element.hidden = this.asTable || !any;
+    this.table.element.hidden = !this.asTable || !any;
+    this.zooms.hidden = this.asTable || !any;
   }
 }

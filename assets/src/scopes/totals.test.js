@@ -17,7 +17,10 @@ test("the other strategy's state is told as a share, or as so many times", () =>
 
 test("uneven shares are told by the largest", () => {
   const uneven = total("Reduce", 50, 30);
-  assert.equal(words([total("AllReduce", 80, 80), uneven]), "Reduce would hold at most 63 % of the optimizer state per device.");
+  assert.equal(
+    words([total("AllReduce", 80, 80), uneven]),
+    "Reduce would hold at most 63 % of the optimizer state per device.",
+  );
 });
 
 test("no state, one device and nothing at all have words of their own", () => {
@@ -30,16 +33,28 @@ test("no state, one device and nothing at all have words of their own", () => {
 
 test("devices that hold the same share a bar", () => {
   const devices = ["CPUPlace(0)", "CPUPlace(1)"];
-  assert.deepEqual(rowsOf(total("AllReduce", 80, 80), devices).map(({ label }) => label), ["each of 2 devices"]);
-  assert.deepEqual(rowsOf(total("Reduce", 50, 30), devices).map(({ label }) => label), devices);
-  assert.deepEqual(rowsOf(total("Reduce", 50), devices).map(({ label }) => label), ["CPUPlace(0)"]);
+  assert.deepEqual(
+    rowsOf(total("AllReduce", 80, 80), devices).map(({ label }) => label),
+    ["each of 2 devices"],
+  );
+  assert.deepEqual(
+    rowsOf(total("Reduce", 50, 30), devices).map(({ label }) => label),
+    devices,
+  );
+  assert.deepEqual(
+    rowsOf(total("Reduce", 50), devices).map(({ label }) => label),
+    ["CPUPlace(0)"],
+  );
 });
 
 test("live variables are filtered by device and kind, the largest first", () => {
   const { live, devices } = decoded(scopesMessage({ devices: 3 }));
   assert.equal(filtered(live, devices, {}).length, 18);
   const found = filtered(live, devices, { device: "CPUPlace(2)", kind: "parameter" });
-  assert.deepEqual(found.map(({ name }) => name), ["fc_0.w_0", "fc_1.w_0"]);
+  assert.deepEqual(
+    found.map(({ name }) => name),
+    ["fc_0.w_0", "fc_1.w_0"],
+  );
   assert.ok(found.every((value) => deviceOf(value, devices) === "CPUPlace(2)"));
 });
 

@@ -55,13 +55,15 @@ export class History {
     const context = this.strip.getContext("2d");
     context.scale(ratio, ratio);
     const colors = theme(this.strip);
-    const highest = Math.max(...bars(this.seconds, width).map((bar) => bar.high));
-    for (const { from, size, high, first, last } of bars(this.seconds, width)) {
+    const all = bars(this.seconds, width);
+    const highest = ceiling(all.map((bar) => bar.high));
+    for (const { from, size, high, first, last } of all) {
       const mine = this.at >= first && this.at <= last;
-      const tall = Math.max(1, (high / (highest || 1)) * (HEIGHT - 8));
+      const tall = Math.max(1, Math.min(1, high / (highest || 1)) * (HEIGHT - 8));
       context.fillStyle = mine ? colors.brand : colors.faint;
       context.globalAlpha = mine ? 1 : 0.55;
       context.fillRect(from, HEIGHT - tall, Math.max(size, mine ? 2 : 0.5), tall);
+      if (high > highest) context.clearRect(from, HEIGHT - tall + 4, size, 2); // higher than there is room for
       if (mine) marker(context, from + size / 2, HEIGHT - tall);
     }
   }
@@ -93,6 +95,12 @@ export class History {
     const at = Math.min(Math.max(position, 0), this.steps.length - 1);
     if (at !== this.at) this.chooses(this.steps[at]);
   }
+}
+
+// Now and then a step takes very long, the first one mostly; it must not press the others flat.
+export function ceiling(values) {
+  const middle = [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
+  return Math.min(Math.max(...values, 0), middle * 3);
 }
 
 function marker(context, x, y) {

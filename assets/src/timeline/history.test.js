@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bars } from "./history.js";
+import { bars, ceiling } from "./history.js";
 import { Shown } from "./shown.js";
 import { sorted } from "./table.js";
 import { Spans } from "./spans.js";
@@ -99,4 +99,10 @@ test("the table sorts numbers largest first and words by letter", () => {
   const names = sorted(spans, "op", true).map((i) => spans.name(i));
   assert.deepEqual(names, [...names].sort());
   assert.equal(sorted(spans, "start", true)[0], spans.start.indexOf(Math.min(...spans.start)));
+});
+
+test("one very long step does not press the others flat", () => {
+  assert.equal(ceiling([100, 2, 1, 2, 3]), 6);
+  assert.equal(ceiling([1, 2, 3]), 3);
+  assert.equal(ceiling([]), 0);
 });

@@ -1,4 +1,6 @@
-// Lanes: one for the collectives, then one per device and thread. Spans of a lane that overlap get rows of their own.
+// Lanes: one for the collectives, then one per device and thread. Spans of a lane that overlap get rows of their own;
+// one that ran for several devices is in a lane of each. A place is {lane, row, position}: positions in the lanes, in
+// the rows of that lane and in that row.
 import { covered } from "./spans.js";
 
 const PADDING = 4;
@@ -8,12 +10,14 @@ const SINGLE = 26; // two lines of text fit beside it
 // [{label, device (-1: collectives), thread, rows: [[span …] …], busy: share of the step}]
 export function lanesOf(spans) {
   const found = new Map();
-  for (let i = 0; i < spans.count; i++) {
-    const together = spans.kinds[i] === "collective";
-    const [device, thread] = together ? [-1, 0] : [spans.device(i), spans.thread(i)];
+  const add = (i, device, thread) => {
     const key = `${device} ${thread}`;
     if (!found.has(key)) found.set(key, { device, thread, label: labelOf(spans, device, thread), spans: [] });
     found.get(key).spans.push(i);
+  };
+  for (let i = 0; i < spans.count; i++) {
+    if (spans.kinds[i] === "collective") add(i, -1, 0);
+    else for (const device of spans.devicesOf(i)) add(i, device, spans.thread(i));
   }
   const lanes = [...found.values()].sort((a, b) => a.device - b.device || a.thread - b.thread);
   return placed(lanes.map((lane) => filled(lane, spans)));
@@ -56,20 +60,25 @@ function placed(lanes) {
 export const heightOf = (lanes) => (lanes.length ? lanes.at(-1).top + lanes.at(-1).height : 0);
 export const rowTop = (lane, row) => lane.top + PADDING + row * lane.rowHeight;
 
-export const busyWords = ({ busy }) => {
+export const busyWords = ({ device, busy, rows }) => {
   const percent = Math.round(busy * 100);
+  if (device < 0) return `${rows.flat().length}, ${percent} % of the step`;
   return `busy ${percent} %, idle ${100 - percent} %`;
 };
 
-// Where a span is: {lane, row, position}, positions in `lanes`, its rows and the row.
-export function locate(lanes, span) {
+export const spanOf = (lanes, { lane, row, position }) => lanes[lane].rows[row][position];
+
+// All places of a span; those on one device, if one is given and the span is there.
+export function placesOf(lanes, span, device = -1) {
+  const found = [];
   for (const [lane, { rows }] of lanes.entries()) {
     for (const [row, positions] of rows.entries()) {
       const position = positions.indexOf(span);
-      if (position >= 0) return { lane, row, position };
+      if (position >= 0) found.push({ lane, row, position });
     }
   }
-  return null;
+  const there = found.filter(({ lane }) => lanes[lane].device === device);
+  return there.length ? there : found;
 }
 
 // The first position in a row whose span ends at or after `time`; the row's length if none does.
@@ -83,32 +92,42 @@ export function firstEnding(row, spans, time) {
   return low;
 }
 
-// The span of a row nearest to a time; -1 of an empty row, or if it is more than `within` µs away.
+// The position of the span of a row that is nearest to a time; -1 if none is at most `within` µs away.
 export function nearest(row, spans, time, within = Infinity) {
   const at = firstEnding(row, spans, time);
-  const away = (i) => Math.max(spans.start[i] - time, time - spans.end[i], 0);
-  const found = [row[at - 1], row[at]].filter((i) => i !== undefined).sort((a, b) => away(a) - away(b))[0];
+  const away = (position) => Math.max(spans.start[row[position]] - time, time - spans.end[row[position]], 0);
+  const [found] = [at - 1, at].filter((position) => position in row).sort((a, b) => away(a) - away(b));
   return found !== undefined && away(found) <= within ? found : -1;
 }
 
-// The span at a height (px from the first lane) and time, at most `within` µs beside it; -1 if none is there.
-export function spanAt(lanes, spans, y, time, within) {
-  const lane = lanes.find(({ top, height }) => y >= top && y < top + height);
-  if (!lane) return -1;
-  const row = Math.floor((y - lane.top - PADDING) / lane.rowHeight);
-  return nearest(lane.rows[Math.min(Math.max(row, 0), lane.rows.length - 1)], spans, time, within);
+// The place at a height (px from the first lane) and time, at most `within` µs beside its span; null if none is there.
+export function placeAt(lanes, spans, y, time, within) {
+  const lane = lanes.findIndex(({ top, height }) => y >= top && y < top + height);
+  if (lane < 0) return null;
+  const { top, rowHeight, rows } = lanes[lane];
+  const row = Math.min(Math.max(Math.floor((y - top - PADDING) / rowHeight), 0), rows.length - 1);
+  const position = nearest(rows[row], spans, time, within);
+  return position < 0 ? null : { lane, row, position };
 }
 
-// The span an arrow key leads to from another; the same one at the end of the way.
+// The place an arrow key leads to from another; the same one at the end of the way.
 export function neighbour(lanes, spans, from, key) {
-  const here = locate(lanes, from);
-  if (!here) return lanes[0]?.rows[0]?.[0] ?? -1;
-  const row = lanes[here.lane].rows[here.row];
-  if (key === "Home") return row[0];
-  if (key === "End") return row.at(-1);
-  if (key === "ArrowLeft") return row[Math.max(here.position - 1, 0)];
-  if (key === "ArrowRight") return row[Math.min(here.position + 1, row.length - 1)];
-  const rows = lanes.flatMap((lane) => lane.rows);
-  const next = rows[rows.indexOf(row) + (key === "ArrowDown" ? 1 : -1)];
-  return next ? nearest(next, spans, (spans.start[from] + spans.end[from]) / 2) : from;
+  if (!from) return { lane: 0, row: 0, position: 0 };
+  const last = lanes[from.lane].rows[from.row].length - 1;
+  if (key === "Home") return { ...from, position: 0 };
+  if (key === "End") return { ...from, position: last };
+  if (key === "ArrowLeft") return { ...from, position: Math.max(from.position - 1, 0) };
+  if (key === "ArrowRight") return { ...from, position: Math.min(from.position + 1, last) };
+  return across(lanes, spans, from, key === "ArrowDown" ? 1 : -1);
+}
+
+// To the row below or above, at the same time.
+function across(lanes, spans, from, by) {
+  const rows = lanes.flatMap(({ rows: own }, lane) => own.map((_, row) => ({ lane, row })));
+  const here = rows.findIndex(({ lane, row }) => lane === from.lane && row === from.row);
+  const next = rows[here + by];
+  if (!next) return from;
+  const span = spanOf(lanes, from);
+  const time = (spans.start[span] + spans.end[span]) / 2;
+  return { ...next, position: nearest(lanes[next.lane].rows[next.row], spans, time) };
 }

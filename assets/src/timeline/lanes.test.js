@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { busyWords, firstEnding, heightOf, lanesOf, locate, nearest, neighbour, rowTop, spanAt } from "./lanes.js";
+import {
+  busyWords,
+  firstEnding,
+  heightOf,
+  lanesOf,
+  nearest,
+  neighbour,
+  placeAt,
+  placesOf,
+  rowTop,
+  spanOf,
+} from "./lanes.js";
 import { Spans } from "./spans.js";
 import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
 
@@ -56,19 +67,29 @@ test("the pointer finds spans, and those a few pixels beside it", () => {
   const spans = spansOf([at(10, 20), at(30, 40), at(10, 20, 1)]);
   const lanes = lanesOf(spans);
   const inside = (lane) => rowTop(lanes[lane], 0) + 5;
-  assert.equal(spanAt(lanes, spans, inside(0), 15, 1), 0);
-  assert.equal(spanAt(lanes, spans, inside(0), 25, 1), -1);
-  assert.equal(spanAt(lanes, spans, inside(0), 29.5, 1), 1);
-  assert.equal(spanAt(lanes, spans, inside(1), 15, 1), 2);
-  assert.equal(spanAt(lanes, spans, 9999, 15, 1), -1);
+  const under = (y, time) => {
+    const place = placeAt(lanes, spans, y, time, 1);
+    return place && spanOf(lanes, place);
+  };
+  assert.equal(under(inside(0), 15), 0);
+  assert.equal(under(inside(0), 25), null);
+  assert.equal(under(inside(0), 29.5), 1);
+  assert.equal(under(inside(1), 15), 2);
+  assert.equal(under(9999, 15), null);
   assert.equal(nearest([], spans, 3), -1);
 });
 
 test("arrow keys walk a lane and step to the nearest span of the next", () => {
   const spans = spansOf([at(0, 10), at(20, 30), at(40, 50), at(0, 10, 1), at(38, 44, 1)]);
   const lanes = lanesOf(spans);
-  const go = (from, ...keys) => keys.reduce((span, key) => neighbour(lanes, spans, span, key), from);
-  assert.equal(go(-1, "ArrowRight"), 0);
+  const go = (from, ...keys) => {
+    const start = from === null ? null : placesOf(lanes, from)[0];
+    return spanOf(
+      lanes,
+      keys.reduce((place, key) => neighbour(lanes, spans, place, key), start),
+    );
+  };
+  assert.equal(go(null, "ArrowRight"), 0);
   assert.equal(go(0, "ArrowRight", "ArrowRight"), 2);
   assert.equal(go(2, "ArrowRight"), 2);
   assert.equal(go(0, "ArrowLeft"), 0);
@@ -87,5 +108,35 @@ test("every span of a large step has one place", () => {
   const placed = lanes.flatMap(({ rows }) => rows.flat()).sort((a, b) => a - b);
   assert.deepEqual(placed, [...Array(spans.count).keys()]);
   assert.equal(lanes.length, 1 + 8 * 3);
-  assert.deepEqual(locate(lanes, lanes[3].rows[0][4]), { lane: 3, row: 0, position: 4 });
+  assert.deepEqual(placesOf(lanes, lanes[3].rows[0][4])[0], { lane: 3, row: 0, position: 4 });
+});
+
+test("ops of several devices that ran as one are in a lane of each", () => {
+  const graph = decoded(graphMessage({ devices: 2, layers: 1 }));
+  const columns = {
+    start: [0, 20],
+    end: [10, 30],
+    device: [0, 1],
+    thread: [0, 0],
+    node: [-1, 7],
+    label: [0, 0],
+    collective: [0, 0],
+  };
+  const members = { span: [0, 0, 0, 0], node: [0, 7, 1, 8] };
+  const spans = new Spans(
+    { step: 1, seconds: 40e-6, graph: graph.id, labels: ["mul"], spans: columns, members },
+    graph,
+  );
+  const lanes = lanesOf(spans);
+  assert.deepEqual(
+    lanes.map(({ rows }) => rows),
+    [[[0]], [[0, 1]]],
+  );
+  assert.equal(spans.name(0), "mul × 2 + elementwise_add × 2");
+  assert.equal(spans.name(0, 1), "mul + elementwise_add");
+  assert.deepEqual(spans.nodes(0, 1), [7, 8]);
+  assert.equal(spans.where(0), "CPUPlace(0), CPUPlace(1)");
+  assert.deepEqual(placesOf(lanes, 0, 1), [{ lane: 1, row: 0, position: 0 }]);
+  const second = neighbour(lanes, spans, placesOf(lanes, 0, 1)[0], "ArrowRight");
+  assert.deepEqual(second, { lane: 1, row: 0, position: 1 });
 });

@@ -1,7 +1,7 @@
 // One picture of the timeline on a canvas; what lies outside, or under a pixel that is covered already, is left out.
 import { deviceColor } from "../draw/colors.js";
 import { block } from "./ink.js";
-import { busyWords, firstEnding, locate, rowTop } from "./lanes.js";
+import { busyWords, firstEnding, rowTop, spanOf } from "./lanes.js";
 import { scale } from "./view.js";
 import { axis } from "./words.js";
 
@@ -9,10 +9,11 @@ export const AXIS_PX = 22;
 const GAP_PX = 2;
 const LABEL_PX = 26; // narrower spans have no room for a word
 const LETTERS = 5; // of a word that is cut short, at least
+const DIAMOND_PX = 5;
 const TICK_PX = 90;
 const GUTTER_SHARE = 0.36;
 
-// scene: {spans, lanes, view, ink, width, height, scroll, chosen: Set of spans, cursor, hover, slowest: span or -1};
+// scene: {spans, lanes, view, ink, width, height, scroll, chosen: [place …], cursor, hover, slowest: place or null};
 // lengths in px.
 export function paint(context, scene) {
   const { ink, width, height } = scene;
@@ -31,10 +32,10 @@ export function paint(context, scene) {
   for (const lane of visible) paintIdle(context, lane, area);
   paintBands(context, area);
   for (const lane of visible) paintLane(context, lane, area);
-  if (scene.hover >= 0) outline(context, scene.hover, area, ink.text, 1);
-  for (const span of scene.chosen) outline(context, span, area, ink.text, 2.5);
-  if (scene.cursor >= 0 && !scene.chosen.has(scene.cursor)) outline(context, scene.cursor, area, ink.brand, 2, [4, 2]);
-  if (scene.slowest >= 0) pointer(context, scene.slowest, area);
+  if (scene.hover) outline(context, scene.hover, area, ink.text, 1);
+  for (const place of scene.chosen) outline(context, place, area, ink.text, 2.5);
+  if (scene.cursor) outline(context, scene.cursor, area, ink.brand, 2, [4, 2]);
+  if (scene.slowest) pointer(context, scene.slowest, area);
   context.restore();
   paintAxis(context, area);
 }
@@ -82,37 +83,54 @@ function paintBands(context, { spans, lanes, view, ink, x, scroll, height }) {
   for (const row of own.rows) {
     for (let at = firstEnding(row, spans, view.from); at < row.length && spans.start[row[at]] < view.to; at++) {
       const from = x(spans.start[row[at]]);
-      context.fillRect(from, top, Math.max(1, x(spans.end[row[at]]) - from), scroll + height - top);
+      context.fillRect(from, top, Math.max(1.5, x(spans.end[row[at]]) - from), scroll + height - top);
     }
   }
   context.globalAlpha = 1;
 }
 
 function paintLane(context, lane, area) {
-  lane.rows.forEach((row, k) => paintRow(context, row, rowTop(lane, k), lane.rowHeight - GAP_PX, area));
+  lane.rows.forEach((row, k) => paintRow(context, row, rowTop(lane, k), lane, area));
 }
 
-function paintRow(context, row, y, height, area) {
+function paintRow(context, row, y, { device, rowHeight }, area) {
+  const height = rowHeight - GAP_PX;
   const { spans, view, x, left, width } = area;
+  const marked = device < 0 && row.length < (width - left) / (3 * DIAMOND_PX);
   let covered = -Infinity;
   for (let at = firstEnding(row, spans, view.from); at < row.length; at++) {
     const i = row[at];
     if (spans.start[i] > view.to) break;
     const from = Math.max(x(spans.start[i]), left - 1);
     const to = Math.min(Math.max(x(spans.end[i]), from + 1), width + 1);
+    if (marked && to - from < DIAMOND_PX) diamond(context, (from + to) / 2, y + height / 2, area.ink);
     if (to <= covered + 0.5) continue;
     covered = to;
     const gap = to - from > 4 ? 0.75 : 0; // neighbours stay apart
     block(context, area.ink, spans.kinds[i], from, y, to - from - gap, height);
-    if (to - from > LABEL_PX) label(context, i, from, to - gap, y, height, area);
+    if (to - from > LABEL_PX)
+      label(context, spans.name(i, device), spans.kinds[i], { from, to: to - gap, y, height }, area.ink);
   }
 }
 
-function label(context, i, from, to, y, height, { spans, ink }) {
-  const kind = spans.kinds[i];
+// Collectives that are over in no time are still seen.
+function diamond(context, x, y, ink) {
+  context.fillStyle = ink.fill.collective;
+  context.beginPath();
+  for (const [right, down] of [
+    [0, -8],
+    [DIAMOND_PX, 0],
+    [0, 8],
+    [-DIAMOND_PX, 0],
+  ])
+    context.lineTo(x + right, y + down);
+  context.fill();
+}
+
+function label(context, name, kind, { from, to, y, height }, ink) {
   context.font = ink.font;
-  const text = fitted(context, spans.name(i), to - from - 6);
-  if (text.length < LETTERS && text !== spans.name(i)) return;
+  const text = fitted(context, name, to - from - 6);
+  if (text.length < LETTERS && text !== name) return;
   const middle = y + height / 2 + (kind === "optimize" ? 2 : kind === "backward" ? -1 : 0);
   if (kind === "collective") {
     context.fillStyle = ink.fill.collective; // stripes make words hard to read
@@ -122,16 +140,16 @@ function label(context, i, from, to, y, height, { spans, ink }) {
   context.fillText(text, from + 3, middle);
 }
 
-// Where a span is drawn.
-function boxOf(span, { spans, lanes, x }) {
-  const here = locate(lanes, span);
-  const lane = lanes[here.lane];
+// Where the span of a place is drawn.
+function boxOf(place, { spans, lanes, x }) {
+  const span = spanOf(lanes, place);
+  const lane = lanes[place.lane];
   const [from, to] = [x(spans.start[span]), x(spans.end[span])];
-  return { from, y: rowTop(lane, here.row), size: Math.max(to - from, 3), height: lane.rowHeight - GAP_PX };
+  return { from, y: rowTop(lane, place.row), size: Math.max(to - from, 3), height: lane.rowHeight - GAP_PX };
 }
 
-function outline(context, span, area, color, width, dashes = []) {
-  const { from, y, size, height } = boxOf(span, area);
+function outline(context, place, area, color, width, dashes = []) {
+  const { from, y, size, height } = boxOf(place, area);
   const { ink } = area;
   context.strokeStyle = ink.back;
   context.lineWidth = width + 2;
@@ -144,8 +162,8 @@ function outline(context, span, area, color, width, dashes = []) {
 }
 
 // A triangle that points at a span from above.
-function pointer(context, span, area) {
-  const { from, y, size } = boxOf(span, area);
+function pointer(context, place, area) {
+  const { from, y, size } = boxOf(place, area);
   const middle = from + size / 2;
   context.beginPath();
   context.moveTo(middle - 6, y - 4);

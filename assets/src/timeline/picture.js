@@ -2,7 +2,7 @@
 import { h } from "../draw/dom.js";
 import { AXIS_PX, gutterOf, paint } from "./paint.js";
 import { inkOf } from "./ink.js";
-import { heightOf, locate, neighbour, rowTop, spanAt } from "./lanes.js";
+import { heightOf, neighbour, placeAt, placesOf, rowTop, spanOf } from "./lanes.js";
 import { tooltip } from "./tooltip.js";
 import { scale, View } from "./view.js";
 import { details, gist, spoken } from "./words.js";
@@ -14,11 +14,12 @@ const STEP = 1.4; // zoom of one press
 const WALKS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
 
 export class Picture {
-  // `choose(span)` is called when one is clicked.
+  // `choose(span, device)` is called when one is clicked in the lane of a device, -1 for collectives.
   constructor(choose) {
     this.choose = choose;
     this.view = new View();
-    Object.assign(this, { spans: null, lanes: [], chosen: new Set(), cursor: -1, hover: -1, slowest: -1 });
+    Object.assign(this, { spans: null, lanes: [], chosen: [] });
+    Object.assign(this, { cursor: null, hover: null, slowest: null }); // places
     Object.assign(this, { frame: 0, drag: null });
     this.canvas = h("canvas", { class: "wb-timeline-canvas", role: "application", tabindex: 0 });
     this.tall = h("div", { class: "wb-timeline-tall" }, this.canvas);
@@ -36,7 +37,7 @@ export class Picture {
     on("pointermove", this.move);
     on("pointerup", this.release);
     on("pointercancel", () => (this.drag = null));
-    on("pointerleave", () => this.point(-1));
+    on("pointerleave", () => this.point(null));
     on("dblclick", this.enlarge);
     on("keydown", this.key);
     on("blur", () => this.live.replaceChildren());
@@ -48,26 +49,38 @@ export class Picture {
 
   // Another step, or the same with another graph. What was zoomed to, and the current span's node, stay.
   show(spans, lanes) {
-    const node = this.cursor >= 0 ? this.spans.nodes(this.cursor)[0] : null;
-    Object.assign(this, { spans, lanes, hover: -1, slowest: spans.slowest() });
-    this.cursor = spans.of(node)[0] ?? -1;
+    const node = this.cursor ? this.spans.nodes(...this.at(this.cursor))[0] : null;
+    const slowest = spans.slowest();
+    Object.assign(this, { spans, lanes, hover: null, chosen: [] });
+    this.cursor = this.placesOfNode(node)[0] ?? null;
+    this.slowest = slowest < 0 ? null : placesOf(lanes, slowest)[0];
     this.view.resize(spans.duration);
     this.tip.hide();
     this.canvas.setAttribute("aria-label", gist(spans, lanes));
     this.later();
   }
 
-  // The spans of the selected node; `reveal` brings the first into sight.
-  highlight(chosen, reveal) {
-    this.chosen = new Set(chosen);
-    if (reveal && chosen.length) this.reveal(chosen[0]);
+  // [span, device] of a place.
+  at(place) {
+    return [spanOf(this.lanes, place), this.lanes[place.lane].device];
+  }
+
+  placesOfNode(node) {
+    const device = this.spans.graph?.node.device?.[node];
+    return this.spans.of(node).flatMap((span) => placesOf(this.lanes, span, device));
+  }
+
+  // The selected node; `reveal` brings its first span into sight.
+  highlight(node, reveal) {
+    this.chosen = this.placesOfNode(node);
+    if (reveal && this.chosen.length) this.reveal(this.chosen[0]);
     this.later();
   }
 
-  reveal(span) {
-    const here = locate(this.lanes, span);
+  reveal(place) {
+    const span = spanOf(this.lanes, place);
     this.view.reveal(this.spans.start[span], this.spans.end[span]);
-    const top = rowTop(this.lanes[here.lane], here.row);
+    const top = rowTop(this.lanes[place.lane], place.row);
     const room = this.scroller.clientHeight - AXIS_PX;
     const { scrollTop } = this.scroller;
     if (top < scrollTop || top + 30 > scrollTop + room) this.scroller.scrollTop = top - room / 2;
@@ -84,10 +97,11 @@ export class Picture {
   }
 
   // A span with a little around it.
-  zoomTo(span) {
+  zoomTo(place) {
+    const span = spanOf(this.lanes, place);
     const room = Math.max(this.spans.lasts(span), 0.1);
     this.view.show(this.spans.start[span] - room * 0.3, this.spans.end[span] + room * 0.3);
-    this.reveal(span);
+    this.reveal(place);
     this.later();
   }
 
@@ -108,8 +122,23 @@ export class Picture {
   }
 
   scene(width, height, scroll) {
-    const { spans, lanes, view, ink, chosen, cursor, hover, slowest } = this;
-    return { spans, lanes, view, ink, chosen, cursor, hover, slowest, width, height, scroll };
+    const { spans, lanes, view, ink, chosen, hover, slowest } = this;
+    const known = chosen.some(({ lane, row, position }) => {
+      return lane === this.cursor?.lane && row === this.cursor.row && position === this.cursor.position;
+    });
+    return {
+      spans,
+      lanes,
+      view,
+      ink,
+      chosen,
+      cursor: known ? null : this.cursor,
+      hover,
+      slowest,
+      width,
+      height,
+      scroll,
+    };
   }
 
   // All lanes on a canvas of its own, to be saved.
@@ -131,11 +160,11 @@ export class Picture {
     return { left, ...scale(this.view, left, width - left) };
   }
 
-  spanAt({ offsetX, offsetY }) {
-    if (!this.context || offsetY < AXIS_PX) return -1;
+  placeAt({ offsetX, offsetY }) {
+    if (!this.context || offsetY < AXIS_PX) return null;
     const { left, time, perPixel } = this.scale();
-    if (offsetX < left) return -1;
-    return spanAt(
+    if (offsetX < left) return null;
+    return placeAt(
       this.lanes,
       this.spans,
       offsetY - AXIS_PX + this.scroller.scrollTop,
@@ -162,10 +191,10 @@ export class Picture {
   }
 
   move(event) {
-    if (!this.drag) return this.point(this.spanAt(event), event);
+    if (!this.drag) return this.point(this.placeAt(event), event);
     const [right, down] = [event.clientX - this.drag.x, event.clientY - this.drag.y];
     if (!this.drag.moved && Math.hypot(right, down) < DRAG_PX) return;
-    this.point(-1);
+    this.point(null);
     this.view.pan(-right * this.scale().perPixel);
     this.scroller.scrollTop -= down;
     this.drag = { x: event.clientX, y: event.clientY, moved: true };
@@ -175,27 +204,34 @@ export class Picture {
   release(event) {
     const moved = this.drag?.moved;
     this.drag = null;
-    const span = moved || event.button ? -1 : this.spanAt(event);
-    if (span >= 0) this.take(span);
+    const place = moved || event.button ? null : this.placeAt(event);
+    if (place) this.take(place);
   }
 
   enlarge(event) {
-    const span = this.spanAt(event);
-    span < 0 ? this.whole() : this.zoomTo(span);
+    const place = this.placeAt(event);
+    if (place) this.zoomTo(place);
+    else this.whole();
   }
 
-  point(span, event) {
-    if (span < 0) this.tip.hide();
-    else this.tip.show(this.spans.name(span), details(this.spans, span), event, this.element);
-    if (span === this.hover) return;
-    this.hover = span;
-    this.canvas.style.cursor = span < 0 ? "" : "pointer";
+  point(place, event) {
+    if (place) this.explain(place, event);
+    else this.tip.hide();
+    if (place?.lane === this.hover?.lane && place?.row === this.hover?.row && place?.position === this.hover?.position)
+      return;
+    this.hover = place;
+    this.canvas.style.cursor = place ? "pointer" : "";
     this.later();
   }
 
-  take(span) {
-    this.cursor = span;
-    this.choose(span);
+  explain(place, event) {
+    const [span, device] = this.at(place);
+    this.tip.show(this.spans.name(span, device), details(this.spans, span, device), event, this.element);
+  }
+
+  take(place) {
+    this.cursor = place;
+    this.choose(...this.at(place));
     this.later();
   }
 
@@ -210,8 +246,8 @@ export class Picture {
     if (key === "+" || key === "=") this.zoom(1 / STEP, this.middle());
     else if (key === "-") this.zoom(STEP, this.middle());
     else if (key === "0") this.whole();
-    else if (key === "Escape") this.cursor = -1;
-    else if (key === "Enter" && this.cursor >= 0) this.choose(this.cursor);
+    else if (key === "Escape") this.cursor = null;
+    else if (key === "Enter" && this.cursor) this.choose(...this.at(this.cursor));
     else if (WALKS.includes(key)) this.walk(key);
     else return false;
     return true;
@@ -225,7 +261,9 @@ export class Picture {
 
   // Keys zoom around the current span.
   middle() {
-    return this.cursor < 0 ? undefined : (this.spans.start[this.cursor] + this.spans.end[this.cursor]) / 2;
+    if (!this.cursor) return undefined;
+    const span = spanOf(this.lanes, this.cursor);
+    return (this.spans.start[span] + this.spans.end[span]) / 2;
   }
 }
 

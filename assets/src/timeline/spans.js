@@ -13,6 +13,7 @@ export class Spans {
     this.start = start;
     this.end = end;
     this.count = start.length;
+    this.nodeCount = this.graph?.node.type.length ?? 0;
     this.duration = Math.max((sample.seconds ?? 0) * 1e6, latest(end), 1e-3);
     this.members = grouped(sample.members);
     this.kinds = Array.from({ length: this.count }, (_, i) => this.kindOf(i));
@@ -45,31 +46,42 @@ export class Spans {
     return this.lasts(i) / this.duration;
   }
 
-  // All nodes of the graph that this span stands for; the one to select comes first.
-  nodes(i) {
+  // All nodes of the graph that this span stands for, or those of them on one device; the one to select comes first.
+  nodes(i, device = -1) {
     if (!this.graph) return [];
     const node = this.sample.spans.node?.[i] ?? -1;
     const members = this.members.get(i) ?? [];
-    const all = node < 0 || members.includes(node) ? members : [node, ...members];
-    return all.filter((one) => one < this.graph.node.type.length);
+    const all = (node < 0 || members.includes(node) ? members : [node, ...members]).filter(
+      (one) => one < this.nodeCount,
+    );
+    if (device < 0 || all.length < 2) return all;
+    const there = all.filter((one) => this.graph.node.device?.[one] === device);
+    return there.length ? there : all;
   }
 
-  // "mul + elementwise_add + relu".
-  name(i) {
-    const { tables, node } = this.graph ?? {};
-    const types = this.nodes(i).map((one) => tables.type[node.type[one]]);
-    if (types.length) return types.join(" + ");
-    return this.sample.labels?.[this.sample.spans.label?.[i]] ?? "unknown op";
+  // Ops of several devices may run as one; a collective belongs to none.
+  devicesOf(i) {
+    if (this.kinds[i] === "collective") return [];
+    const found = this.nodes(i).map((node) => this.graph.node.device?.[node] ?? this.device(i));
+    return [...new Set([this.device(i), ...found])];
   }
 
-  layers(i) {
+  // "mul + elementwise_add + relu"; what several devices ran as one is "mul × 2 + relu × 2".
+  name(i, device = -1) {
     const { tables, node } = this.graph ?? {};
-    return [...new Set(this.nodes(i).map((one) => tables.layer?.[node.layer?.[one]]))].filter(Boolean);
+    const types = this.nodes(i, device).map((one) => tables.type[node.type[one]]);
+    if (!types.length) return spaced(this.sample.labels?.[this.sample.spans.label?.[i]] ?? "unknown op");
+    return counted(types);
+  }
+
+  layers(i, device = -1) {
+    const { tables, node } = this.graph ?? {};
+    return [...new Set(this.nodes(i, device).map((one) => tables.layer?.[node.layer?.[one]]))].filter(Boolean);
   }
 
   // Of what the nodes write, null where it is not known.
-  bytes(i) {
-    const nodes = this.nodes(i);
+  bytes(i, device = -1) {
+    const nodes = this.nodes(i, device);
     return nodes.length ? nodes.reduce((sum, one) => sum + (this.graph.node.bytes?.[one] ?? 0), 0) : null;
   }
 
@@ -77,9 +89,12 @@ export class Spans {
     return this.devices[device] ?? `device ${device}`;
   }
 
-  // "CPUPlace(1)", "all 4 devices" or a list.
+  // "CPUPlace(1)", a list, or for a collective "all 4 devices".
   where(i) {
-    if (this.device(i) >= 0) return this.deviceLabel(this.device(i));
+    if (this.device(i) >= 0)
+      return this.devicesOf(i)
+        .map((device) => this.deviceLabel(device))
+        .join(", ");
     const taking = this.across(this.nodes(i));
     if (taking.length && taking.length < this.devices.length) return taking.map((d) => this.deviceLabel(d)).join(", ");
     return this.devices.length > 1 ? `all ${this.devices.length} devices` : this.deviceLabel(0);
@@ -116,12 +131,10 @@ export class Spans {
     return found;
   }
 
-  // µs during which at least one collective ran.
-  collectiveTime() {
-    return covered(
-      this,
-      [...this.kinds.keys()].filter((i) => this.kinds[i] === "collective"),
-    );
+  // How many there were, and µs during which at least one ran.
+  collectives() {
+    const found = [...this.kinds.keys()].filter((i) => this.kinds[i] === "collective");
+    return { number: found.length, time: covered(this, found) };
   }
 }
 
@@ -134,6 +147,15 @@ export function covered(spans, positions) {
   }
   return total;
 }
+
+function counted(types) {
+  const numbers = new Map();
+  for (const type of types) numbers.set(type, (numbers.get(type) ?? 0) + 1);
+  return [...numbers].map(([type, number]) => (number > 1 ? `${type} × ${number}` : type)).join(" + ");
+}
+
+// Ops that run as one have a label such as "mul+relu".
+const spaced = (label) => counted(label.split(/ ?\+ ?/));
 
 function latest(end) {
   let last = 0;

@@ -49,6 +49,8 @@ test("roles come from the graph, collectives from the span", () => {
 test("without its graph a span has its label, no role and no node", () => {
   const lone = new Spans(decoded(sampleMessage({ devices: 2 })), { ...graph, id: 99 });
   assert.equal(lone.name(0), "mul + elementwise_add + relu");
+  const joined = new Spans({ ...lone.sample, labels: ["mul+relu+mul"] });
+  assert.equal(joined.name(0), "mul × 2 + relu");
   assert.equal(lone.kinds[0], "other");
   assert.deepEqual(lone.nodes(0), []);
   assert.equal(lone.bytes(0), null);
@@ -81,7 +83,7 @@ test("time that collectives share counts once", () => {
       [30, 40, 1],
       [32, 35, 1],
       [0, 100],
-    ]).collectiveTime(),
+    ]).collectives().time,
     30,
   );
   assert.equal(

@@ -1,6 +1,6 @@
 // What the timeline says in words.
 import { bytes, count, seconds, ticks } from "../draw/numbers.js";
-import { busyWords, locate } from "./lanes.js";
+import { busyWords, spanOf } from "./lanes.js";
 
 export const time = (us) => seconds(us / 1e6);
 
@@ -16,15 +16,20 @@ export function slowestWords(spans) {
   return `slowest: ${spans.name(i)} on ${spans.where(i)}, ${long}`;
 }
 
-// "step 1,200, 7.3 ms; slowest: …; 1.1 ms in collectives, 15 % of the step".
+// "step 1,200, 7.3 ms; slowest: …; 4 collectives took 1.1 ms, 15 % of the step".
 export function noteWords(spans) {
-  const collectives = spans.collectiveTime();
-  const together = collectives
-    ? `${time(collectives)} in collectives, ${percent(collectives / spans.duration)} of the step`
-    : "no collectives";
-  return [`step ${count(spans.sample.step)}, ${time(spans.duration)}`, slowestWords(spans), together]
-    .filter(Boolean)
-    .join("; ");
+  const step = `step ${count(spans.sample.step)}, ${time(spans.duration)}`;
+  if (!spans.count) return `${step}; its ops were not timed`;
+  return [step, slowestWords(spans), collectiveWords(spans)].filter(Boolean).join("; ");
+}
+
+function collectiveWords(spans) {
+  const { number, time: took } = spans.collectives();
+  if (!number) return "no collectives";
+  const named = number === 1 ? "1 collective" : `${count(number)} collectives`;
+  return took
+    ? `${named} took ${time(took)}, ${percent(took / spans.duration)} of the step`
+    : `${named} took no time of their own`;
 }
 
 const ROLE_WORDS = {
@@ -35,27 +40,31 @@ const ROLE_WORDS = {
   other: "",
 };
 
-// [[label, text] …] of a tooltip, its title aside.
-export function details(spans, i) {
-  const size = spans.bytes(i);
+// [[label, text] …] of a tooltip in the lane of a device, its title aside.
+export function details(spans, i, device) {
+  const size = spans.bytes(i, device);
+  const together = spans.name(i) === spans.name(i, device) ? "" : `${spans.name(i)} on ${spans.where(i)}`;
+  const place = device < 0 ? spans.where(i) : spans.deviceLabel(device);
   return [
-    ["layer", spans.layers(i).join(", ")],
+    ["layer", spans.layers(i, device).join(", ")],
     ["role", ROLE_WORDS[spans.kinds[i]]],
-    ["where", `${spans.where(i)}, thread ${spans.thread(i)}`],
+    ["where", `${place}, thread ${spans.thread(i)}`],
     ["start", time(spans.start[i])],
     ["duration", `${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`],
     ["writes", size === null ? "" : bytes(size)],
+    ["run as one", together],
   ].filter(([, text]) => text);
 }
 
-// One line for those who cannot see the span.
-export function spoken(spans, lanes, i) {
-  const here = locate(lanes, i);
-  const row = lanes[here.lane].rows[here.row];
-  const layer = spans.layers(i).map((name) => ` of ${name}`)[0] ?? "";
-  const place = `${spans.name(i)}${layer} on ${spans.where(i)}, thread ${spans.thread(i)}`;
-  const lasts = `starts at ${time(spans.start[i])}, lasts ${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`;
-  return `${place}: ${lasts}; ${here.position + 1} of ${row.length} in this lane`;
+// One line for those who cannot see the span at a place.
+export function spoken(spans, lanes, place) {
+  const { device, rows } = lanes[place.lane];
+  const i = spanOf(lanes, place);
+  const layer = spans.layers(i, device).map((name) => ` of ${name}`)[0] ?? "";
+  const where = device < 0 ? spans.where(i) : spans.deviceLabel(device);
+  const what = `${spans.name(i, device)}${layer} on ${where}, thread ${spans.thread(i)}`;
+  const lasts = `lasts ${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`;
+  return `${what}: starts at ${time(spans.start[i])}, ${lasts}; ${place.position + 1} of ${rows[place.row].length} in this lane`;
 }
 
 export function gist(spans, lanes) {

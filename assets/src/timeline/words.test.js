@@ -14,7 +14,7 @@ test("the note says step, duration, slowest op and collectives", () => {
   const words = noteWords(spans);
   assert.match(
     words,
-    /^step 1,200, \S+ ms; slowest: .+ on CPUPlace\(\d\), \S+ µs, \d+ % of the step; \S+ µs in collectives/,
+    /^step 1,200, \S+ ms; slowest: .+ on CPUPlace\(\d\), \S+ µs, \d+ % of the step; 3 collectives took \S+ µs, \d+ %/,
   );
   const slowest = spans.slowest();
   assert.ok(words.includes(`slowest: ${spans.name(slowest)} on ${spans.where(slowest)}`));
@@ -22,21 +22,21 @@ test("the note says step, duration, slowest op and collectives", () => {
 
 test("a step without spans says so much", () => {
   const none = new Spans({ step: 3, seconds: 0.002, graph: 1 }, graph);
-  assert.equal(noteWords(none), "step 3, 2.00 ms; no collectives");
+  assert.equal(noteWords(none), "step 3, 2.00 ms; its ops were not timed");
   assert.match(gist(none, lanesOf(none)), /^timeline, step 3/);
 });
 
 test("a tooltip leaves out what is not known", () => {
-  const known = Object.fromEntries(details(spans, 0));
+  const known = Object.fromEntries(details(spans, 0, 0));
   assert.deepEqual(Object.keys(known), ["layer", "role", "where", "start", "duration", "writes"]);
   assert.equal(known.writes, "6.0 KiB");
-  const unknown = Object.fromEntries(details(new Spans(sample, null), 0));
+  const unknown = Object.fromEntries(details(new Spans(sample, null), 0, 0));
   assert.deepEqual(Object.keys(unknown), ["where", "start", "duration"]);
 });
 
 test("what is spoken says which span of how many", () => {
   assert.match(
-    spoken(spans, lanesOf(spans), 0),
+    spoken(spans, lanesOf(spans), { lane: 1, row: 0, position: 0 }),
     /^mul \+ elementwise_add \+ relu of fc_0 on CPUPlace\(0\), thread 0: starts at .+; 1 of 15 in this lane$/,
   );
 });
@@ -61,4 +61,11 @@ test("the axis has as many digits as its marks need", () => {
     axis(short, 4).map(({ text }) => text),
     ["0 µs", "10 µs", "20 µs", "30 µs", "40 µs"],
   );
+});
+
+test("collectives that take no time are counted all the same", () => {
+  const still = { ...sample, spans: { ...sample.spans, end: sample.spans.end.slice() } };
+  sample.spans.collective.forEach((is, i) => is && (still.spans.end[i] = sample.spans.start[i]));
+  assert.match(noteWords(new Spans(still, graph)), /; 3 collectives took no time of their own$/);
+  assert.match(noteWords(new Spans(decoded(sampleMessage({ devices: 1 })), graph)), /; no collectives$/);
 });
