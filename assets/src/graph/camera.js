@@ -57,9 +57,11 @@ export class Camera {
     this.hold();
   }
 
-  // Brings an x of the scene to the middle.
-  centre(x) {
-    this.x = (this.width + RAIL) / 2 - x * this.k;
+  // Brings a point of the scene to the middle, as far as something lies beside it.
+  centre(x, y) {
+    const [wide, high] = [this.scene.width * this.k > this.width - RAIL, this.scene.height * this.k > this.height];
+    if (wide) this.x = (this.width + RAIL) / 2 - x * this.k;
+    if (high) this.y = this.height / 2 - y * this.k;
     this.hold();
   }
 

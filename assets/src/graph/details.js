@@ -88,7 +88,8 @@ export class Details {
     const label = target.node === null
       ? h("span", { class: "wb-code", title }, name)
       : h("button", { class: "wb-g-link wb-code", title, onclick: () => this.go(target.node) }, name);
-    const facts = [dtype, operand.shape && shape(operand.shape), size == null ? null : bytes(size), persistable ? "persistable" : null];
+    const place = this.model.devicesOf(this.node).length > 1 ? this.model.devices[operand.device] : null;
+    const facts = [place, dtype, operand.shape && shape(operand.shape), size == null ? null : bytes(size), persistable ? "persistable" : null];
     return h("li", {}, label, h("span", { class: "wb-g-facts" }, facts.filter(Boolean).join(" "), target.node === null && target.text ? `, ${target.text}` : ""));
   }
 

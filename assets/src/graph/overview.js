@@ -1,4 +1,4 @@
-// A strip with the whole scene, when it is wider than what is seen: where the roles and collectives are. Click to go there.
+// A strip with the whole scene, when it is larger than what is seen: where the roles and collectives are. Click to go there.
 import { theme } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
 import { RAIL } from "./camera.js";
@@ -12,8 +12,8 @@ export class Overview {
     this.picture = document.createElement("canvas");
     const to = (event) => {
       if (event.buttons !== 1) return;
-      const { left, width } = this.element.getBoundingClientRect();
-      go(((event.clientX - left) / width) * this.scene.width);
+      const { left, top, width, height } = this.element.getBoundingClientRect();
+      go(((event.clientX - left) / width) * this.scene.width, ((event.clientY - top) / height) * this.scene.height);
     };
     this.element.addEventListener("pointerdown", to);
     this.element.addEventListener("pointermove", to);
@@ -24,19 +24,25 @@ export class Overview {
     this.painted = 0;
   }
 
-  move(camera, changed) {
-    const { left, right } = camera.window();
+  move(camera) {
+    const { left, top, right, bottom } = camera.window();
     const from = left + RAIL / camera.k;
-    this.element.hidden = from <= 1 && right >= this.scene.width - 1;
+    this.element.hidden = from <= 1 && right >= this.scene.width - 1 && top <= 1 && bottom >= this.scene.height - 1;
     const width = this.element.clientWidth;
     if (this.element.hidden || !width) return;
-    if (changed || this.painted !== width) this.paint(width);
+    if (this.painted !== width) this.paint(width);
     const context = this.element.getContext("2d");
-    const scale = width / this.scene.width;
+    const [across, down] = this.scales(width);
     context.clearRect(0, 0, width, HEIGHT);
     context.drawImage(this.picture, 0, 0);
     Object.assign(context, { strokeStyle: theme(this.element).brand, lineWidth: 2 });
-    context.strokeRect(Math.max(1, from * scale), 1, Math.max(4, Math.min(width - 2, (right - from) * scale)), HEIGHT - 2);
+    const [x, y] = [Math.max(1, from * across), Math.max(1, 3 + top * down)];
+    const [end, low] = [Math.min(width - 1, right * across), Math.min(HEIGHT - 1, 3 + bottom * down)];
+    context.strokeRect(x, y, Math.max(4, end - x), Math.max(4, low - y));
+  }
+
+  scales(width) {
+    return [width / Math.max(1, this.scene.width), (HEIGHT - 6) / Math.max(1, this.scene.height)];
   }
 
   paint(width) {
@@ -45,11 +51,13 @@ export class Overview {
     this.element.width = picture.width = width;
     picture.height = HEIGHT;
     const context = picture.getContext("2d");
-    const [across, down] = [width / scene.width, (HEIGHT - 6) / Math.max(1, scene.height)];
-    for (const { x, y, w, h: height, stem, ...item } of scene.items) {
-      context.fillStyle = roleColor(item);
-      context.fillRect(x * across, 3 + y * down, Math.max(1, w * across), Math.max(1.5, height * down));
-      if (stem) context.fillRect(stem.x * across, 3 + stem.top * down, 1.5, (stem.bottom - stem.top) * down);
+    const [across, down] = this.scales(width);
+    let kind = -1;
+    for (const item of scene.items) {
+      if (item.kind !== kind) context.fillStyle = roleColor(item);
+      kind = item.kind;
+      context.fillRect(item.x * across, 3 + item.y * down, Math.max(1, item.w * across), Math.max(1.5, item.h * down));
+      if (item.stem) context.fillRect(item.stem.x * across, 3 + item.stem.top * down, 1.5, (item.stem.bottom - item.stem.top) * down);
     }
   }
 }

@@ -13,7 +13,7 @@ import { SvgDrawing } from "./svg.js";
 
 const SVG_ITEMS = 500; // above that elements are too slow
 const SVG_LINES = 2500;
-const [LEAST_HEIGHT, MOST_HEIGHT] = [200, 520];
+const [LEAST_HEIGHT, MOST_HEIGHT] = [160, 520];
 
 // `select(node or null)` is called for what the user chose; `changed()` when the groups that are open changed.
 export class View {
@@ -23,7 +23,7 @@ export class View {
     this.overlay = new Overlay();
     this.said = h("div", { class: "wb-sr", "aria-live": "polite" });
     this.stage = h("div", { class: "wb-g-stage" });
-    this.overview = new Overview((x) => { this.camera.centre(x); this.move(); });
+    this.overview = new Overview((x, y) => { this.camera.centre(x, y); this.move(); });
     this.element = h("div", { class: "wb-g-pane" }, this.stage, this.overview.element);
     this.drawings = { svg: new SvgDrawing(), canvas: new CanvasDrawing() };
     this.use(this.drawings.svg);
@@ -122,7 +122,7 @@ export class View {
       this.frame = 0;
       if (!this.scene) return;
       this.drawing.move(this.camera, this.stale ? this.look() : null);
-      this.overview.move(this.camera, this.stale);
+      this.overview.move(this.camera);
       this.stale = false;
     });
   }
