@@ -282,6 +282,13 @@ def test_reduce_mode_shows_who_owns_what() -> None:
     assert "\n  reduce × 4: fc_1.b_0@GRAD" in describe({"graph": message})
 
 
+def test_what_is_fetched_from_several_devices_is_across_them() -> None:
+    nodes = [("mul", "Forward", "a", [0]), ("mul", "Forward", "a", [1]), ("fetch", "Forward", "a", [0])]
+    message = made_up(nodes, [(0, 2), (1, 2)], 2)  # only collectives say which devices they are of
+    assert [box.group.device for box in layout(message).boxes] == [0, 1, -1]
+    assert boxes_drawn(graph(message)) == {"forward": 3, "backward": 0, "optimize": 0, "collective": 0}
+
+
 def reduced() -> Message:
     """The graph of two layers in Reduce mode on two devices."""
     main, startup = static.Program(), static.Program()
@@ -484,6 +491,11 @@ def test_the_line_is_the_mean_and_the_band_goes_around_it() -> None:
     )
 
 
+def test_a_single_step_can_be_seen() -> None:
+    message = curves_message(1, "run", steps=1)
+    assert [axes.lines[0].get_marker() for axes in curves([message]).axes] == ["o"] * 3
+
+
 def test_a_run_that_diverged_has_gaps() -> None:
     message = curves_message(1, "run", steps=10)
     message["series"]["loss"]["mean"][4:] = np.nan
@@ -626,6 +638,11 @@ def test_describe_says_it_all(lenet: Real) -> None:
     assert "scopes dropped: not yet" in lines
 
 
+def test_describe_takes_the_curves_of_several_runs() -> None:
+    found = [curves_message(1, "a", steps=3), curves_message(2, "b", steps=3, seed=1)]
+    assert describe({"curves": found}) == describe({"curves": found[-1]}) != describe({"curves": found[0]})
+
+
 def test_describe_names_the_error() -> None:
     error = {"text": "op 'mul' failed\n  more", "op": "mul", "device": "cpu:1", "site": "Cell In[3], line 7"}
     text = describe({"state": state(state="failed", error=error, rate=None)})
@@ -637,6 +654,13 @@ def test_describe_names_drops_by_cause() -> None:
     drops = {"step": np.array([10.0, 20, 30, 40, 50]), "bytes": [], "cause": ["interval"] * 4 + ["call"]}
     text = describe({"scopes": {"type": "scopes", "devices": ["cpu:0"], "strategy": "Reduce", "drops": drops}})
     assert text.endswith("scopes dropped: 5 times (4 × interval, 1 × call), after steps 10, 20, 30, 40 … 50")
+
+
+def test_of_very_many_drops_all_are_counted() -> None:
+    drops = {"step": np.array([10.0, 20]), "bytes": [np.ones(2)], "cause": ["interval"] * 2, "total": 3000}
+    message = {"type": "scopes", "devices": ["cpu:0"], "strategy": "Reduce", "drops": drops}
+    assert "scopes dropped: 3,000 times" in describe({"scopes": message})
+    assert any("scopes dropped 3,000 times" in text for text in texts(scopes(message)))
 
 
 def test_describe_without_a_run() -> None:

@@ -11,7 +11,7 @@ from matplotlib.gridspec import GridSpec
 
 from workbench.notebook.figures.facts import Message, floats, in_order
 from workbench.notebook.figures.numbers import number_text
-from workbench.notebook.figures.palette import FAINT, dashes, device_color, styled
+from workbench.notebook.figures.palette import FAINT, dashes, device_color, lonely, styled
 
 _WIDTH, _HIGH, _TOP = 10.5, 2.2, 0.4  # inches
 
@@ -42,6 +42,7 @@ def curves(messages: Sequence[Message]) -> Figure:
     if timed:
         _rates(figure.add_subplot(grid[len(labels)]), messages)
     _heading(figure, messages, height, cells)
+    figure.set_label(f"Curves of {', '.join(str(message.get('label', '')) for message in messages)}")
     return figure
 
 
@@ -55,7 +56,7 @@ def _values(axes: Axes, messages: Sequence[Message], label: str) -> None:
         color = device_color(number)
         if len(low) == len(step) == len(high):
             axes.fill_between(step, low, high, color=color, alpha=0.18, linewidth=0)
-        axes.plot(step, mean, color=color, linestyle=dashes(number), linewidth=1.4, label=str(message.get("label", "")))
+        axes.plot(step, mean, color=color, linestyle=dashes(number), linewidth=1.4, marker=lonely(mean))
         known = mean[np.isfinite(mean)]
         ends += [number_text(float(known[-1]))] if len(known) else ["no number yet"]
     _finish(axes, label, ends)
@@ -67,7 +68,9 @@ def _rates(axes: Axes, messages: Sequence[Message]) -> None:
         step, value = floats(message.get("rate"), "step"), floats(message.get("rate"), "value")
         if not len(value):
             continue
-        axes.plot(step, value, color=device_color(number), linestyle=dashes(number), linewidth=1.4)
+        axes.plot(
+            step, value, color=device_color(number), linestyle=dashes(number), linewidth=1.4, marker=lonely(value)
+        )
         ends.append(number_text(float(value[-1])))
     axes.set_ylim(bottom=0)
     _finish(axes, "steps per second", ends)

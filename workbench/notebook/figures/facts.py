@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.graph.ssa import FETCH
 from workbench.notebook.figures.palette import kind_of
 
 Message = Mapping[str, Any]  # as assets/src/README.md describes them, with arrays for columns of numbers
@@ -50,7 +51,8 @@ class Nodes:
         layers = [tables["layer"][n] for n in ints(node, "layer")]
         kinds = [kind_of(t, r) for t, r in zip(types, roles)]
         shared = set(ints(graph.get("across"), "node"))
-        several = [k in shared or kind == "collective" for k, kind in enumerate(kinds)]
+        fetched = FETCH if len(graph.get("devices", [])) > 1 else ""  # the devices' parts come together in it
+        several = [k in shared or kinds[k] == "collective" or types[k] == fetched for k in range(len(types))]
         device = [-1 if apart else d for apart, d in zip(several, ints(node, "device"))]
         return Nodes(types, kinds, layers, list(node.get("label", [])), device)
 
@@ -97,6 +99,12 @@ def _names(graph: Message, access: str) -> dict[int, tuple[str, ...]]:
     for node, value in zip(ints(listed, "node"), ints(listed, "value")):
         found.setdefault(node, {})[name[value]] = None
     return {node: tuple(names) for node, names in found.items()}
+
+
+def dropped(scopes: Message) -> int:
+    """How often scopes were dropped; of very many drops only the newest are in the message one by one."""
+    drops = scopes.get("drops") or {}
+    return int(drops.get("total") or len(floats(drops, "step")))
 
 
 class Part(NamedTuple):

@@ -41,6 +41,7 @@ def feeds(sample: Message) -> Figure:
     about = f"what each of {count(len(places), 'device')} got of the batch: {shown}" if names else "nothing was fed"
     about = about if len(places) != 1 else f"the batch: {', '.join(sizes)}"
     figure.text(0.12 / width, 1 - 0.42 / height, about, color=FAINT, va="center")
+    figure.set_label(f"Fed in step {sample.get('step', '–')}: {', '.join(names)}")
     for number, name in enumerate(names):
         top = height - _TOP - number * each
         inside = {"left": 0.12 / width, "right": 1 - 0.12 / width}

@@ -59,6 +59,7 @@ def _heading(axes: Axes, message: Message, sample: Message | None, found: Layout
     if sample is not None:
         texts.append(f"times of step {sample.get('step', '–')}")
     left = -_LEFT + _EDGE
+    axes.figure.set_label(f"SSA graph of {message.get('title')}: {', '.join(f'{counts[k]:,} {k}' for k in KINDS)}")
     axes.text(left, -0.58, str(message.get("title") or "graph"), fontsize=11, weight="bold", va="center")
     axes.text(left, -0.36, ", ".join(t for t in texts if t).replace(", on", " on"), color=FAINT, va="center")
     x = left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, ParamSpec, TypeVar
 
 from workbench.graph.ssa import COLLECTIVES
@@ -92,6 +92,11 @@ def tint(color: str, share: float = 0.16) -> str:
 def device_color(device: int) -> str:
     """The colour of a device, or of a run; after eight they begin again."""
     return SERIES[device % len(SERIES)]
+
+
+def lonely(values: Sized) -> str:
+    """The marker of a line: a dot if it has one point only, which could not be seen otherwise."""
+    return "o" if len(values) == 1 else ""
 
 
 def dashes(number: int) -> Any:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from workbench.notebook.figures.facts import Message, at, devices, floats
-from workbench.notebook.figures.palette import ALARM, FAINT, SERIES, device_color, styled, tint
+from workbench.notebook.figures.facts import Message, at, devices, dropped, floats
+from workbench.notebook.figures.palette import ALARM, FAINT, SERIES, device_color, lonely, styled, tint
 from workbench.notebook.summary import count, memory_text
 
 _CAUSES = {"interval": "every so many steps", "call": "asked for"}
@@ -28,6 +28,7 @@ def scopes(message: Message) -> Figure:
     above, below = teeth * (0.95 if teeth <= 4 else 0.6), 0.17 * bars + 0.35 * len(totals)
     height = 0.75 + above + 0.55 + (below + 0.75 if totals else 0)
     figure = Figure(figsize=(8.5, height), dpi=100)
+    figure.set_label(f"Memory of temporaries: scopes dropped {count(dropped(message), 'time')}")
     _heading(figure, message, height)
     inside: dict[str, Any] = {"left": 0.17, "right": 0.97, "figure": figure}
     grid = GridSpec(teeth, 1, top=1 - 0.75 / height, bottom=1 - (0.75 + above) / height, hspace=0.25, **inside)
@@ -40,10 +41,10 @@ def scopes(message: Message) -> Figure:
 
 def _heading(figure: Figure, message: Message, height: float) -> None:
     drops = message.get("drops") or {}
-    steps, causes = floats(drops, "step"), list(drops.get("cause", []))
+    causes = list(drops.get("cause", []))
     ways = [(causes.count(cause), _CAUSES.get(cause, cause)) for cause in dict.fromkeys(causes)]
     why = ways[0][1] if len(ways) == 1 else ", ".join(f"{n} {way}" for n, way in ways)
-    about = f"scopes dropped {count(len(steps), 'time')}{f' ({why})' if why else ''}"
+    about = f"scopes dropped {count(dropped(message), 'time')}{f' ({why})' if why else ''}"
     figure.text(0.015, 1 - 0.2 / height, "Memory of temporaries", fontsize=11, weight="bold", va="center")
     figure.text(
         0.015,
@@ -65,7 +66,7 @@ def _teeth(rows: Sequence[Axes], message: Message, places: Sequence[str]) -> Non
     for device, axes in enumerate(rows):
         line = at(held, device, np.zeros(0))[: len(steps)] / size
         color = device_color(device)
-        axes.plot(steps[: len(line)], line, color=color, linewidth=1.2, label="held")
+        axes.plot(steps[: len(line)], line, color=color, linewidth=1.2, label="held", marker=lonely(line))
         axes.fill_between(steps[: len(line)], line, color=tint(color, 0.25), linewidth=0)
         top = most / size * 1.3 or 1.0
         axes.vlines(fallen, 0, top * 0.9, color=ALARM, linewidth=0.7, linestyle=(0, (3, 2)))

@@ -14,6 +14,7 @@ from workbench.notebook.figures.facts import (
     Summed,
     at,
     devices,
+    dropped,
     floats,
     in_order,
     parts,
@@ -71,7 +72,7 @@ def _run(state: Message | None) -> Iterator[str]:
         return
     of = f" of {run['steps']:,}" if run.get("steps") is not None else ""
     parts = [str(run.get("state", "")), f"{run.get('step', 0):,}{of} steps"]
-    parts += [seconds_text(run["seconds"])] if run.get("seconds") is not None else []
+    parts += [seconds_text(run["seconds"])] if run.get("seconds") else []
     parts += [f"{number_text(run['rate'])} steps/s"] if run.get("rate") else []
     parts += [f"about {seconds_text(run['eta'])} left"] if run.get("eta") else []
     yield f"state: {', '.join(parts)}"
@@ -166,7 +167,7 @@ def _scopes(scopes: Message) -> Iterator[str]:
         return
     causes = ", ".join(f"{n} × {cause}" for cause, n in Counter(drops.get("cause", [])).items())
     shown = ", ".join(map(str, steps[:4])) + (f" … {steps[-1]}" if len(steps) > 4 else "")
-    times = f"{count(len(steps), 'time')}{f' ({causes})' if causes else ''}"
+    times = f"{count(dropped(scopes), 'time')}{f' ({causes})' if causes else ''}"
     yield f"scopes dropped: {times}, after {'step' if len(steps) == 1 else 'steps'} {shown}"
 
 

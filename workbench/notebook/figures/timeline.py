@@ -144,6 +144,9 @@ def _border(start: float, end: float, y: int) -> Patch:
 
 def _heading(figure: Figure, sample: Message, places: Sequence[str], height: float, kinds: Sequence[str]) -> None:
     text = f"Step {sample.get('step', '–')}: {seconds_text(sample.get('seconds'))}"
+    if sample.get("compiled"):
+        text += f", after {seconds_text(sample['compiled'])} to make the plan"
+    figure.set_label(text)
     figure.text(0.12 / _WIDTH, 1 - 0.2 / height, text, fontsize=11, weight="bold", va="center")
     for slow in slowest(sample, 1):
         took = f"{seconds_text(slow.us / 1e6)}, {slow.share:.0%} of the time of all ops"
