@@ -52,7 +52,8 @@ export class Camera {
   show({ x, y, w, h }) {
     if (this.k < LEGIBLE) this.zoom(LEGIBLE / this.k);
     const [left, top] = [x * this.k + this.x, y * this.k + this.y];
-    if (left < RAIL + MARGIN || left + w * this.k > this.width - MARGIN) this.x = (this.width + RAIL) / 2 - (x + w / 2) * this.k;
+    if (left < RAIL + MARGIN || left + w * this.k > this.width - MARGIN)
+      this.x = (this.width + RAIL) / 2 - (x + w / 2) * this.k;
     if (top < MARGIN || top + h * this.k > this.height - MARGIN) this.y = this.height / 2 - (y + h / 2) * this.k;
     this.hold();
   }

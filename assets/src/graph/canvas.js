@@ -21,7 +21,9 @@ export class CanvasDrawing {
 
   show(scene, labels, model) {
     Object.assign(this, { scene, texts: railTexts(scene, model), numbers: scene.lines.source.map((_, k) => k) });
-    const arrows = "Left and right arrow keys follow edges, up and down go to the neighbour lane, Enter selects a node or expands a group, Backspace collapses it.";
+    const arrows =
+      "Left and right arrow keys follow edges, up and down go to the neighbour lane, " +
+      "Enter selects a node or expands a group, Backspace collapses it.";
     this.element.setAttribute("aria-label", `graph drawing of ${scene.items.length} items. ${arrows}`);
   }
 
@@ -101,7 +103,8 @@ export class CanvasDrawing {
     context.globalAlpha = 1;
     if (camera.k < TEXT_FROM) return;
     context.fillStyle = this.colors.faint;
-    for (const { tag, group } of frames) context.fillText(`− ${shortened(group.title, tag.w - 18, 5.6)}`, tag.x + 5, tag.y + 10);
+    for (const { tag, group } of frames)
+      context.fillText(`− ${shortened(group.title, tag.w - 18, 5.6)}`, tag.x + 5, tag.y + 10);
   }
 
   drawLines(window) {
@@ -122,7 +125,8 @@ export class CanvasDrawing {
       for (const k of numbers) {
         if (lines.order[k] !== order || !shown(k)) continue;
         if (Math.min(ends[4 * k], ends[4 * k + 2]) > right || Math.max(ends[4 * k], ends[4 * k + 2]) < left) continue;
-        if (Math.min(ends[4 * k + 1], ends[4 * k + 3]) > bottom || Math.max(ends[4 * k + 1], ends[4 * k + 3]) < top) continue;
+        if (Math.min(ends[4 * k + 1], ends[4 * k + 3]) > bottom || Math.max(ends[4 * k + 1], ends[4 * k + 3]) < top)
+          continue;
         const [x0, y0, a, b, c, d, x1, y1] = curve(lines, k);
         context.moveTo(x0, y0);
         if (camera.k < 0.2) context.lineTo(x1, y1);
@@ -140,7 +144,11 @@ export class CanvasDrawing {
       if (!item.stem) continue;
       const { x, top, bottom, marks } = item.stem;
       const middle = item.y + BOX / 2;
-      Object.assign(context, { strokeStyle: roleColor(item), fillStyle: roleColor(item), lineWidth: Math.max(item.kind === COLLECTIVE ? 3 : 1.4, 1.5 / this.camera.k) });
+      Object.assign(context, {
+        strokeStyle: roleColor(item),
+        fillStyle: roleColor(item),
+        lineWidth: Math.max(item.kind === COLLECTIVE ? 3 : 1.4, 1.5 / this.camera.k),
+      });
       context.beginPath();
       context.moveTo(x, top);
       context.lineTo(x, bottom);
@@ -182,7 +190,8 @@ export class CanvasDrawing {
     Object.assign(context, { fillStyle: fill, strokeStyle: role, lineWidth: 1 });
     for (const shift of [6, 3, 0]) {
       context.beginPath();
-      for (const { x, y, w, h: height, group } of items) if (!shift || group) context.rect(x + shift, y + shift, w, height);
+      for (const { x, y, w, h: height, group } of items)
+        if (!shift || group) context.rect(x + shift, y + shift, w, height);
       context.fill();
       if (camera.k > 0.15) context.stroke();
     }

@@ -43,20 +43,33 @@ export class Details {
   fill() {
     const { model, node, answer } = this;
     const facts = answer ?? {};
-    const close = h("button", { class: "wb-small", "aria-label": "close the node panel", title: "close (Escape)", onclick: () => this.close() }, "×");
-    const held = this.element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent : null;
+    const close = h(
+      "button",
+      { class: "wb-small", "aria-label": "close the node panel", title: "close (Escape)", onclick: () => this.close() },
+      "×",
+    );
+    const held = this.element.contains(document.activeElement)
+      ? (document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent)
+      : null;
     this.element.replaceChildren(
       h("div", { class: "wb-g-head" }, h("h4", {}, facts.title ?? model.label(node)), close),
       this.table(facts),
       ...this.source(facts),
-      ...this.operands("inputs", facts.inputs ?? known(model, model.reads.of(node)), (operand) => this.writerOf(operand)),
-      ...this.operands("outputs", facts.outputs ?? known(model, model.writes.of(node)), (operand) => this.readerOf(operand)),
+      ...this.operands("inputs", facts.inputs ?? known(model, model.reads.of(node)), (operand) =>
+        this.writerOf(operand),
+      ),
+      ...this.operands("outputs", facts.outputs ?? known(model, model.writes.of(node)), (operand) =>
+        this.readerOf(operand),
+      ),
       ...attributes(facts.attrs),
       ...(this.failed ? [h("p", { class: "wb-g-failed" }, this.failed)] : []),
       h("button", { onclick: () => statistics(this.store, model, node, this.values) }, "Value statistics"),
       this.values,
     );
-    if (held) [...this.element.querySelectorAll("button")].find((button) => (button.getAttribute("aria-label") ?? button.textContent) === held)?.focus();
+    if (held)
+      [...this.element.querySelectorAll("button")]
+        .find((button) => (button.getAttribute("aria-label") ?? button.textContent) === held)
+        ?.focus();
   }
 
   table(facts) {
@@ -65,12 +78,23 @@ export class Details {
       ["op", facts.op ?? model.type(node)],
       ["role", facts.role ?? model.roleText(node)],
       ["layer", model.layer(node)],
-      ["device", facts.devices?.join(", ") ?? model.devicesOf(node).map((device) => model.devices[device]).join(", ")],
+      [
+        "device",
+        facts.devices?.join(", ") ??
+          model
+            .devicesOf(node)
+            .map((device) => model.devices[device])
+            .join(", "),
+      ],
       ["writes", bytes(model.bytes(node))],
       ...timing(facts.timing, this.time),
       ["made at", facts.site ?? model.site(node)],
     ];
-    return h("dl", {}, ...rows.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+    return h(
+      "dl",
+      {},
+      ...rows.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]),
+    );
   }
 
   source({ source }) {
@@ -79,18 +103,38 @@ export class Details {
 
   operands(name, operands, leadsTo) {
     if (!operands.length) return [];
-    return [h("h5", {}, `${name} (${operands.length})`), h("ul", {}, ...operands.map((operand) => this.operand(operand, leadsTo(operand))))];
+    return [
+      h("h5", {}, `${name} (${operands.length})`),
+      h("ul", {}, ...operands.map((operand) => this.operand(operand, leadsTo(operand)))),
+    ];
   }
 
   operand(operand, target) {
     const { name, dtype, bytes: size, persistable } = operand;
     const title = target.node === null ? target.text : `${target.text} ${this.model.label(target.node)}`;
-    const label = target.node === null
-      ? h("span", { class: "wb-code", title }, name)
-      : h("button", { class: "wb-g-link wb-code", title, onclick: () => this.go(target.node) }, name);
+    const label =
+      target.node === null
+        ? h("span", { class: "wb-code", title }, name)
+        : h("button", { class: "wb-g-link wb-code", title, onclick: () => this.go(target.node) }, name);
     const place = this.model.devicesOf(this.node).length > 1 ? this.model.devices[operand.device] : null;
-    const facts = [place, dtype, operand.shape && shape(operand.shape), size == null ? null : bytes(size), persistable ? "persistable" : null];
-    return h("li", {}, label, h("span", { class: "wb-g-facts" }, facts.filter(Boolean).join(" "), target.node === null && target.text ? `, ${target.text}` : ""));
+    const facts = [
+      place,
+      dtype,
+      operand.shape && shape(operand.shape),
+      size == null ? null : bytes(size),
+      persistable ? "persistable" : null,
+    ];
+    return h(
+      "li",
+      {},
+      label,
+      h(
+        "span",
+        { class: "wb-g-facts" },
+        facts.filter(Boolean).join(" "),
+        target.node === null && target.text ? `, ${target.text}` : "",
+      ),
+    );
   }
 
   // The value of the message that an operand of the kernel's answer is.
@@ -99,7 +143,9 @@ export class Details {
     const { name, device, version } = this.model.message.value;
     const place = typeof operand.device === "number" ? operand.device : this.model.devices.indexOf(operand.device);
     const all = [...this.model.reads.of(this.node), ...this.model.writes.of(this.node)];
-    return all.find((v) => name[v] === operand.name && version[v] === operand.version && (place < 0 || device[v] === place));
+    return all.find(
+      (v) => name[v] === operand.name && version[v] === operand.version && (place < 0 || device[v] === place),
+    );
   }
 
   writerOf(operand) {
@@ -119,15 +165,26 @@ export class Details {
 function known(model, values) {
   const { value, tables } = model.message;
   return [...values].map((v) => ({
-    value: v, name: value.name[v], device: value.device[v], version: value.version[v], shape: value.shape[v],
-    dtype: tables.dtype[value.dtype[v]], bytes: value.bytes[v], persistable: value.persistable[v],
+    value: v,
+    name: value.name[v],
+    device: value.device[v],
+    version: value.version[v],
+    shape: value.shape[v],
+    dtype: tables.dtype[value.dtype[v]],
+    bytes: value.bytes[v],
+    persistable: value.persistable[v],
   }));
 }
 
 function timing(times, sampled) {
   if (!times) return Number.isFinite(sampled) ? [["took", `${seconds(sampled / 1e6)} in the last step looked at`]] : [];
   const us = (value) => seconds(value == null ? null : value / 1e6);
-  const rows = [["took", `${us(times.last_us)}; mean ${us(times.mean_us)}, most ${us(times.max_us)} over ${number(times.calls)} steps`]];
+  const rows = [
+    [
+      "took",
+      `${us(times.last_us)}; mean ${us(times.mean_us)}, most ${us(times.max_us)} over ${number(times.calls)} steps`,
+    ],
+  ];
   if (times.thread != null) rows.push(["thread", String(times.thread)]);
   if (times.with?.length) rows.push(["timed with", [...new Set(times.with)].join(", ")]);
   return rows;
@@ -136,5 +193,15 @@ function timing(times, sampled) {
 function attributes(attrs) {
   const all = Object.entries(attrs ?? {});
   if (!all.length) return [];
-  return [h("h5", {}, "attributes"), h("dl", {}, ...all.flatMap(([name, text]) => [h("dt", { class: "wb-code" }, name), h("dd", { class: "wb-code" }, String(text))]))];
+  return [
+    h("h5", {}, "attributes"),
+    h(
+      "dl",
+      {},
+      ...all.flatMap(([name, text]) => [
+        h("dt", { class: "wb-code" }, name),
+        h("dd", { class: "wb-code" }, String(text)),
+      ]),
+    ),
+  ];
 }

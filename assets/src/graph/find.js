@@ -18,7 +18,8 @@ function after(numbers, limit) {
   return low;
 }
 
-const inside = (box, { x, y }, pad = 0) => x >= box.x - pad && x <= box.x + box.w + pad && y >= box.y - pad && y <= box.y + box.h + pad;
+const inside = (box, { x, y }, pad = 0) =>
+  x >= box.x - pad && x <= box.x + box.w + pad && y >= box.y - pad && y <= box.y + box.h + pad;
 
 // {item} or {frame} (by its tag) under a point, null where there is nothing.
 export function hit(scene, point) {
@@ -47,8 +48,10 @@ export function neighbour(scene, at, key) {
 
 // Of the ends of an item's lines that with data, in its own lane, nearest.
 function along({ items, lines }, at, numbers, ends) {
-  const cost = (k) => (lines.order[k] ? 1e6 : 0) + (items[ends[k]].lane === items[at].lane ? 0 : 1e3)
-    + Math.abs(items[ends[k]].column - items[at].column);
+  const cost = (k) =>
+    (lines.order[k] ? 1e6 : 0) +
+    (items[ends[k]].lane === items[at].lane ? 0 : 1e3) +
+    Math.abs(items[ends[k]].column - items[at].column);
   let best = -1;
   for (const k of numbers) if (best < 0 || cost(k) < cost(best)) best = k;
   return best < 0 ? at : ends[best];

@@ -13,7 +13,10 @@ export class Folds {
     this.groups = [];
     this.parent = new Int32Array(model.count).fill(-1); // the innermost group of every node
     this.lanes = lanesOf(model).map((nodes, lane) => {
-      const kinds = lane === model.shared ? [(n) => model.kind[n] === COLLECTIVE, (n) => model.kind[n] !== COLLECTIVE] : [() => true];
+      const kinds =
+        lane === model.shared
+          ? [(n) => model.kind[n] === COLLECTIVE, (n) => model.kind[n] !== COLLECTIVE]
+          : [() => true];
       return kinds.flatMap((kind) => this.fold(nodes.filter(kind), lane));
     });
   }
@@ -39,8 +42,8 @@ export class Folds {
   // Some ops in a row that belong to no larger layer, as those of the loss: one box.
   few(nodes, lane) {
     if (nodes.length < REPEATS) return nodes;
-    const title = lane === this.model.shared
-      ? this.typeTitle(nodes) : `${cut(this.model.type(nodes[0]))} + ${nodes.length - 1}`;
+    const title =
+      lane === this.model.shared ? this.typeTitle(nodes) : `${cut(this.model.type(nodes[0]))} + ${nodes.length - 1}`;
     const group = this.add({ lane, level: "few", parent: -1, nodes, children: nodes, title });
     for (const n of nodes) this.parent[n] = group.index;
     return [group];
@@ -58,7 +61,13 @@ export class Folds {
 
   repeat(runs, lane, period, times) {
     const nodes = runs.flat();
-    const group = this.add({ lane, level: "repeat", parent: -1, nodes, title: this.repeatTitle(runs.slice(0, period), nodes, times) });
+    const group = this.add({
+      lane,
+      level: "repeat",
+      parent: -1,
+      nodes,
+      title: this.repeatTitle(runs.slice(0, period), nodes, times),
+    });
     group.children = runs.map((run) => this.layer(run, lane, group.index));
     return group;
   }
@@ -115,12 +124,14 @@ export class Folds {
     const opened = [];
     const show = (entry, lane) => {
       if (typeof entry === "number") {
-        itemOf[entry] = items.push({ node: entry, group: null, lane, rank: this.model.rank[entry], nodes: [entry] }) - 1;
+        itemOf[entry] =
+          items.push({ node: entry, group: null, lane, rank: this.model.rank[entry], nodes: [entry] }) - 1;
       } else if (open.has(entry.index)) {
         opened.push(entry);
         for (const child of entry.children) show(child, lane);
       } else {
-        const at = items.push({ node: -1, group: entry, lane, rank: this.model.rank[entry.nodes[0]], nodes: entry.nodes }) - 1;
+        const at =
+          items.push({ node: -1, group: entry, lane, rank: this.model.rank[entry.nodes[0]], nodes: entry.nodes }) - 1;
         for (const n of entry.nodes) itemOf[n] = at;
       }
     };
@@ -135,7 +146,9 @@ export const stem = (layer) => layer.replace(/_\d+$/, "") || layer;
 
 function lanesOf(model) {
   const order = new Int32Array(model.count);
-  model.rank.forEach((rank, n) => { order[rank] = n; });
+  model.rank.forEach((rank, n) => {
+    order[rank] = n;
+  });
   const lanes = Array.from({ length: model.lanes }, () => []);
   for (const n of order) lanes[model.lane[n]].push(n);
   return lanes;
@@ -159,7 +172,8 @@ function code(codes, text) {
 // Splits a row of codes where a block of up to LONGEST_PERIOD codes repeats: {start, period, times}, from left to right.
 export function repeatsOf(codes) {
   const alike = [];
-  for (let period = 1; period <= Math.min(LONGEST_PERIOD, codes.length / REPEATS); period++) alike[period] = agreements(codes, period);
+  for (let period = 1; period <= Math.min(LONGEST_PERIOD, codes.length / REPEATS); period++)
+    alike[period] = agreements(codes, period);
   const parts = [];
   for (let start = 0; start < codes.length;) {
     let best = { start, period: 1, times: 1 };

@@ -3,7 +3,8 @@
 const DRAG = 4; // pixels before a press is a drag
 const STEP = 1.25;
 
-// `on` has pan(dx, dy), zoom(factor, x, y), fit(), click(x, y), hover(x, y), leave(), arrow(key), enter(event), collapse(), escape().
+// `on` has pan(dx, dy), zoom(factor, x, y), fit(), click(x, y), hover(x, y), leave(), arrow(key), enter(event),
+// collapse(), escape().
 export function listen(stage, on) {
   let press = null;
   const place = (event) => {

@@ -9,7 +9,8 @@ const GUTTER = 20;
 const LETTER = 6.6;
 const [NARROW, WIDE, WIDEST] = [80, 150, 190];
 
-// A scene: items with x, y, w, h (and stem {x, marks} in the lane between the devices), edges, frames of open groups, bands, size.
+// A scene: items with x, y, w, h (and stem {x, marks} in the lane between the devices), lines, frames of open groups,
+// bands, size.
 export function layout(model, folds, open) {
   const { items, itemOf, opened } = folds.visible(open);
   const lines = joined(model, items, itemOf);
@@ -40,7 +41,9 @@ function columnsOf(items, lines) {
     }
     finish(ready[k]);
   }
-  items.forEach((item, at) => { if (!lines.in.of(at).length) item.column = before(at, items, lines); });
+  items.forEach((item, at) => {
+    if (!lines.in.of(at).length) item.column = before(at, items, lines);
+  });
 
   function finish(at) {
     done[at] = 1;
@@ -63,11 +66,19 @@ function before(at, items, lines) {
 function describe(model, item) {
   const { node, group } = item;
   item.kind = model.kind[item.nodes[0]];
-  item.devices = item.lane === model.shared ? union(item.nodes.map((n) => model.devicesOf(n))) : [model.message.node.device[item.nodes[0]]];
+  item.devices =
+    item.lane === model.shared
+      ? union(item.nodes.map((n) => model.devicesOf(n)))
+      : [model.message.node.device[item.nodes[0]]];
   item.title = group ? group.title : model.type(node);
-  item.detail = group ? `${item.nodes.length} ops: ${[...new Set(group.nodes.slice(0, 64).map((n) => model.type(n)))].join(", ")}` : model.result(node);
+  item.detail = group
+    ? `${item.nodes.length} ops: ${[...new Set(group.nodes.slice(0, 64).map((n) => model.type(n)))].join(", ")}`
+    : model.result(node);
   const letters = Math.max(item.title.length * LETTER, Math.min(item.detail.length, 16) * 5.8);
-  item.w = Math.min(item.lane === model.shared ? WIDEST : WIDE, Math.max(NARROW, Math.round(letters + (group ? 40 : 30))));
+  item.w = Math.min(
+    item.lane === model.shared ? WIDEST : WIDE,
+    Math.max(NARROW, Math.round(letters + (group ? 40 : 30))),
+  );
   item.h = BOX;
 }
 
@@ -87,7 +98,8 @@ function rowsOf(items, lanes, depth) {
 // How deep open groups lie in each other, for each lane: room for their names.
 function nesting(opened, lanes) {
   const deep = new Int32Array(lanes);
-  for (const group of opened) deep[group.lane] = Math.max(deep[group.lane], group.level === "repeat" || group.parent >= 0 ? 2 : 1);
+  for (const group of opened)
+    deep[group.lane] = Math.max(deep[group.lane], group.level === "repeat" || group.parent >= 0 ? 2 : 1);
   return deep;
 }
 
@@ -145,7 +157,12 @@ function frameOf(group, { items, itemOf }) {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const n of group.nodes) {
     const { x, y, w, h } = items[itemOf[n]];
-    [left, top, right, bottom] = [Math.min(left, x - pad), Math.min(top, y - pad), Math.max(right, x + w + pad), Math.max(bottom, y + h + pad)];
+    [left, top, right, bottom] = [
+      Math.min(left, x - pad),
+      Math.min(top, y - pad),
+      Math.max(right, x + w + pad),
+      Math.max(bottom, y + h + pad),
+    ];
   }
   const tag = { x: left, y: top - 13 - outer * 14, w: Math.min(right - left, group.title.length * 6 + 26), h: 13 };
   return { group, x: left, y: tag.y, w: right - left, h: bottom - tag.y, tag };

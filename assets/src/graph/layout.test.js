@@ -15,9 +15,22 @@ const titles = (scene) => scene.items.map((item) => item.title);
 const all = (folds) => folds.all();
 
 test("repeats are found from left to right, with blocks of several layers", () => {
-  assert.deepEqual(repeatsOf([1, 1, 1, 2]), [{ start: 0, period: 1, times: 3 }, { start: 3, period: 1, times: 1 }]);
-  assert.deepEqual(repeatsOf([9, 1, 2, 1, 2, 1, 2, 1]).map(({ period, times }) => [period, times]), [[1, 1], [2, 3], [1, 1]]);
-  assert.deepEqual(repeatsOf([1, 1]).map(({ times }) => times), [1, 1]);
+  assert.deepEqual(repeatsOf([1, 1, 1, 2]), [
+    { start: 0, period: 1, times: 3 },
+    { start: 3, period: 1, times: 1 },
+  ]);
+  assert.deepEqual(
+    repeatsOf([9, 1, 2, 1, 2, 1, 2, 1]).map(({ period, times }) => [period, times]),
+    [
+      [1, 1],
+      [2, 3],
+      [1, 1],
+    ],
+  );
+  assert.deepEqual(
+    repeatsOf([1, 1]).map(({ times }) => times),
+    [1, 1],
+  );
   assert.deepEqual(repeatsOf([]), []);
 });
 
@@ -47,14 +60,20 @@ test("small graphs begin unfolded, large ones folded", () => {
 test("unfolded all the way every node is one item", () => {
   const { model, scene } = seen(training({ layers: 20 }), all);
   assert.equal(scene.items.length, model.count);
-  assert.deepEqual(scene.items.map((item) => item.node).sort((a, b) => a - b), [...Array(model.count).keys()]);
+  assert.deepEqual(
+    scene.items.map((item) => item.node).sort((a, b) => a - b),
+    [...Array(model.count).keys()],
+  );
 });
 
 test("every node belongs to one item, whatever is open", () => {
   const { folds, model } = seen(training({ layers: 7 }));
   for (const group of [...folds.groups.keys()]) {
     const { items, itemOf } = folds.visible(new Set([group]));
-    assert.equal(items.reduce((sum, item) => sum + item.nodes.length, 0), model.count);
+    assert.equal(
+      items.reduce((sum, item) => sum + item.nodes.length, 0),
+      model.count,
+    );
     items.forEach((item, at) => item.nodes.forEach((n) => assert.equal(itemOf[n], at)));
   }
 });
@@ -78,7 +97,9 @@ test("edges go from left to right", () => {
   for (const message of [training({ layers: 6 }), convolutions(), inference()]) {
     for (const open of [all, () => new Set()]) {
       const { scene } = seen(message, open);
-      scene.lines.source.forEach((a, k) => assert.ok(scene.items[a].column < scene.items[scene.lines.target[k]].column));
+      scene.lines.source.forEach((a, k) =>
+        assert.ok(scene.items[a].column < scene.items[scene.lines.target[k]].column),
+      );
     }
   }
 });
@@ -87,7 +108,9 @@ test("what waits for nothing stands next to what waits for it", () => {
   const message = inference({ layers: 4 });
   const last = message.node.label.length - 1;
   const keep = message.edge.target.map((target, k) => (target === last || message.edge.source[k] === last - 1 ? 0 : 1));
-  message.edge = Object.fromEntries(Object.entries(message.edge).map(([name, column]) => [name, column.filter((_, k) => keep[k])]));
+  message.edge = Object.fromEntries(
+    Object.entries(message.edge).map(([name, column]) => [name, column.filter((_, k) => keep[k])]),
+  );
   message.edge.source = Int32Array.of(...message.edge.source, last);
   message.edge.target = Int32Array.of(...message.edge.target, 10);
   message.edge.order = Uint8Array.of(...message.edge.order, 0);
@@ -97,7 +120,9 @@ test("what waits for nothing stands next to what waits for it", () => {
 
 test("lone ops in a row are one box", () => {
   const message = inference({ layers: 14 });
-  message.node.layer = message.node.layer.map((layer, n) => (n < 4 ? (message.tables.layer.push(`lone_${n}`) - 1) : layer));
+  message.node.layer = message.node.layer.map((layer, n) =>
+    n < 4 ? message.tables.layer.push(`lone_${n}`) - 1 : layer,
+  );
   assert.equal(titles(seen(message, () => new Set()).scene)[0], "mul + 3");
 });
 
@@ -107,8 +132,11 @@ test("boxes do not lie on each other", () => {
     const { items } = scene;
     for (let a = 0; a < items.length; a++) {
       for (let b = a + 1; b < items.length; b++) {
-        const apart = items[a].x + items[a].w <= items[b].x || items[b].x + items[b].w <= items[a].x
-          || items[a].y + items[a].h <= items[b].y || items[b].y + items[b].h <= items[a].y;
+        const apart =
+          items[a].x + items[a].w <= items[b].x ||
+          items[b].x + items[b].w <= items[a].x ||
+          items[a].y + items[a].h <= items[b].y ||
+          items[b].y + items[b].h <= items[a].y;
         assert.ok(apart, `${items[a].title} and ${items[b].title}`);
       }
     }
@@ -124,7 +152,10 @@ test("nodes lie in the band of their device; collectives between the bands, thei
     else {
       assert.equal(band(middle), null);
       assert.ok(band(middle - 60) !== band(middle + 60));
-      assert.deepEqual(item.stem.marks.map(({ y }) => band(y)), [0, 1, 2, 3]);
+      assert.deepEqual(
+        item.stem.marks.map(({ y }) => band(y)),
+        [0, 1, 2, 3],
+      );
       assert.ok(item.stem.x < item.x);
     }
   }

@@ -9,16 +9,27 @@ import { COLLECTIVE, KINDS } from "./model.js";
 export function legend(element, model, heat, mode, find) {
   const { kinds, collectives } = model.counts();
   const parts = KINDS.flatMap((kind, at) => {
-    if (at !== COLLECTIVE) return kinds[at] ? [h("span", { class: "wb-g-key" }, symbol(kind), `${kind} ${count(kinds[at])}`)] : [];
+    if (at !== COLLECTIVE)
+      return kinds[at] ? [h("span", { class: "wb-g-key" }, symbol(kind), `${kind} ${count(kinds[at])}`)] : [];
     return [...collectives].map(([type, times]) =>
-      h("button", { class: "wb-g-key", title: `find ${type}`, onclick: () => find(`^${type}$`) }, symbol(kind), `${type} ${count(times)}`));
+      h(
+        "button",
+        { class: "wb-g-key", title: `find ${type}`, onclick: () => find(`^${type}$`) },
+        symbol(kind),
+        `${type} ${count(times)}`,
+      ),
+    );
   });
   const edges = model.message.edge.order.some((order) => order) ? [line(false, "data"), line(true, "order only")] : [];
   element.replaceChildren(...parts, ...edges, ...scale(heat, mode));
 }
 
 function symbol(kind) {
-  return s("svg", { width: 12, height: 12, viewBox: "-1 -1 12 12", "aria-hidden": "true" }, s("path", { d: MARKS[kind], fill: ROLES[kind] }));
+  return s(
+    "svg",
+    { width: 12, height: 12, viewBox: "-1 -1 12 12", "aria-hidden": "true" },
+    s("path", { d: MARKS[kind], fill: ROLES[kind] }),
+  );
 }
 
 function line(order, text) {
@@ -28,8 +39,26 @@ function line(order, text) {
 
 function scale(heat, mode) {
   if (mode === "none") return [];
-  if (!heat) return [h("span", { class: "wb-g-key" }, mode === "time" ? "times come with the first step that is looked at" : "no bytes known")];
-  const bar = h("span", { class: "wb-g-scale", style: `background: linear-gradient(to right, color-mix(in srgb, ${HEAT} 6%, var(--wb-back)), ${HEAT})` });
+  if (!heat)
+    return [
+      h(
+        "span",
+        { class: "wb-g-key" },
+        mode === "time" ? "times come with the first step that is looked at" : "no bytes known",
+      ),
+    ];
+  const bar = h("span", {
+    class: "wb-g-scale",
+    style: `background: linear-gradient(to right, color-mix(in srgb, ${HEAT} 6%, var(--wb-back)), ${HEAT})`,
+  });
   const text = `${mode} from ${heat.text(heat.low)} to ${heat.text(heat.high)}, logarithmic`;
-  return [h("span", { class: "wb-g-key", title: `${text}; a folded box has the colour of its hottest op` }, heat.text(heat.low), bar, heat.text(heat.high))];
+  return [
+    h(
+      "span",
+      { class: "wb-g-key", title: `${text}; a folded box has the colour of its hottest op` },
+      heat.text(heat.low),
+      bar,
+      heat.text(heat.high),
+    ),
+  ];
 }

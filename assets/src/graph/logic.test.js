@@ -33,7 +33,10 @@ test("search finds parts of labels, types, layers and value names, and regular e
   search.find("^mul$");
   assert.equal(search.nodes.length, 6);
   search.find("mean_0.tmp_0");
-  assert.deepEqual(search.nodes.map((n) => model.type(n)), ["mean", "mean", "mean_grad", "mean_grad"]);
+  assert.deepEqual(
+    search.nodes.map((n) => model.type(n)),
+    ["mean", "mean", "mean_grad", "mean_grad"],
+  );
   search.find("(mul");
   assert.equal(search.text(), "nothing found");
   assert.equal(search.step(1), null);

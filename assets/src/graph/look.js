@@ -43,10 +43,13 @@ export class Look {
 // What a screen reader says of an item; also its tooltip.
 export function describeItem(model, scene, at) {
   const item = scene.items[at];
-  if (item.group) return `${item.title}, ${count(item.nodes.length)} folded ${kindName(item)} ops on ${places(model, item)}; Enter expands`;
+  if (item.group)
+    const ops = `${count(item.nodes.length)} folded ${kindName(item)} ops`;
+    return `${item.title}, ${ops} on ${places(model, item)}; Enter expands`;
   const n = item.node;
   const lines = [scene.lines.in.of(at).length, scene.lines.out.of(at).length];
-  return `${model.label(n)}, ${kindName(item)} on ${model.placeText(n)}, layer ${model.layer(n)}, ${lines[0]} edges in, ${lines[1]} out`;
+  const place = `${kindName(item)} on ${model.placeText(n)}, layer ${model.layer(n)}`;
+  return `${model.label(n)}, ${place}, ${lines[0]} edges in, ${lines[1]} out`;
 }
 
 function places(model, item) {

@@ -14,7 +14,9 @@ export class Model {
     this.types = tables.type;
     const collective = tables.type.map((type) => COLLECTIVES.has(type));
     const kinds = tables.role.map((role) => KINDS.indexOf(roleKind(role)));
-    this.kind = Uint8Array.from({ length: this.count }, (_, n) => (collective[node.type[n]] ? COLLECTIVE : kinds[node.role[n]]));
+    this.kind = Uint8Array.from({ length: this.count }, (_, n) =>
+      collective[node.type[n]] ? COLLECTIVE : kinds[node.role[n]],
+    );
     this.role = Uint8Array.from({ length: this.count }, (_, n) => kinds[node.role[n]]);
     this.across = lists(this.count, message.across.node, message.across.device);
     this.out = lists(this.count, edge.source, edge.target);
@@ -26,15 +28,28 @@ export class Model {
     this.lanes = 3 * Math.max(1, this.devices.length) + 1;
     this.shared = this.lanes - 1;
     this.lane = Int32Array.from({ length: this.count }, (_, n) =>
-      (this.kind[n] === COLLECTIVE || this.fetches(n) ? this.shared : 3 * Math.max(0, node.device[n]) + this.kind[n]));
+      this.kind[n] === COLLECTIVE || this.fetches(n) ? this.shared : 3 * Math.max(0, node.device[n]) + this.kind[n],
+    );
   }
 
-  type(n) { return this.types[this.message.node.type[n]]; }
-  label(n) { return this.message.node.label[n]; }
-  layer(n) { return this.message.tables.layer[this.message.node.layer[n]] ?? ""; }
-  roleText(n) { return this.message.tables.role[this.message.node.role[n]]; }
-  bytes(n) { return this.message.node.bytes[n]; }
-  valueName(v) { return this.message.value.name[v]; }
+  type(n) {
+    return this.types[this.message.node.type[n]];
+  }
+  label(n) {
+    return this.message.node.label[n];
+  }
+  layer(n) {
+    return this.message.tables.layer[this.message.node.layer[n]] ?? "";
+  }
+  roleText(n) {
+    return this.message.tables.role[this.message.node.role[n]];
+  }
+  bytes(n) {
+    return this.message.node.bytes[n];
+  }
+  valueName(v) {
+    return this.message.value.name[v];
+  }
 
   site(n) {
     const at = this.message.node.site[n];
@@ -119,6 +134,8 @@ function ranks(count, { source, target }, out) {
     for (const next of out.of(order[k])) if (--missing[next] === 0) order.push(next);
   }
   for (let n = 0; n < count; n++) if (missing[n] > 0) order.push(n); // part of a cycle
-  order.forEach((n, k) => { rank[n] = k; });
+  order.forEach((n, k) => {
+    rank[n] = k;
+  });
   return rank;
 }

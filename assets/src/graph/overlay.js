@@ -10,7 +10,9 @@ export class Overlay {
     this.element = h("canvas", { class: "wb-g-overlay", "aria-hidden": "true" });
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
     this.inSight = true;
-    this.watch = new IntersectionObserver(([entry]) => { this.inSight = entry.isIntersecting; });
+    this.watch = new IntersectionObserver(([entry]) => {
+      this.inSight = entry.isIntersecting;
+    });
     this.watch.observe(this.element);
     this.frame = 0;
   }
@@ -52,7 +54,8 @@ export class Overlay {
       const item = scene.items[at];
       if (!item) continue;
       const [x, y] = [item.x * camera.k + camera.x, item.y * camera.k + camera.y];
-      if (x < width && x + item.w * camera.k > 0) context.strokeRect(x - 2, y - 2, item.w * camera.k + 4, item.h * camera.k + 4);
+      if (x < width && x + item.w * camera.k > 0)
+        context.strokeRect(x - 2, y - 2, item.w * camera.k + 4, item.h * camera.k + 4);
     }
   }
 }

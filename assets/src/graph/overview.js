@@ -1,4 +1,4 @@
-// A strip with the whole scene, when it is larger than what is seen: where the roles and collectives are. Click to go there.
+// A strip with the whole scene, when it is larger than what is seen: where roles and collectives are. Click to go there.
 import { theme } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
 import { RAIL } from "./camera.js";
@@ -8,7 +8,13 @@ const HEIGHT = 34;
 
 export class Overview {
   constructor(go) {
-    this.element = h("canvas", { class: "wb-g-overview", height: HEIGHT, hidden: true, role: "img", "aria-label": "the whole graph; what is drawn above is framed" });
+    this.element = h("canvas", {
+      class: "wb-g-overview",
+      height: HEIGHT,
+      hidden: true,
+      role: "img",
+      "aria-label": "the whole graph; what is drawn above is framed",
+    });
     this.picture = document.createElement("canvas");
     const to = (event) => {
       if (event.buttons !== 1) return;
@@ -57,7 +63,13 @@ export class Overview {
       if (item.kind !== kind) context.fillStyle = roleColor(item);
       kind = item.kind;
       context.fillRect(item.x * across, 3 + item.y * down, Math.max(1, item.w * across), Math.max(1.5, item.h * down));
-      if (item.stem) context.fillRect(item.stem.x * across, 3 + item.stem.top * down, 1.5, (item.stem.bottom - item.stem.top) * down);
+      if (item.stem)
+        context.fillRect(
+          item.stem.x * across,
+          3 + item.stem.top * down,
+          1.5,
+          (item.stem.bottom - item.stem.top) * down,
+        );
     }
   }
 }

@@ -16,7 +16,8 @@ export function railTexts({ devices, lanes, shared, items }, model) {
   return [...texts, ...named(lanes[shared], collective ? "collectives" : "fetches")];
 }
 
-const named = (lane, text) => (lane?.rows ? [{ text, y: lane.y, height: lane.top + lane.height - lane.y, strong: false }] : []);
+const named = (lane, text) =>
+  lane?.rows ? [{ text, y: lane.y, height: lane.top + lane.height - lane.y, strong: false }] : [];
 
 // Where a text goes on the screen, null where there is no room for it.
 export function railPlace({ y, height, strong }, camera) {
@@ -34,7 +35,10 @@ export function svgRail() {
   return {
     element,
     show(scene, model) {
-      all = railTexts(scene, model).map((text) => ({ ...text, element: s("text", { x: 6, class: text.strong ? "wb-g-device" : "" }, railText(text)) }));
+      all = railTexts(scene, model).map((text) => ({
+        ...text,
+        element: s("text", { x: 6, class: text.strong ? "wb-g-device" : "" }, railText(text)),
+      }));
       texts.replaceChildren(...all.map((text) => text.element));
     },
     move(camera) {

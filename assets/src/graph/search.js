@@ -18,7 +18,9 @@ export class Search {
     this.texts ??= textsOf(this.model);
     const fits = matcher(query.trim());
     const nodes = [];
-    this.texts.forEach((texts, n) => { if (texts.some(fits)) nodes.push(n); });
+    this.texts.forEach((texts, n) => {
+      if (texts.some(fits)) nodes.push(n);
+    });
     Object.assign(this, { query, nodes, at: -1, set: new Set(nodes) });
   }
 
@@ -44,7 +46,9 @@ export function matcher(query) {
     try {
       const regex = new RegExp(query, "i");
       return (text) => regex.test(text);
-    } catch { /* taken as plain text, a bracket may still be missing */ }
+    } catch {
+      /* taken as plain text, a bracket may still be missing */
+    }
   }
   const plain = query.toLowerCase();
   return (text) => text.toLowerCase().includes(plain);

@@ -31,7 +31,16 @@ function value(each, devices) {
   return h(
     "div",
     { class: bad ? "wb-g-value wb-g-bad" : "wb-g-value" },
-    h("div", {}, h("span", { class: "wb-code" }, each.name), h("span", { class: "wb-g-facts" }, ` ${devices[each.device] ?? each.device ?? ""} ${each.dtype} ${shape(each.shape)}`)),
+    h(
+      "div",
+      {},
+      h("span", { class: "wb-code" }, each.name),
+      h(
+        "span",
+        { class: "wb-g-facts" },
+        ` ${devices[each.device] ?? each.device ?? ""} ${each.dtype} ${shape(each.shape)}`,
+      ),
+    ),
     bad ? h("p", { class: "wb-g-failed" }, `${count(bad)} values are not finite`) : null,
     h("dl", {}, ...rows.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
     histogram(each),
@@ -47,11 +56,23 @@ export function histogram({ name, histogram: { edges, counts } = {} }) {
     return s("rect", { x: k * step, y: HEIGHT - height, width: Math.max(0.5, step - 1), height });
   });
   const fullest = counts.indexOf(Math.max(...counts));
-  const text = `histogram of ${name}, from ${number(edges[0])} to ${number(edges.at(-1))}, most between ${number(edges[fullest])} and ${number(edges[fullest + 1])}`;
+  const between = (a, b) => `${number(edges.at(a))} and ${number(edges.at(b))}`;
+  const text = `histogram of ${name}, between ${between(0, -1)}, most between ${between(fullest, fullest + 1)}`;
   return h(
     "div",
     { class: "wb-g-histogram" },
-    s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", height: HEIGHT, preserveAspectRatio: "none", role: "img", "aria-label": text }, ...bars),
+    s(
+      "svg",
+      {
+        viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+        width: "100%",
+        height: HEIGHT,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": text,
+      },
+      ...bars,
+    ),
     h("div", {}, h("span", {}, number(edges[0])), h("span", {}, number(edges.at(-1)))),
   );
 }

@@ -8,9 +8,16 @@ import { svgRail } from "./rail.js";
 export class SvgDrawing {
   constructor() {
     this.rail = svgRail();
-    this.layers = Object.fromEntries(["bands", "frames", "lines", "near", "stems", "items"].map((name) => [name, s("g", { class: `wb-g-${name}` })]));
+    this.layers = Object.fromEntries(
+      ["bands", "frames", "lines", "near", "stems", "items"].map((name) => [name, s("g", { class: `wb-g-${name}` })]),
+    );
     this.world = s("g", {}, ...Object.values(this.layers));
-    this.element = s("svg", { class: "wb-g-svg", role: "group", "aria-label": "graph drawing" }, this.world, this.rail.element);
+    this.element = s(
+      "svg",
+      { class: "wb-g-svg", role: "group", "aria-label": "graph drawing" },
+      this.world,
+      this.rail.element,
+    );
     this.items = [];
   }
 
@@ -53,19 +60,30 @@ export class SvgDrawing {
 function bandElements({ devices, lanes, shared, width }) {
   const band = (y, height, name) => s("rect", { class: `wb-g-band ${name}`, x: -4000, y, width: width + 8000, height });
   const across = lanes[shared];
-  return [...devices.map(({ y, height }) => band(y, height, "")), ...(across.rows ? [band(across.top, across.height, "wb-g-across")] : [])];
+  return [
+    ...devices.map(({ y, height }) => band(y, height, "")),
+    ...(across.rows ? [band(across.top, across.height, "wb-g-across")] : []),
+  ];
 }
 
 function itemElement(item, label) {
   const { x, y, w, h: height, group, node } = item;
   const box = s("rect", { class: "wb-g-box", width: w, height, rx: 4 });
-  const back = group ? [6, 3].map((d) => s("rect", { class: "wb-g-box wb-g-under", x: d, y: d, width: w, height, rx: 4 })) : [];
+  const back = group
+    ? [6, 3].map((d) => s("rect", { class: "wb-g-box wb-g-under", x: d, y: d, width: w, height, rx: 4 }))
+    : [];
   const detail = s("text", { class: "wb-g-detail", x: 20, y: 26 }, shortened(item.detail, w - 26, 5.7));
   const element = s(
     "g",
     {
-      class: `wb-g-item wb-g-${kindName(item)}`, transform: `translate(${x} ${y})`, role: "button", tabindex: -1, "aria-label": label,
-      "data-node": group ? null : node, "data-group": group ? group.index : null, "aria-expanded": group ? "false" : null,
+      class: `wb-g-item wb-g-${kindName(item)}`,
+      transform: `translate(${x} ${y})`,
+      role: "button",
+      tabindex: -1,
+      "aria-label": label,
+      "data-node": group ? null : node,
+      "data-group": group ? group.index : null,
+      "aria-expanded": group ? "false" : null,
     },
     ...back,
     box,
@@ -104,17 +122,25 @@ function stemElement(item) {
     "g",
     { class: `wb-g-stem wb-g-${kindName(item)}` },
     s("path", { d: `M${at} ${top}V${bottom}M${at} ${y + BOX / 2}H${x}` }),
-    ...marks.map((mark) => s("path", { class: "wb-g-mark", d: MARKS[kindName(item)], transform: `translate(${at - 5} ${mark.y - 5})` })),
+    ...marks.map((mark) =>
+      s("path", { class: "wb-g-mark", d: MARKS[kindName(item)], transform: `translate(${at - 5} ${mark.y - 5})` }),
+    ),
   );
 }
 
 function frameElement({ x, y, w, h: height, tag, group }) {
   return s(
     "g",
-    { class: "wb-g-frame", role: "button", tabindex: 0, "data-close": group.index, "aria-expanded": "true", "aria-label": `${group.title}, expanded; Enter collapses` },
+    {
+      class: "wb-g-frame",
+      role: "button",
+      tabindex: 0,
+      "data-close": group.index,
+      "aria-expanded": "true",
+      "aria-label": `${group.title}, expanded; Enter collapses`,
+    },
     s("rect", { class: "wb-g-border", x, y, width: w, height, rx: 5 }),
     s("rect", { class: "wb-g-tag", x: tag.x, y: tag.y, width: tag.w, height: tag.h, rx: 3 }),
     s("text", { x: tag.x + 5, y: tag.y + 10 }, `− ${shortened(group.title, tag.w - 18, 5.6)}`),
   );
 }
-

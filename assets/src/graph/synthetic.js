@@ -8,9 +8,11 @@ export function training({ devices = 4, layers = 3, id = 1, title = "mlp", fetch
   const everywhere = [...Array(devices).keys()];
   const kept = everywhere.map((device) => forward(draft, device, layers));
   const losses = everywhere.map((device) =>
-    draft.op("mean", "Loss|Forward", "mean_0", device, [kept[device].at(-1).relu], ["mean_0.tmp_0"]));
+    draft.op("mean", "Loss|Forward", "mean_0", device, [kept[device].at(-1).relu], ["mean_0.tmp_0"]),
+  );
   let flow = everywhere.map((device) =>
-    draft.op("mean_grad", "Backward", "mean_0", device, [losses[device]], [`fc_${layers - 1}.tmp_2@GRAD`]));
+    draft.op("mean_grad", "Backward", "mean_0", device, [losses[device]], [`fc_${layers - 1}.tmp_2@GRAD`]),
+  );
   for (let layer = layers - 1; layer >= 0; layer--) flow = backward(draft, everywhere, layer, flow, kept);
   if (fetch) draft.op("fetch", "Forward", "mean_0", 0, losses, []);
   return draft.message();
@@ -32,7 +34,14 @@ function forward(draft, device, layers) {
 function backward(draft, everywhere, layer, flow, kept) {
   const name = `fc_${layer}`;
   const grads = everywhere.map((device) => {
-    const relu = draft.op("relu_grad", "Backward", name, device, [flow[device], kept[device][layer].relu], [`${name}.tmp_1@GRAD`]);
+    const relu = draft.op(
+      "relu_grad",
+      "Backward",
+      name,
+      device,
+      [flow[device], kept[device][layer].relu],
+      [`${name}.tmp_1@GRAD`],
+    );
     const add = draft.op("elementwise_add_grad", "Backward", name, device, [relu], [`${name}.tmp_0@GRAD`]);
     return draft.op("mul_grad", "Backward", name, device, [add, kept[device][layer].mul], [`${name}.w_0@GRAD`]);
   });
@@ -64,11 +73,19 @@ export function convolutions({ devices = 2, blocks = 4, id = 2 } = {}) {
   let flow = ends;
   for (let k = blocks - 1; k >= 0; k--) {
     flow = everywhere.map((device) => {
-      const pool = draft.op("pool2d_grad", "Backward", `conv2d_${k}`, device, [flow[device]], [`conv2d_${k}.tmp_1@GRAD`]);
+      const pool = draft.op(
+        "pool2d_grad",
+        "Backward",
+        `conv2d_${k}`,
+        device,
+        [flow[device]],
+        [`conv2d_${k}.tmp_1@GRAD`],
+      );
       return draft.op("conv2d_grad", "Backward", `conv2d_${k}`, device, [pool], [`conv2d_${k}.w_0@GRAD`]);
     });
     const sum = draft.op("fused_all_reduce", "Backward", `conv2d_${k}`, 0, flow, [`conv2d_${k}.w_0@GRAD`], everywhere);
-    for (const device of everywhere) draft.op("momentum", "Optimize", `conv2d_${k}`, device, [sum], [`conv2d_${k}.w_0`]);
+    for (const device of everywhere)
+      draft.op("momentum", "Optimize", `conv2d_${k}`, device, [sum], [`conv2d_${k}.w_0`]);
   }
   return draft.message();
 }
@@ -96,10 +113,23 @@ export function sampleOf(graph, step = 1) {
   }
   const nodes = Int32Array.from({ length: count }, (_, node) => node);
   return {
-    type: "sample", step, graph: graph.id, seconds: Math.max(...clock) / 1e6, at: 0, feeds: null,
-    spans: { node: nodes, device: graph.node.device, thread: graph.node.device, start, end,
-             collective: new Uint8Array(count), label: new Int32Array(count) },
-    labels: [""], members: { span: new Int32Array(0), node: new Int32Array(0) },
+    type: "sample",
+    step,
+    graph: graph.id,
+    seconds: Math.max(...clock) / 1e6,
+    at: 0,
+    feeds: null,
+    spans: {
+      node: nodes,
+      device: graph.node.device,
+      thread: graph.node.device,
+      start,
+      end,
+      collective: new Uint8Array(count),
+      label: new Int32Array(count),
+    },
+    labels: [""],
+    members: { span: new Int32Array(0), node: new Int32Array(0) },
   };
 }
 
@@ -121,12 +151,23 @@ export function sampled(name, options, change = {}) {
 
 const MADE = { training, convolutions, inference, nothing };
 
-const DTYPES = new Map([[Int32Array, "int32"], [Float32Array, "float32"], [Float64Array, "float64"], [Uint8Array, "uint8"]]);
+const DTYPES = new Map([
+  [Int32Array, "int32"],
+  [Float32Array, "float32"],
+  [Float64Array, "float64"],
+  [Uint8Array, "uint8"],
+]);
 
 class Draft {
   constructor(id, title, devices) {
     Object.assign(this, { id, title, places: Array.from({ length: devices }, (_, k) => `CPUPlace(${k})`) });
-    this.tables = { type: [], role: [], layer: [], site: ["Cell In[2], line 3", "Cell In[2], line 5"], dtype: ["float32"] };
+    this.tables = {
+      type: [],
+      role: [],
+      layer: [],
+      site: ["Cell In[2], line 3", "Cell In[2], line 5"],
+      dtype: ["float32"],
+    };
     this.nodes = [];
     this.values = [];
     this.pairs = { across: [], read: [], write: [], edge: [] };
@@ -148,8 +189,17 @@ class Draft {
   // Reads values, writes new ones; the result is the first of them together with the node.
   op(type, role, layer, device, reads, writes, across = []) {
     const node = this.nodes.length;
-    const numbers = { type: this.place("type", type), role: this.place("role", role), layer: this.place("layer", layer) };
-    this.nodes.push({ ...numbers, site: node % 2, label: `${type} ${writes[0] ?? this.values[reads[0].value].name}`, device });
+    const numbers = {
+      type: this.place("type", type),
+      role: this.place("role", role),
+      layer: this.place("layer", layer),
+    };
+    this.nodes.push({
+      ...numbers,
+      site: node % 2,
+      label: `${type} ${writes[0] ?? this.values[reads[0].value].name}`,
+      device,
+    });
     for (const read of reads) {
       this.pairs.read.push([node, read.value]);
       if (read.node >= 0) this.pairs.edge.push([read.node, node, 0]);
@@ -169,9 +219,16 @@ class Draft {
     const ints = (rows, pick) => Int32Array.from(rows, pick);
     const pair = (rows, [a, b]) => ({ [a]: ints(rows, (row) => row[0]), [b]: ints(rows, (row) => row[1]) });
     return {
-      type: "graph", id: this.id, title: this.title, devices: this.places, fetches: [], tables: this.tables,
+      type: "graph",
+      id: this.id,
+      title: this.title,
+      devices: this.places,
+      fetches: [],
+      tables: this.tables,
       node: {
-        ...Object.fromEntries(["type", "role", "layer", "site", "device"].map((name) => [name, ints(nodes, (node) => node[name])])),
+        ...Object.fromEntries(
+          ["type", "role", "layer", "site", "device"].map((name) => [name, ints(nodes, (node) => node[name])]),
+        ),
         label: nodes.map((node) => node.label),
         bytes: Float64Array.from(nodes, (_, node) => 1024 * (1 + (node % 5))),
         flops: new Float64Array(nodes.length),
@@ -179,8 +236,10 @@ class Draft {
       across: pair(pairs.across, ["node", "device"]),
       value: {
         name: values.map((value) => value.name),
-        device: ints(values, (value) => value.device), version: ints(values, (value) => value.version),
-        shape: values.map(() => [-1, 32]), dtype: new Int32Array(values.length),
+        device: ints(values, (value) => value.device),
+        version: ints(values, (value) => value.version),
+        shape: values.map(() => [-1, 32]),
+        dtype: new Int32Array(values.length),
         bytes: new Float64Array(values.length).fill(1024),
         persistable: Uint8Array.from(values, (value) => (/\.[wb]_\d+$/.test(value.name) ? 1 : 0)),
         data: Uint8Array.from(values, (value) => (value.data ? 1 : 0)),

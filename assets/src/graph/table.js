@@ -13,7 +13,11 @@ export const COLUMNS = [
   ["device", (m, n) => m.placeText(n)],
   ["role", (m, n) => m.roleText(n)],
   ["layer", (m, n) => m.layer(n)],
-  ["time", (m, n, times) => times?.[n] ?? NaN, (m, n, times) => (Number.isFinite(times?.[n]) ? seconds(times[n] / 1e6) : "–")],
+  [
+    "time",
+    (m, n, times) => times?.[n] ?? NaN,
+    (m, n, times) => (Number.isFinite(times?.[n]) ? seconds(times[n] / 1e6) : "–"),
+  ],
   ["bytes", (m, n) => m.bytes(n), (m, n) => bytes(m.bytes(n))],
   ["line", (m, n) => m.site(n) ?? ""],
 ];
@@ -24,18 +28,29 @@ export function sorted(model, times, column, down) {
   const none = (key) => (Number.isNaN(key) || key === "" ? 1 : 0);
   const compare = typeof keys[0] === "string" ? new Intl.Collator("en", { numeric: true }).compare : (a, b) => a - b;
   const sign = down ? -1 : 1;
-  return Array.from(keys.keys()).sort((a, b) =>
-    none(keys[a]) - none(keys[b]) || (none(keys[a]) ? 0 : sign * compare(keys[a], keys[b])) || a - b);
+  return Array.from(keys.keys()).sort(
+    (a, b) => none(keys[a]) - none(keys[b]) || (none(keys[a]) ? 0 : sign * compare(keys[a], keys[b])) || a - b,
+  );
 }
 
 export class Table {
   constructor(select) {
     Object.assign(this, { select, column: 0, down: false, order: [], selected: null });
     this.heads = COLUMNS.map(([name], at) =>
-      h("th", { scope: "col" }, h("button", { onclick: () => this.sort(at) }, name)));
+      h("th", { scope: "col" }, h("button", { onclick: () => this.sort(at) }, name)),
+    );
     this.body = h("tbody");
-    this.table = h("table", { "aria-label": "ops of the graph" }, h("thead", {}, h("tr", {}, ...this.heads)), this.body);
-    this.element = h("div", { class: "wb-g-table", tabindex: 0, hidden: true, onscroll: () => this.fill() }, this.table);
+    this.table = h(
+      "table",
+      { "aria-label": "ops of the graph" },
+      h("thead", {}, h("tr", {}, ...this.heads)),
+      this.body,
+    );
+    this.element = h(
+      "div",
+      { class: "wb-g-table", tabindex: 0, hidden: true, onscroll: () => this.fill() },
+      this.table,
+    );
     this.element.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -91,11 +106,22 @@ export class Table {
 
   row(node, at) {
     const cells = COLUMNS.map(([name, key, text = key], k) =>
-      h(k ? "td" : "th", { class: k === 6 || k === 7 || !k ? "wb-g-number" : "", scope: k ? null : "row" }, String(text(this.model, node, this.times))));
+      h(
+        k ? "td" : "th",
+        { class: k === 6 || k === 7 || !k ? "wb-g-number" : "", scope: k ? null : "row" },
+        String(text(this.model, node, this.times)),
+      ),
+    );
     const chosen = node === this.selected;
     return h(
       "tr",
-      { "data-row": node, "aria-rowindex": at + 2, "aria-selected": String(chosen), class: chosen ? "wb-g-chosen" : "", onclick: () => this.select(node) },
+      {
+        "data-row": node,
+        "aria-rowindex": at + 2,
+        "aria-selected": String(chosen),
+        class: chosen ? "wb-g-chosen" : "",
+        onclick: () => this.select(node),
+      },
       ...cells,
     );
   }
@@ -108,5 +134,4 @@ export class Table {
     const at = this.order.indexOf(this.selected);
     this.select(this.order[Math.max(0, Math.min(this.order.length - 1, at < 0 ? 0 : at + by))]);
   }
-
 }

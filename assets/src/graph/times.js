@@ -37,7 +37,11 @@ export class Replay {
   constructor(model, sample) {
     const { node, start, end } = sample.spans;
     const shared = membersOf(sample);
-    this.spans = Array.from(node, (n, k) => ({ nodes: shared.get(k) ?? (n < 0 ? [] : [n]), start: start[k], end: end[k] }))
+    this.spans = Array.from(node, (n, k) => ({
+      nodes: shared.get(k) ?? (n < 0 ? [] : [n]),
+      start: start[k],
+      end: end[k],
+    }))
       .filter(({ nodes }) => nodes.length && nodes.every((n) => n < model.count))
       .sort((a, b) => a.start - b.start);
     this.first = this.spans[0]?.start ?? 0;

@@ -5,14 +5,26 @@ import { count } from "../draw/numbers.js";
 const STEP = 1.25;
 
 export function tools(act) {
-  const search = h("input", { type: "search", placeholder: "search ops, values, layers", "aria-label": "search the graph; Enter goes to the next hit, Shift and Enter to the one before" });
+  const search = h("input", {
+    type: "search",
+    placeholder: "search ops, values, layers",
+    "aria-label": "search the graph; Enter goes to the next hit, Shift and Enter to the one before",
+  });
   search.addEventListener("input", () => act.find(search.value));
   search.addEventListener("keydown", (event) => searchKey(event, search, act));
   const hits = h("span", { class: "wb-g-hits", role: "status" });
-  const heat = h("select", { onchange: () => act.heat(heat.value) }, ...Object.entries(act.modes).map(([mode, text]) => h("option", { value: mode }, text)));
+  const heat = h(
+    "select",
+    { onchange: () => act.heat(heat.value) },
+    ...Object.entries(act.modes).map(([mode, text]) => h("option", { value: mode }, text)),
+  );
   const all = h("input", { type: "checkbox", onchange: () => act.all(all.checked) });
   const hidden = h("span", {}, "all edges");
-  const table = h("button", { class: "wb-small", "aria-pressed": "false", title: "the ops as a table", onclick: () => show(!pressed()) }, "table");
+  const table = h(
+    "button",
+    { class: "wb-small", "aria-pressed": "false", title: "the ops as a table", onclick: () => show(!pressed()) },
+    "table",
+  );
   const pressed = () => table.getAttribute("aria-pressed") === "true";
   const show = (on) => {
     if (on === pressed()) return;
@@ -25,18 +37,37 @@ export function tools(act) {
     { class: "wb-g-tools" },
     search,
     hits,
-    h("span", { class: "wb-g-group" },
-      button("−", "zoom out", () => act.zoom(1 / STEP)), button("+", "zoom in", () => act.zoom(STEP)), button("fit", "fit the graph", act.fit)),
-    h("span", { class: "wb-g-group" }, h("button", { onclick: act.expand }, "expand all"), h("button", { onclick: act.collapse }, "collapse all")),
+    h(
+      "span",
+      { class: "wb-g-group" },
+      button("−", "zoom out", () => act.zoom(1 / STEP)),
+      button("+", "zoom in", () => act.zoom(STEP)),
+      button("fit", "fit the graph", act.fit),
+    ),
+    h(
+      "span",
+      { class: "wb-g-group" },
+      h("button", { onclick: act.expand }, "expand all"),
+      h("button", { onclick: act.collapse }, "collapse all"),
+    ),
     h("label", {}, "heat", heat),
-    h("label", { title: "long edges between lanes are shown when a node is selected, or all of them with this" }, all, hidden),
+    h(
+      "label",
+      { title: "long edges between lanes are shown when a node is selected, or all of them with this" },
+      all,
+      hidden,
+    ),
   );
   return {
     element,
     table,
     query: () => search.value,
-    found: (text) => { hits.textContent = text; },
-    hidden: (number) => { hidden.textContent = number ? `all edges (${count(number)} more)` : "all edges"; },
+    found: (text) => {
+      hits.textContent = text;
+    },
+    hidden: (number) => {
+      hidden.textContent = number ? `all edges (${count(number)} more)` : "all edges";
+    },
     drawing: () => show(false),
     ask(query) {
       search.value = query;

@@ -18,12 +18,25 @@ const [LEAST_HEIGHT, MOST_HEIGHT] = [160, 520];
 // `select(node or null)` is called for what the user chose; `changed()` when the groups that are open changed.
 export class View {
   constructor({ select, changed }) {
-    Object.assign(this, { select, changed, open: new Set(), all: false, heat: null, search: null, selected: null, hover: -1, cursor: 0 });
+    Object.assign(this, {
+      select,
+      changed,
+      open: new Set(),
+      all: false,
+      heat: null,
+      search: null,
+      selected: null,
+      hover: -1,
+      cursor: 0,
+    });
     this.camera = new Camera();
     this.overlay = new Overlay();
     this.said = h("div", { class: "wb-sr", "aria-live": "polite" });
     this.stage = h("div", { class: "wb-g-stage" });
-    this.overview = new Overview((x, y) => { this.camera.centre(x, y); this.move(); });
+    this.overview = new Overview((x, y) => {
+      this.camera.centre(x, y);
+      this.move();
+    });
     this.element = h("div", { class: "wb-g-pane" }, this.stage, this.overview.element);
     this.drawings = { svg: new SvgDrawing(), canvas: new CanvasDrawing() };
     this.use(this.drawings.svg);
@@ -92,7 +105,8 @@ export class View {
 
   // The user may have drawn the stage to another height: then that stays.
   grow() {
-    if (this.fitted && this.stage.style.height === `${this.height}px` && this.wanted() > this.height) this.setHeight(this.wanted());
+    if (this.fitted && this.stage.style.height === `${this.height}px` && this.wanted() > this.height)
+      this.setHeight(this.wanted());
   }
 
   setHeight(height) {
@@ -129,7 +143,14 @@ export class View {
 
   look() {
     const { heat, search, hover, all } = this;
-    return new Look(this.scene, { heat, search, hover, all, selected: this.selected ?? -1, back: theme(this.stage).back });
+    return new Look(this.scene, {
+      heat,
+      search,
+      hover,
+      all,
+      selected: this.selected ?? -1,
+      back: theme(this.stage).back,
+    });
   }
 
   // The opening of groups, with what is under the pointer (a node) staying where it is.
@@ -183,8 +204,14 @@ export class View {
 
   acts() {
     return {
-      pan: (dx, dy) => { this.camera.pan(dx, dy); this.move(); },
-      zoom: (factor, x, y) => { this.camera.zoom(factor, x, y); this.move(); },
+      pan: (dx, dy) => {
+        this.camera.pan(dx, dy);
+        this.move();
+      },
+      zoom: (factor, x, y) => {
+        this.camera.zoom(factor, x, y);
+        this.move();
+      },
       fit: () => this.fit(),
       click: (x, y) => this.click(this.under(x, y)),
       hover: (x, y) => this.hovers(this.under(x, y)),

@@ -21,15 +21,38 @@ export function graph(store) {
 class GraphPanel {
   constructor(store) {
     Object.assign(this, { store, model: null, shape: null, times: null, mode: "none", message: null });
-    this.view = new View({ select: (node) => store.select(node), changed: () => this.tools?.hidden(this.hiddenLines()) });
+    this.view = new View({
+      select: (node) => store.select(node),
+      changed: () => this.tools?.hidden(this.hiddenLines()),
+    });
     this.table = new Table((node) => store.select(node));
-    this.details = new Details(store, (node) => store.select(node), () => store.select(null));
+    this.details = new Details(
+      store,
+      (node) => store.select(node),
+      () => store.select(null),
+    );
     this.tools = tools(this.actions());
-    const { element, body, note } = frame({ name: "graph", title: "SSA graph", wide: true, drawing: () => this.drawing(), tools: [this.tools.table] });
+    const { element, body, note } = frame({
+      name: "graph",
+      title: "SSA graph",
+      wide: true,
+      drawing: () => this.drawing(),
+      tools: [this.tools.table],
+    });
     Object.assign(this, { element, note });
     this.legend = h("div", { class: "wb-g-legend", role: "group", "aria-label": "legend" });
-    this.empty = h("p", { class: "wb-g-empty" }, "The graph of ops, devices and collectives appears here with the first run or exe.graph().");
-    this.full = h("div", { hidden: true }, this.tools.element, this.legend, h("div", { class: "wb-g-main" }, this.view.element, this.table.element, this.details.element));
+    this.empty = h(
+      "p",
+      { class: "wb-g-empty" },
+      "The graph of ops, devices and collectives appears here with the first run or exe.graph().",
+    );
+    this.full = h(
+      "div",
+      { hidden: true },
+      this.tools.element,
+      this.legend,
+      h("div", { class: "wb-g-main" }, this.view.element, this.table.element, this.details.element),
+    );
     body.append(this.empty, this.full);
     for (const kind of KINDS) element.style.setProperty(`--wb-${kind}`, ROLES[kind]);
   }
@@ -78,9 +101,14 @@ class GraphPanel {
     const { model, times } = this;
     const collectives = model.counts().kinds[COLLECTIVE];
     const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
-    const parts = [many(model.count, "node"), ...(collectives ? [many(collectives, "collective")] : []), many(model.devices.length, "device")];
+    const parts = [
+      many(model.count, "node"),
+      ...(collectives ? [many(collectives, "collective")] : []),
+      many(model.devices.length, "device"),
+    ];
     const worst = times ? slowest(times) : -1;
-    const slow = worst < 0 ? "" : `; slowest: ${model.label(worst)} on ${model.placeText(worst)}, ${seconds(times[worst] / 1e6)}`;
+    const slow =
+      worst < 0 ? "" : `; slowest: ${model.label(worst)} on ${model.placeText(worst)}, ${seconds(times[worst] / 1e6)}`;
     return parts.join(", ") + slow;
   }
 
@@ -139,8 +167,14 @@ class GraphPanel {
       fit: () => view.fit(),
       expand: () => view.setOpen(this.folds.all()),
       collapse: () => view.setOpen(new Set()),
-      all: (on) => { view.all = on; view.draw(); },
-      heat: (mode) => { this.mode = mode; this.warm(); },
+      all: (on) => {
+        view.all = on;
+        view.draw();
+      },
+      heat: (mode) => {
+        this.mode = mode;
+        this.warm();
+      },
       table: (on) => {
         if (!this.model) return;
         view.element.hidden = on;
