@@ -23,7 +23,8 @@ export function scopes(store) {
     h("option", { value: "all" }, "all steps"),
     h("option", { value: "lately" }, `last ${LATELY} drops`),
   );
-  const { element, body, note } = frame({ name: "scopes", title: "Memory and scopes", drawing: () => figure.svg });
+  const title = "Memory and scopes";
+  const { element, body, note } = frame({ name: "scopes", title, wide: true, drawing: () => figure.svg });
   const buttons = [...element.querySelectorAll("header button")];
   const empty = h("p", { class: "wb-empty" }, EMPTY);
   const keys = h("div", { class: "wb-scopes-keys" });
@@ -36,7 +37,8 @@ export function scopes(store) {
   );
   const totals = totalsView();
   const live = new LiveTable();
-  body.append(empty, memory, totals.element, live.element);
+  const columns = h("div", { class: "wb-scopes-columns" }, h("div", {}, memory, totals.element), live.element);
+  body.append(empty, columns);
   showAll(null);
 
   function update(kinds) {
@@ -48,6 +50,7 @@ export function scopes(store) {
     const traced = Boolean(message?.memory?.step.length);
     const any = traced || Boolean(message?.live?.length) || Boolean(message?.totals?.length);
     empty.hidden = any;
+    columns.hidden = !any;
     memory.hidden = !traced;
     for (const button of buttons) button.disabled = !traced;
     note.textContent = any ? noteWords(message) : "";
