@@ -43,9 +43,10 @@ export class Look {
 // What a screen reader says of an item; also its tooltip.
 export function describeItem(model, scene, at) {
   const item = scene.items[at];
-  if (item.group)
+  if (item.group) {
     const ops = `${count(item.nodes.length)} folded ${kindName(item)} ops`;
     return `${item.title}, ${ops} on ${places(model, item)}; Enter expands`;
+  }
   const n = item.node;
   const lines = [scene.lines.in.of(at).length, scene.lines.out.of(at).length];
   const place = `${kindName(item)} on ${model.placeText(n)}, layer ${model.layer(n)}`;

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Folds } from "./fold.js";
+import { heatOf } from "./heat.js";
+import { layout } from "./layout.js";
+import { describeItem, Look } from "./look.js";
+import { Model } from "./model.js";
+import { Search } from "./search.js";
+import { training } from "./synthetic.js";
+
+const model = new Model(training({ devices: 2, layers: 20 }));
+const folds = new Folds(model);
+const scene = layout(model, folds, folds.begin());
+const at = (title) => scene.items.findIndex((item) => item.title === title);
+
+test("boxes and ops are described in words", () => {
+  const first = describeItem(model, scene, at("fc × 20"));
+  assert.equal(first, "fc × 20, 60 folded forward ops on CPUPlace(0); Enter expands");
+  const mean = describeItem(model, scene, at("mean"));
+  assert.equal(mean, "mean mean_0.tmp_0, forward on CPUPlace(0), layer mean_0, 1 edges in, 1 out");
+  assert.ok(describeItem(model, scene, at("all_reduce × 20")).includes("on CPUPlace(0), CPUPlace(1)"));
+});
+
+test("a folded box is a hit when one of its ops is, all else is dimmed", () => {
+  const search = new Search(model);
+  search.find("relu fc_7.tmp_2");
+  const look = new Look(scene, { search });
+  assert.equal(look.dim(at("fc × 20")), false);
+  assert.equal(look.dim(at("mean")), true);
+  assert.equal(new Look(scene).dim(at("mean")), false);
+});
+
+test("long lines are shown for what is selected or when all are asked for", () => {
+  const skip = scene.lines.skip.indexOf(1);
+  const look = new Look(scene, { selected: scene.items[scene.lines.source[skip]].nodes[0] });
+  assert.equal(look.shows(skip), false);
+  assert.ok(look.near.includes(skip));
+  assert.equal(new Look(scene, { all: true }).shows(skip), true);
+});
+
+test("heat has a text besides its colour", () => {
+  const look = new Look(scene, { heat: heatOf("bytes", model, null), back: "#fff" });
+  assert.equal(look.warm(at("fc × 20")).text, "5.0 KiB");
+  assert.equal(new Look(scene).warm(0), null);
+});
