@@ -99,6 +99,7 @@ def test_advance_makes_so_many_steps_and_holds(model: Model) -> None:
         _until(lambda: run.state == "paused")
         time.sleep(0.05)
         assert run.step == expected
+    assert run.advance(2, timeout=10) and run.step == 6
     with pytest.raises(wb.errors.InvalidArgument, match="at least 1, got 0"):
         run.advance(0)
     run.advance(1000)  # more than there are

@@ -112,24 +112,36 @@ class Run:
             whether no step is in flight, so that nothing changes until `resume()`.
         """
         self._until, self._held = 0, True
+        return self._comes_to_rest(0, timeout) or not self._started
+
+    def _comes_to_rest(self, until: int, timeout: float) -> bool:
+        """Wait for the boundary behind a step where a held run waits; whether it is there, or has ended."""
         deadline = time.monotonic() + timeout
-        while not (self._holding or self.finished) and time.monotonic() < deadline:
+        while not (rests := self.finished or (self._holding and self.step >= until)) and time.monotonic() < deadline:
             time.sleep(_POLL)
-        return self._holding or self.finished or not self._started
+        return rests
 
     def resume(self) -> None:
         """Go on after a pause."""
         self._held = False
 
-    def advance(self, steps: int = 1) -> None:
+    def advance(self, steps: int = 1, timeout: float = 0.0) -> bool:
         """Run so many steps more and hold there; what was paused is paused again then.
+
+        Args:
+            timeout: seconds to wait until they have been made.
+
+        Returns:
+            whether they have, or the run has ended before.
 
         Raises:
             InvalidArgument: steps below 1.
         """
         if steps < 1:
             raise InvalidArgument(f"advance takes a number of steps of at least 1, got {steps}")
-        self._until, self._held = self.step + steps, True
+        until = self.step + steps
+        self._until, self._held = until, True
+        return self._comes_to_rest(until, timeout)
 
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from IPython.core.error import UsageError
 
@@ -13,6 +14,8 @@ from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
+
+PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
 
 
 def train(
@@ -57,6 +60,7 @@ def train(
         progress=False if quiet or live else None,
         name=name,
     )
+    PRINTED.add(run)
     return watch(run) if live else run.wait()
 
 

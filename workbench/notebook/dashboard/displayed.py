@@ -10,6 +10,7 @@ from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments.run import Run
 from workbench.framework.program import Program
 from workbench.notebook.dashboard.dashboard import dashboard, live_runs
+from workbench.notebook.training import PRINTED
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
 
@@ -33,6 +34,9 @@ def show_no_more(shell: Any) -> None:
 
 
 def _bundle(target: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    if isinstance(target, Run) and target in PRINTED:
+        PRINTED.discard(target)  # shown once more it shows its dashboard
+        return {"text/plain": repr(target)}
     return dashboard(target)._repr_mimebundle_(include, exclude)
 
 

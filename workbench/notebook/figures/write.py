@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from workbench.errors import InvalidArgument
 from workbench.notebook.figures.palette import styled
 
 _PNG_DPI = 144
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+_FONTS = re.compile(r"(?:'[^']*', )+sans-serif(?:, [\w-]+)*|'DejaVu Sans'[^;\"]*")
+_DIGITS = re.compile(r"(\d\.\d\d)\d+")
 
 
 @styled
@@ -23,7 +28,13 @@ def svg(figure: Figure) -> str:
     """The picture as SVG on white; texts are texts, so that they can be searched and copied."""
     file = io.StringIO()
     FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+    return _shorter(file.getvalue())
+
+
+def _shorter(text: str) -> str:
+    """Without what nobody sees: comments, indents, fonts that are not there, hundredths of hundredths."""
+    text = _TAG.sub(lambda tag: _FONTS.sub("sans-serif", _DIGITS.sub(r"\1", tag[0])), _COMMENT.sub("", text))
+    return "\n".join(line for line in map(str.strip, text.splitlines()) if line)
 
 
 @styled
