@@ -525,6 +525,11 @@ def test_every_picture_is_svg_and_png(lenet: Real) -> None:
         assert image.convert("RGB").getpixel((1, 1)) == (255, 255, 255)  # readable on a dark page too
 
 
+def test_the_title_of_an_svg_says_the_gist(tiny: Real) -> None:
+    title = ElementTree.fromstring(svg(graph(tiny.graph))).find("{http://www.w3.org/2000/svg}title")
+    assert title is not None and title.text == "SSA graph of tiny: 14 forward, 16 backward, 2 optimize, 2 collective"
+
+
 def test_texts_can_be_searched(tiny: Real) -> None:
     written = " ".join(texts(graph(tiny.graph)))
     for name in ("cpu:0", "cpu:1", "mul_grad", "fused_update", "fc_0.tmp_2", "forward", "backward", "optimize"):

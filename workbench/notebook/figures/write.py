@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from pathlib import Path
+from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -25,9 +26,12 @@ _DIGITS = re.compile(r"(\d\.\d\d)\d+")
 
 @styled
 def svg(figure: Figure) -> str:
-    """The picture as SVG on white; texts are texts, so that they can be searched and copied."""
+    """The picture as SVG on white. Texts are texts, that can be searched and copied; its title says the gist."""
+    metadata: dict[str, Any] = {"Date": None, "Creator": None}
+    if figure.get_label():
+        metadata["Title"] = str(figure.get_label())
     file = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
+    FigureCanvasSVG(figure).print_svg(file, metadata=metadata)
     return _shorter(file.getvalue())
 
 
