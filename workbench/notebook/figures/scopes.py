@@ -44,7 +44,8 @@ def _heading(figure: Figure, message: Message, height: float) -> None:
     causes = list(drops.get("cause", []))
     ways = [(causes.count(cause), _CAUSES.get(cause, cause)) for cause in dict.fromkeys(causes)]
     why = ways[0][1] if len(ways) == 1 else ", ".join(f"{n} {way}" for n, way in ways)
-    about = f"scopes dropped {count(dropped(message), 'time')}{f' ({why})' if why else ''}"
+    times = dropped(message)
+    about = f"scopes dropped {count(times, 'time')}{f' ({why})' if why else ''}" if times else "scopes not dropped yet"
     figure.text(0.015, 1 - 0.2 / height, "Memory of temporaries", fontsize=11, weight="bold", va="center")
     figure.text(
         0.015,
