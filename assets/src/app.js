@@ -31,7 +31,8 @@ export function page(store, el) {
     due.add(kind);
     frame ||= requestAnimationFrame(draw);
   };
-  const ended = [store.listen(later), watchTheme(() => later("theme")), watchSize(root, () => later("theme"))];
+  const parts = [root, ...panels.map((panel) => panel.element)];
+  const ended = [store.listen(later), watchTheme(() => later("theme")), watchSize(parts, () => later("theme"))];
   draw();
   return () => {
     cancelAnimationFrame(frame);
@@ -41,14 +42,24 @@ export function page(store, el) {
   };
 }
 
+// A theme comes as style sheets, which take a moment; until they are there, widths and colours are wrong.
+const THEME_MS = [0, 250, 1000];
+
 function watchTheme(changed) {
-  const observer = new MutationObserver(changed);
+  let timers = [];
+  const observer = new MutationObserver(() => {
+    timers.forEach(clearTimeout);
+    timers = THEME_MS.map((wait) => setTimeout(changed, wait));
+  });
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light", "class"] });
-  return () => observer.disconnect();
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+  };
 }
 
-function watchSize(element, changed) {
+function watchSize(elements, changed) {
   const observer = new ResizeObserver(changed);
-  observer.observe(element);
+  for (const element of elements) observer.observe(element);
   return () => observer.disconnect();
 }

@@ -9,7 +9,7 @@ from workbench.notebook.dashboard.buckets import Buckets, Points
 from workbench.notebook.dashboard.messages import Message, column
 
 _AT_ONCE = 20_000  # values taken over in one go: reading them keeps the training thread waiting
-_RATE_S = 0.5  # seconds over which steps are counted
+_RATE_S = 0.25  # seconds over which steps are counted
 _RATES = 500
 
 History = Mapping[str, Sequence[float]]

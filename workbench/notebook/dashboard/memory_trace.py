@@ -25,6 +25,7 @@ class MemoryTrace:
         self._drops = Points(1 + self._devices, _DROPS)
         self._causes: dict[float, str] = {}
         self._told: deque[events.ScopeDrop] = deque()
+        self._levels.add(engine.steps, *self.held())
         self._subscription = events.subscribe(
             self._told.append, events.ScopeDrop, executor=engine.reporter.name
         )
