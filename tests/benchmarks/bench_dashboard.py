@@ -2,7 +2,7 @@
 
 Prints, each as measured in this run:
   time per step of a run of about a millisecond a step, without and with a dashboard, in turn
-  messages and bytes a second that go to the page, and the processor time of the publisher
+  the processor time of looking, and how often the page is told
   how long a dashboard takes that is opened after M minutes' worth of millisecond steps
 Run it on a quiet machine.
 """
@@ -47,46 +47,73 @@ class Wire:
     """Counts what would go to a page."""
 
     def __init__(self) -> None:
-        self.messages = self.bytes = 0
+        self.states = self.bytes = 0
 
     def send(self, message: dict[str, Any]) -> None:
         content, buffers = encode(message)
-        self.messages += 1
+        self.states += message["type"] == "state"
         self.bytes += len(json.dumps(content)) + sum(len(b) for b in buffers)
 
 
-def per_step(run: Run) -> float:
-    """Seconds, over a window."""
-    step, begin = run.step, time.perf_counter()
-    time.sleep(_WINDOW_S)
-    return (time.perf_counter() - begin) / (run.step - step)
+class Clock:
+    """Time on the wall and on the processor that the training thread spends on steps."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.spent = run, 0.0
+        run.subscribe(self._look)
+
+    def _look(self, run: Run) -> None:
+        self.spent = time.thread_time()
+
+    def per_step(self) -> tuple[float, float]:
+        """Seconds of a step, over a window."""
+        step, begin, spent = self.run.step, time.perf_counter(), self.spent
+        time.sleep(_WINDOW_S)
+        steps = self.run.step - step
+        return (time.perf_counter() - begin) / steps, (self.spent - spent) / steps
+
+
+class Timed(Model):
+    """Counts the processor time of looking; while it looks, Python code of the training thread has to wait."""
+
+    spent = 0.0
+
+    def news(self) -> list[dict[str, Any]]:
+        begin = time.thread_time()
+        found = super().news()
+        self.spent += time.thread_time() - begin
+        return found
 
 
 def dashboard_of(run: Run, wire: Wire) -> Publisher:
-    return Publisher(Model(Subject.of(run, {}), dict, lambda program, name: None), wire.send)
+    return Publisher(Timed(Subject.of(run, {}), dict, lambda program, name: None), wire.send)
 
 
 def cost(rounds: int) -> None:
     """With and without, in turn."""
-    run = begun(width=256, batch=128)
+    run = begun(width=256, batch=256)
+    clock, wire = Clock(run), Wire()
     time.sleep(3.0)
-    without, with_, wire, shown = [], [], Wire(), 0.0
+    pairs, looking, updates = [], [], 0
     for _ in range(rounds):
-        without.append(per_step(run))
+        without = clock.per_step()
         publisher = dashboard_of(run, wire)
         time.sleep(0.5)  # the first picture
-        wire.messages = 0
-        with_.append(per_step(run))
-        shown += wire.messages
+        states, publisher.model.spent = wire.states, 0.0  # type: ignore[attr-defined]
+        pairs.append((without, clock.per_step()))
+        looking.append(publisher.model.spent / _WINDOW_S)  # type: ignore[attr-defined]
+        updates += wire.states - states
         publisher.close()
     run.stop()
     run.wait()
-    a, b = statistics.median(without), statistics.median(with_)
-    ratios = [y / x for x, y in zip(without, with_, strict=True)]
-    more = 100 * (statistics.median(ratios) - 1)
-    print(f"a step takes {a * 1e6:.0f} us without, {b * 1e6:.0f} us with a dashboard: {more:+.2f} % ", end="")
-    print(f"(median of {rounds} pairs, {min(ratios):.3f} … {max(ratios):.3f})")
-    print(f"{shown / (rounds * _WINDOW_S):.1f} messages a second")
+    for what, which in (("on the wall", 0), ("on the processor", 1)):
+        a, b = (statistics.median(pair[k][which] for pair in pairs) for k in (0, 1))
+        ratios = sorted(pair[1][which] / pair[0][which] for pair in pairs)
+        more = 100 * (statistics.median(ratios) - 1)
+        print(f"a step takes {a * 1e6:.0f} us {what} without, {b * 1e6:.0f} us with: {more:+.2f} % ", end="")
+        print(f"(median of {rounds} pairs, {ratios[0]:.3f} … {ratios[-1]:.3f})")
+    print(f"looking takes {100 * statistics.median(looking):.2f} % of a second; ", end="")
+    print(f"{updates / (rounds * _WINDOW_S):.1f} updates a second")
 
 
 def late(minutes: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.fetched import Fetched
 from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.dashboard.unwatched import Unwatched
@@ -35,11 +35,25 @@ class Shown:
         self.run, self.fetched = run, fetched
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
+        self.pace = Pace(_CURVES_S)
         self.curves = Curves(str(number), label, lambda: source.history, steps)
 
     @property
     def id(self) -> str:
         return self.curves.run
+
+    def news(self) -> Message | None:
+        """Its curves, if they have changed and it is time."""
+        if not self.pace.is_due():
+            return None
+        with self.pace.taking():
+            return self.curves.message() if self.follow() else None
+
+    def follow(self) -> bool:
+        """Take over what is new; whether there was anything."""
+        if self.fetched is not None:
+            self.fetched.follow()
+        return self.curves.follow()
 
 
 class Model:
@@ -60,7 +74,7 @@ class Model:
         self._names = names
         self._notices, self._numbers = itertools.count(1), itertools.count(1)
         self._sent: Message = {}
-        self._due: dict[str, float] = {}
+        self._scopes = Pace(_SCOPES_S)
         self._graph_sent = -1
         self._begin()
 
@@ -124,7 +138,7 @@ class Model:
     def news(self) -> list[Message]:
         """What has changed since the last time."""
         graph_changed, looked = self.watch.follow()
-        curves = [shown.curves.message() for shown in self.shown if self._follow(shown)]
+        curves = [message for shown in self.shown if (message := shown.news()) is not None]
         found: list[Message] = []
         state = self.state()
         if state != self._sent:
@@ -135,31 +149,15 @@ class Model:
             found.append(self.watch.graph_message())
         if looked:
             found += self.watch.sampled()
-        if self._is_due("scopes", _SCOPES_S) and self.watch.memory_changed():
-            found.append(self.watch.scopes_message())
+        if self._scopes.is_due():
+            with self._scopes.taking():
+                found += [self.watch.scopes_message()] if self.watch.memory_changed() else []
         return [*found, *curves]
-
-    def _follow(self, shown: Shown) -> bool:
-        """Whether its curves have changed, and are due."""
-        if not self._is_due(shown.id, _CURVES_S):
-            return False
-        if shown.fetched is not None:
-            shown.fetched.follow()
-        return shown.curves.follow()
-
-    def _is_due(self, what: str, every: float) -> bool:
-        now = time.monotonic()
-        if now - self._due.get(what, 0.0) < every:
-            return False
-        self._due[what] = now
-        return True
 
     def everything(self) -> list[Message]:
         """All that a page needs that has nothing."""
         for shown in self.shown:
-            if shown.fetched is not None:
-                shown.fetched.follow()
-            shown.curves.follow()
+            shown.follow()
         self.watch.follow()
         self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number

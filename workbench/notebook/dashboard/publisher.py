@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,8 +14,6 @@ from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model, Slow
 
 _PULSE_S = 0.1  # at most ten updates a second
-_SHARE = 0.01  # of the processor's time that looking may take
-_LONGEST_S = 2.0
 
 Send = Callable[[Message], None]
 
@@ -116,15 +113,13 @@ class Publisher:
 
     def _publish(self) -> None:
         while not self._closed:
-            began = time.thread_time()
             try:
                 self._pulse()
             except EnforceNotMet as error:
                 self.model.refuse(error)
             except Exception:  # one wrong picture must not end all that follow
                 self.model.tell("error", f"the dashboard failed:\n{traceback.format_exc(limit=-3)}")
-            spent = time.thread_time() - began
-            self._wake.wait(min(max(_PULSE_S, spent / _SHARE), _LONGEST_S))
+            self._wake.wait(_PULSE_S)
             self._wake.clear()
 
     def _pulse(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from workbench import events
@@ -17,6 +16,7 @@ from workbench.notebook.dashboard.live_values import live_values, totals
 from workbench.notebook.dashboard.looks import Look, Looks
 from workbench.notebook.dashboard.memory_trace import MemoryTrace
 from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of, graph_with
 from workbench.notebook.dashboard.samples import Samples, sample_of_last
 
@@ -42,7 +42,7 @@ class Watch:
         self.shapes = Shapes(self.graph, {}) if plan is None else plan.shapes
         self._built, self._has_run = _build_of(self.graph), plan is not None
         self._totals: list[Message] | None = None
-        self._looked = 0.0
+        self._pace = Pace(_LOOK_S)
         self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
         self.looks.ask()
 
@@ -60,12 +60,13 @@ class Watch:
         before, looked = self.graph_number, False
         while self.looks.taken:
             look = self.looks.taken.popleft()
-            self._see(look)
-            self.samples.add(look, self.graph_number)
-            self.rows.append((look.number, *(look.step.feed_rows if look.step else ())))
+            with self._pace.taking():
+                self._see(look)
+                self.samples.add(look, self.graph_number)
+                self.rows.append((look.number, *(look.step.feed_rows if look.step else ())))
             looked = True
             if look.compiled is not None:
-                self._looked = 0.0  # the next step shows what steps are like
+                self._pace.hurry()  # the next step shows what steps are like
         self._look_again()
         return self.graph_number != before, looked
 
@@ -109,10 +110,8 @@ class Watch:
         return self.memory.follow()
 
     def _look_again(self) -> None:
-        """Ask for the next look when steps are being run, or the last one was answered long ago."""
-        now = time.monotonic()
-        if not self.looks.waiting and now - self._looked >= _LOOK_S:
-            self._looked = now
+        """Ask for the next look."""
+        if not self.looks.waiting and self._pace.is_due():
             self.looks.ask()
 
     def _see(self, look: Look) -> None:
