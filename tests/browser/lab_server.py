@@ -126,6 +126,11 @@ class LabServer:
                 return True
         return False
 
+    def connection_file(self, name: str) -> Path:
+        """Of the kernel of the notebook `name`."""
+        (kernel,) = [s["kernel"]["id"] for s in self.request("GET", "api/sessions") if s["path"] == name]
+        return self._runtime / f"kernel-{kernel}.json"
+
     def delete_kernels(self) -> None:
         """Kernels outlive pages: without this the next page would find the last one's variables."""
         for kernel in self.request("GET", "api/kernels"):
@@ -150,6 +155,23 @@ class NotebookPage:
         )
         self.page.wait_for_function("window.ranAll !== null", timeout=timeout_s * 1000)
         outcome = self.page.evaluate("window.ranAll")
+        assert outcome == "ran", outcome
+
+    def run_cells(self, last: int, timeout_s: float) -> None:
+        """Run the cells from the first to the one with this index, and wait for their end."""
+        self.page.evaluate(
+            """last => { window.ranSome = null;
+            const notebook = jupyterapp.shell.currentWidget.content;
+            const session = jupyterapp.shell.currentWidget.sessionContext;
+            notebook.deselectAll();
+            notebook.activeCellIndex = 0;
+            if (last > 0) notebook.extendContiguousSelectionTo(last);
+            jupyterapp.commands.execute('notebook:run-cell').then(
+                () => { window.ranSome = 'ran'; }, error => { window.ranSome = String(error); }); }""",
+            last,
+        )
+        self.page.wait_for_function("window.ranSome !== null", timeout=timeout_s * 1000)
+        outcome = self.page.evaluate("window.ranSome")
         assert outcome == "ran", outcome
 
     def cells(self) -> list[dict[str, Any]]:

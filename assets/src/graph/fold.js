@@ -1,12 +1,14 @@
-// What is folded into one box: the ops of one layer in a row on a lane, such layers when they repeat, lone ops in a row.
-import { COLLECTIVE } from "./model.js";
+// What is folded into one box: the ops of one layer in a row on a lane, such layers when they repeat, lone ops in a row,
+// and all of a lane, so that a page shows from end to end what devices do alone and where they meet.
+import { COLLECTIVE, KINDS } from "./model.js";
 
 const SMALL = 40; // nodes; so many are shown unfolded
 const FEW_COLLECTIVES = 12;
 const LONGEST_PERIOD = 32; // layers of one block of a repeated pattern
 const REPEATS = 3; // fewer are not worth a box
+const COLUMNS = 8; // boxes side by side that a page has room for
 
-// A group: {index, lane, level: "layer" | "repeat" | "few", title, children: nodes (numbers) and groups, nodes, parent}.
+// A group: {index, lane, level: "lane" | "layer" | "repeat" | "few", title, children: nodes (numbers) and groups, nodes, parent}.
 export class Folds {
   constructor(model) {
     this.model = model;
@@ -17,8 +19,20 @@ export class Folds {
         lane === model.shared
           ? [(n) => model.kind[n] === COLLECTIVE, (n) => model.kind[n] !== COLLECTIVE]
           : [() => true];
-      return kinds.flatMap((kind) => this.fold(nodes.filter(kind), lane));
+      const entries = kinds.flatMap((kind) => this.fold(nodes.filter(kind), lane));
+      return lane === model.shared ? entries : this.whole(entries, nodes, lane);
     });
+  }
+
+  // All boxes of a lane in one.
+  whole(entries, nodes, lane) {
+    if (entries.length < REPEATS) return entries;
+    const group = this.add({ lane, level: "lane", parent: -1, nodes, children: entries, title: KINDS[lane % 3] });
+    for (const entry of entries) {
+      if (typeof entry === "number") this.parent[entry] = group.index;
+      else entry.parent = group.index;
+    }
+    return [group];
   }
 
   fold(nodes, lane) {
@@ -95,9 +109,21 @@ export class Folds {
   // The groups that are open when a graph is first shown.
   begin() {
     if (this.model.count <= SMALL) return this.all();
+    const lanes = this.groups.filter((group) => group.level === "lane");
     const collectives = this.groups.filter((group) => this.model.kind[group.nodes[0]] === COLLECTIVE);
     const few = this.model.counts().kinds[COLLECTIVE] <= FEW_COLLECTIVES;
-    return new Set(few ? collectives.map((group) => group.index) : []);
+    const shown = [...(this.isWide(lanes) ? [] : lanes), ...(few ? collectives : [])];
+    return new Set(shown.map((group) => group.index));
+  }
+
+  // Whether a device's boxes would not fit side by side.
+  isWide(lanes) {
+    const boxes = new Map();
+    for (const { lane, children } of lanes) {
+      const device = Math.floor(lane / 3);
+      boxes.set(device, (boxes.get(device) ?? 0) + children.length);
+    }
+    return Math.max(0, ...boxes.values()) > COLUMNS;
   }
 
   all() {

@@ -12,6 +12,7 @@ function seen(message, open = null) {
 }
 
 const titles = (scene) => scene.items.map((item) => item.title);
+const lanes = (folds) => new Set(folds.groups.filter(({ level }) => level === "lane").map(({ index }) => index));
 const all = (folds) => folds.all();
 
 test("repeats are found from left to right, with blocks of several layers", () => {
@@ -118,12 +119,20 @@ test("what waits for nothing stands next to what waits for it", () => {
   assert.equal(scene.items[scene.itemOf[last]].column, scene.items[scene.itemOf[10]].column - 1);
 });
 
+test("a graph too wide for the page begins with one box for each lane, and without losing an op", () => {
+  const { scene } = seen(convolutions({ devices: 2, blocks: 2 }), (folds) => folds.begin());
+  const boxes = scene.items.filter(({ group }) => group?.level === "lane");
+  assert.deepEqual(new Set(boxes.map(({ title }) => title)), new Set(["forward", "backward", "optimize"]));
+  assert.equal(boxes.length, 6);
+  assert.equal(scene.items.reduce((sum, { nodes }) => sum + nodes.length, 0), scene.itemOf.length);
+});
+
 test("lone ops in a row are one box", () => {
   const message = inference({ layers: 14 });
   message.node.layer = message.node.layer.map((layer, n) =>
     n < 4 ? message.tables.layer.push(`lone_${n}`) - 1 : layer,
   );
-  assert.equal(titles(seen(message, () => new Set()).scene)[0], "mul + 3");
+  assert.equal(titles(seen(message, lanes).scene)[0], "mul + 3");
 });
 
 test("boxes do not lie on each other", () => {

@@ -150,6 +150,7 @@ class Model:
         if looked:
             found += self.watch.sampled()
         if self._scopes.is_due():
+            self.watch.prepare()
             with self._scopes.taking():
                 found += [self.watch.scopes_message()] if self.watch.memory_changed() else []
         return [*found, *curves]

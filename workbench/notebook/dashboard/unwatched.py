@@ -52,6 +52,9 @@ class Unwatched:
         """Refused."""
         raise PreconditionNotMet("there are no temporaries before the first step")
 
+    def prepare(self) -> None:
+        """There is nothing to work out."""
+
     def memory_changed(self) -> bool:
         """It never does."""
         return False

@@ -105,6 +105,10 @@ class Watch:
         """Drop them; returns how many bytes that were."""
         return self.engine.drop()
 
+    def prepare(self) -> None:
+        """Work out, once, what `scopes_message` says of both strategies."""
+        self._both()
+
     def memory_changed(self) -> bool:
         """Whether the memory held, or the number of drops, is another one than the last time."""
         return self.memory.follow()

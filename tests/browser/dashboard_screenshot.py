@@ -1,0 +1,60 @@
+"""Opens the dashboard notebook in a real browser and takes the README's picture of it.
+
+`python -m tests.browser.dashboard_screenshot` from the root writes assets/dashboard.png.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.browser.lab_server import LabServer, NotebookPage, chromium, opened, source
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NOTEBOOK = ROOT / "notebooks" / "04_dashboard.ipynb"
+PICTURE = ROOT / "assets" / "dashboard.png"
+SIZE = {"width": 1400, "height": 2300}
+RUN_S = 120
+
+
+def run_to_dashboard(page: NotebookPage) -> Any:
+    """Run the cells up to the first that shows a dashboard; returns the dashboard on the page."""
+    shown = next(i for i, cell in enumerate(page.cells()) if source(cell) == "wb.dashboard(net)")
+    page.run_cells(shown, RUN_S)
+    board = page.page.locator(".wb-dashboard").first
+    board.wait_for(timeout=30_000)
+    page.page.wait_for_function("document.querySelectorAll('.wb-dashboard [data-node]').length > 0")
+    return board
+
+
+def press(board: Any, name: str) -> None:
+    """Press a button of the controls."""
+    board.get_by_role("toolbar", name="run").get_by_role("button", name=name, exact=True).click()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["WORKBENCH_RUNS"] = str(Path(folder) / "runs.sqlite")
+        notebooks, state = Path(folder) / "notebooks", Path(folder) / "jupyter"
+        notebooks.mkdir()
+        state.mkdir()
+        copy = notebooks / NOTEBOOK.name
+        copy.write_bytes(NOTEBOOK.read_bytes())
+        with LabServer(copy, state) as server, chromium() as browser:
+            with opened(browser, server, copy.name, **SIZE) as page:
+                board = run_to_dashboard(page)
+                board.get_by_label("steps", exact=True).fill("2000")
+                board.get_by_label("steps", exact=True).press("Tab")
+                press(board, "Run")
+                page.page.wait_for_timeout(2500)
+                press(board, "Pause")
+                page.page.wait_for_timeout(1500)
+                board.screenshot(path=str(PICTURE))
+    print(f"wrote {PICTURE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

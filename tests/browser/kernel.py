@@ -1,0 +1,38 @@
+"""What the kernel of an open notebook knows, asked beside the page."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from jupyter_client import BlockingKernelClient
+
+_ANSWER_S = 30
+
+
+class Kernel:
+    """A second client of a running kernel; close it with `stop`.
+
+    Args:
+        file: the kernel's connection file.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._client = BlockingKernelClient(connection_file=str(file))
+        self._client.load_connection_file()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=_ANSWER_S)
+
+    def value(self, expression: str) -> Any:
+        """The value of an expression of literals; raises what the kernel says if it fails."""
+        reply = self._client.execute_interactive(
+            "", store_history=False, user_expressions={"found": expression}, timeout=_ANSWER_S
+        )
+        found = reply["content"]["user_expressions"]["found"]
+        assert found["status"] == "ok", found
+        return ast.literal_eval(found["data"]["text/plain"])
+
+    def stop(self) -> None:
+        """Leave the kernel alone."""
+        self._client.stop_channels()
