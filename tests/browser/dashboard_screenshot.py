@@ -35,6 +35,13 @@ def press(board: Any, name: str) -> None:
     board.get_by_role("toolbar", name="run").get_by_role("button", name=name, exact=True).click()
 
 
+def choose(board: Any, setting: str, value: str) -> None:
+    """Type a setting of the next run."""
+    field = board.get_by_label(setting, exact=True)
+    field.fill(value)
+    field.press("Tab")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WORKBENCH_RUNS"] = str(Path(folder) / "runs.sqlite")
@@ -43,16 +50,17 @@ def main() -> None:
         state.mkdir()
         copy = notebooks / NOTEBOOK.name
         copy.write_bytes(NOTEBOOK.read_bytes())
-        with LabServer(copy, state) as server, chromium() as browser:
-            with opened(browser, server, copy.name, **SIZE) as page:
-                board = run_to_dashboard(page)
-                board.get_by_label("steps", exact=True).fill("2000")
-                board.get_by_label("steps", exact=True).press("Tab")
-                press(board, "Run")
-                page.page.wait_for_timeout(2500)
-                press(board, "Pause")
-                page.page.wait_for_timeout(1500)
-                board.screenshot(path=str(PICTURE))
+        with (
+            LabServer(copy, state) as server,
+            chromium() as browser,
+            opened(browser, server, copy.name, **SIZE) as page,
+        ):
+            board = run_to_dashboard(page)
+            choose(board, "steps", "2000")
+            press(board, "Run")
+            board.get_by_text("step 2,000 of 2,000").wait_for(timeout=RUN_S * 1000)
+            page.page.wait_for_timeout(1500)
+            board.screenshot(path=str(PICTURE))
     print(f"wrote {PICTURE.relative_to(ROOT)}")
 
 

@@ -120,11 +120,12 @@ test("what waits for nothing stands next to what waits for it", () => {
 });
 
 test("a graph too wide for the page begins with one box for each lane, and without losing an op", () => {
-  const { scene } = seen(convolutions({ devices: 2, blocks: 2 }), (folds) => folds.begin());
-  const boxes = scene.items.filter(({ group }) => group?.level === "lane");
-  assert.deepEqual(new Set(boxes.map(({ title }) => title)), new Set(["forward", "backward", "optimize"]));
-  assert.equal(boxes.length, 6);
-  assert.equal(scene.items.reduce((sum, { nodes }) => sum + nodes.length, 0), scene.itemOf.length);
+  const message = inference({ layers: 14 });
+  message.node.type = message.node.type.map((type, n) => message.tables.type.push(`op_${n}`) - 1); // nothing repeats
+  const { scene, folds } = seen(message, (made) => made.begin());
+  assert.deepEqual(titles(scene), ["forward"]);
+  assert.equal(scene.items[0].nodes.length, message.node.label.length);
+  assert.equal(folds.above(0).length, 2); // its layer's box, in that of the lane
 });
 
 test("lone ops in a row are one box", () => {

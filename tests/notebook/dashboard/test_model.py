@@ -141,6 +141,21 @@ def test_drops_are_told_with_step_bytes_and_cause(built: Built, batch: Any, mode
         assert levels[7] == 0.0
 
 
+def test_memory_is_taken_by_the_first_step_after_a_drop(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    for steps in (3, 2):
+        for _ in range(steps):
+            exe.run([built.loss], feed=batch)
+        model.watch.memory_changed()
+        exe.drop_local_exe_scopes()
+    model.watch.memory_changed()
+    memory = model.watch.scopes_message()["memory"]
+    found = list(zip(memory["step"].tolist(), (memory["bytes"][0] > 0).tolist()))
+    first, second = [(1, True), (3, True), (3, True), (3, False)], [(4, True), (5, True), (5, True), (5, False)]
+    assert found == [(0, False), *first, *second]
+
+
 def test_reduce_spreads_parameters_and_state_over_the_devices(built: Built, batch: Any, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     exe.run([built.loss], feed=batch)

@@ -138,7 +138,8 @@ def test_a_way_to_the_page_that_fails_ends_nothing(built: Built, model_of: Model
 
 
 def test_threads_end_with_it(built: Built, model_of: ModelOf, page: Page) -> None:
-    before = threading.active_count()
     publisher = Publisher(model_of(built.main), page.take)
+    mine = [thread for thread in threading.enumerate() if thread in publisher._threads]
+    assert len(mine) == 2
     publisher.close()
-    assert threading.active_count() == before
+    assert not any(thread.is_alive() for thread in mine)

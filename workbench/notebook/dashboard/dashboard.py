@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -143,7 +144,8 @@ class Dashboard:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle = self._page.view(include=include, exclude=exclude)
         bundle["text/plain"] = repr(self)
-        bundle["image/svg+xml"] = self.panel("graph")._repr_svg_()  # for those who cannot run the page
+        picture = b64encode(self.panel("graph")._repr_png_())  # for those who cannot run the page
+        bundle["image/png"] = picture.decode("ascii")
         return bundle
 
 

@@ -66,6 +66,8 @@ class MemoryTrace:
 
     def _level(self, step: int, held: tuple[int, ...]) -> bool:
         rows = self._levels.rows
+        if rows and not any(rows[-1][1:]) and any(held) and step > rows[-1][0]:
+            self._levels.add(rows[-1][0] + 1, *held)  # the first step after a drop takes it all
         if rows and rows[-1] == (step, *held):
             return False
         if len(rows) > 1 and rows[-1][1:] == held == rows[-2][1:]:

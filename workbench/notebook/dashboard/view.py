@@ -46,10 +46,10 @@ class View:
 
         save(self.figure(), path)
 
-    def _repr_svg_(self) -> str:
-        from workbench.notebook.figures.write import svg
+    def _repr_png_(self) -> bytes:
+        from workbench.notebook.figures.write import small_png
 
-        return svg(self.figure())
+        return small_png(self.figure())
 
     def __repr__(self) -> str:
         from workbench.notebook.figures.text import describe

@@ -13,11 +13,12 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from PIL import Image  # matplotlib brings it
 
 from workbench.errors import InvalidArgument
 from workbench.notebook.figures.palette import styled
 
-_PNG_DPI = 144
+_PNG_DPI, _SHOWN_DPI, _COLORS = 144, 100, 64
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
 _FONTS = re.compile(r"(?:'[^']*', )+sans-serif(?:, [\w-]+)*|'DejaVu Sans'[^;\"]*")
@@ -41,16 +42,28 @@ def _shorter(text: str) -> str:
     return "\n".join(line for line in map(str.strip, text.splitlines()) if line)
 
 
-@styled
 def png(figure: Figure) -> bytes:
     """The picture as PNG on white."""
+    return _png(figure, _PNG_DPI)
+
+
+@styled
+def _png(figure: Figure, dpi: int) -> bytes:
     file = io.BytesIO()
     canvas, before = FigureCanvasAgg(figure), figure.dpi
     try:
-        figure.dpi = _PNG_DPI
+        figure.dpi = dpi
         canvas.print_png(file, metadata={"Software": None})
     finally:
         figure.dpi = before
+    return file.getvalue()
+
+
+def small_png(figure: Figure) -> bytes:
+    """The picture as PNG in 64 colours, to be kept in notebooks; unlike SVG it is shown before they are trusted."""
+    shown = Image.open(io.BytesIO(_png(figure, _SHOWN_DPI))).convert("RGB")
+    file = io.BytesIO()
+    shown.quantize(_COLORS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
 
 

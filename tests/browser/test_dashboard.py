@@ -1,0 +1,245 @@
+"""The dashboard in JupyterLab, used as a person uses it: what the page shows is compared with what the kernel knows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.dashboard_screenshot import NOTEBOOK, choose, press, run_to_dashboard
+from tests.browser.kernel import Kernel
+from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
+
+PICTURES = Path(os.environ.get("WORKBENCH_PICTURES", "")) if os.environ.get("WORKBENCH_PICTURES") else None
+ANSWER_S = 0.25  # from a click to what it does in the kernel, while training
+PATIENCE_S = 30
+SHOWN = 6  # index of the cell with the dashboard
+
+
+class Session:
+    """The dashboard notebook in JupyterLab, its kernel asked beside it.
+
+    Attributes:
+        page: the notebook; board: the dashboard on it; errors: what the page complained of.
+    """
+
+    def __init__(self, page: NotebookPage, server: LabServer, errors: list[str]) -> None:
+        self.page, self.server, self.errors = page, server, errors
+        self.board = run_to_dashboard(page)
+        self.kernel = Kernel(server.connection_file(NOTEBOOK.name))
+        self.run = "wb.dashboard().run"
+
+    def value(self, expression: str) -> Any:
+        return self.kernel.value(expression)
+
+    def state(self) -> str:
+        return self.value(f"str({self.run}.state)")
+
+    def step(self) -> int:
+        return self.value(f"{self.run}.step")
+
+    def wait(self, condition: Callable[[], Any], what: str) -> Any:
+        return wait_for(condition, PATIENCE_S, what)
+
+    def curves(self) -> list[str]:
+        """The lines of the curves panel."""
+        paths = "panel => [...panel.querySelectorAll('svg path')].map(path => path.getAttribute('d'))"
+        return self.board.locator(".wb-curves").evaluate(paths)
+
+    def picture(self, name: str) -> None:
+        """Kept where WORKBENCH_PICTURES says, to be looked at."""
+        if PICTURES is not None:
+            PICTURES.mkdir(parents=True, exist_ok=True)
+            self.board.screenshot(path=str(PICTURES / f"{name}.png"))
+
+
+@pytest.fixture
+def notebook(browser: Any, lab_server: LabServer) -> Iterator[Session]:
+    with session(browser, lab_server) as found:
+        yield found
+        noise = ("favicon", "net::ERR_ABORTED")
+        assert [text for text in found.errors if not any(word in text for word in noise)] == []
+
+
+@contextmanager
+def session(browser: Any, server: LabServer) -> Iterator[Session]:
+    (server.folder / NOTEBOOK.name).write_bytes(NOTEBOOK.read_bytes())
+    with opened(browser, server, NOTEBOOK.name, 1400, 2300) as page:
+        errors: list[str] = []
+        page.page.on("console", lambda line: line.type == "error" and errors.append(line.text))
+        page.page.on("pageerror", lambda error: errors.append(str(error)))
+        found = Session(page, server, errors)
+        try:
+            yield found
+        finally:
+            found.kernel.stop()
+
+
+def answered(session: Session, button: str, method: str) -> float:
+    """Press a button; returns the seconds from the click to the call of the run's method, by the one clock of both."""
+    session.value(
+        f"exec('import time\\nrun = {session.run}\\nreal = run.{method}\\n"
+        f"def noted():\\n    global called\\n    called = time.time()\\n    real()\\n"
+        f"called = None\\nrun.{method} = noted', globals())"
+    )
+    noted = "() => addEventListener('click', () => { window.clicked = Date.now(); }, {capture: true, once: true})"
+    session.page.page.evaluate(noted)
+    press(session.board, button)
+    session.wait(lambda: session.value("called is not None"), button)
+    return session.value("called") - session.page.page.evaluate("window.clicked") / 1000
+
+
+def test_a_run_is_begun_held_stepped_and_stopped(notebook: Session) -> None:
+    board = notebook.board
+    groups = board.locator("[data-group]")
+    before = groups.count()
+    assert before >= 4  # forward and backward of two devices
+    groups.first.click()
+    notebook.wait(lambda: board.locator("[data-node], [data-group]").count() > before, "a group to open")
+
+    choose(board, "steps", "200000")
+    press(board, "Run")
+    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 100, "steps")
+    drawn = notebook.curves()
+    notebook.wait(lambda: notebook.curves() != drawn, "the curve to move")
+
+    took = answered(notebook, "Pause", "pause")
+    notebook.wait(lambda: notebook.state() == "paused", "the pause")
+    board.get_by_text("paused", exact=True).first.wait_for()
+    held = notebook.step()
+    notebook.picture("paused")
+    for steps in (1, 2):
+        press(board, "Step")
+        notebook.wait(lambda: notebook.step() == held + steps, "a step")  # noqa: B023
+        time.sleep(0.3)
+        assert (notebook.step(), notebook.state()) == (held + steps, "paused")
+    press(board, "Drop scopes")
+    board.get_by_text("bytes of temporaries").wait_for()
+    assert notebook.value(f"{notebook.run}.executor._to_debug().last is None")
+
+    press(board, "Resume")
+    notebook.wait(lambda: notebook.step() > held + 100, "steps after the pause")
+    stop = answered(notebook, "Stop", "stop")
+    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+    print(f"pause answered after {took * 1e3:.0f} ms, stop after {stop * 1e3:.0f} ms")
+    assert min(took, stop) < ANSWER_S and max(took, stop) < 4 * ANSWER_S  # a busy machine may keep one of them waiting
+
+    choose(board, "devices", "3")
+    choose(board, "steps", "60")
+    board.get_by_label("reduce strategy", exact=True).select_option("Reduce")
+    press(board, "Run")
+    second = "len(wb.dashboard().runs) == 2 and wb.dashboard().run.state == 'done'"
+    notebook.wait(lambda: notebook.value(second), "a second run")
+    assert notebook.value(f"len({notebook.run}.executor._to_debug().places)") == 3
+    board.get_by_text("3 devices: cpu:0, cpu:1, cpu:2 · Reduce").wait_for()
+    board.get_by_text("2: net, 3 devices, Reduce").first.wait_for()
+    for part in ("cpu:0: rows 0 to 20", "cpu:1: rows 21 to 41", "cpu:2: rows 42 to 64"):
+        board.locator(".wb-feeds title", has_text=part).wait_for(state="attached")
+    notebook.picture("three devices")
+
+
+def test_a_node_tells_what_it_is_and_what_it_makes(notebook: Session) -> None:
+    board, page = notebook.board, notebook.page.page
+    choose(board, "steps", "50")
+    press(board, "Run")
+    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.state() == "done", "a run")
+    search = board.get_by_label("search the graph", exact=False)
+    search.fill("conv2d")
+    search.press("Enter")
+    details = board.get_by_label("selected node")
+    details.get_by_text("conv2d", exact=False).first.wait_for()
+    details.get_by_text("static.nn.conv2d(image, 16, 3").wait_for()
+    assert "[" in details.get_by_text("float32").first.inner_text()
+    details.get_by_role("button", name="value statistics").click()
+    details.get_by_text("mean", exact=True).first.wait_for()
+    notebook.picture("node")
+    page.keyboard.press("d")
+    page.keyboard.press("d")  # in command mode this would delete the cell
+    assert sum(cell["cell_type"] == "code" for cell in notebook.page.cells()) == 19
+
+
+def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> None:
+    page = notebook.page.page
+    notebook.page.run_all(120)  # a notebook is trusted, and its widgets come back, when all of it has been run here
+    notebook.board.scroll_into_view_if_needed()
+    notebook.board.get_by_label("feed source", exact=True).select_option("batches")
+    choose(notebook.board, "steps", "1000000")
+    press(notebook.board, "Run")
+    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+    page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_timeout(1000)
+    page.reload()
+    page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python", timeout=60_000)
+    notebook.page.show_cell(SHOWN)
+    notebook.board = page.locator(".wb-dashboard").first
+    notebook.board.wait_for(timeout=60_000)
+    notebook.board.get_by_text("running", exact=True).first.wait_for()
+    press(notebook.board, "Pause")
+    notebook.wait(lambda: notebook.state() == "paused", "the pause")
+    press(notebook.board, "Stop")
+    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+
+
+def test_a_tab_that_is_closed_unsaved_leaves_the_run_to_a_new_cell(notebook: Session) -> None:
+    page = notebook.page.page
+    choose(notebook.board, "steps", "1000000")
+    press(notebook.board, "Run")
+    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+    page.evaluate("jupyterapp.shell.currentWidget.context.dispose()")
+    page.goto(f"{notebook.server.url}lab/tree/{NOTEBOOK.name}?reset")
+    page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python", timeout=60_000)
+    page.wait_for_function("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'")
+    before = notebook.step()
+    page.evaluate(
+        """() => { const notebook = jupyterapp.shell.currentWidget.content;
+        notebook.activeCellIndex = 0;
+        notebook.activeCell.model.sharedModel.setSource('wb.dashboard()');
+        notebook.widgets[0].model.type === 'code' || jupyterapp.commands.execute('notebook:change-cell-to-code');
+        return jupyterapp.commands.execute('notebook:run-cell'); }"""
+    )
+    notebook.board = page.locator(".wb-dashboard").first
+    notebook.board.wait_for(timeout=60_000)
+    notebook.wait(lambda: notebook.step() > before, "the run to go on")
+    press(notebook.board, "Stop")
+    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+
+
+def test_an_interrupt_between_cells_stops_the_run_at_a_step_boundary(notebook: Session) -> None:
+    choose(notebook.board, "steps", "1000000")
+    press(notebook.board, "Run")
+    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+    notebook.page.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+    assert notebook.value(f"{notebook.run}.step == {notebook.run}.executor._to_debug().steps")
+
+
+def test_dark_theme_and_two_dashboards_at_once(notebook: Session) -> None:
+    page, board = notebook.page.page, notebook.board
+    choose(board, "steps", "100000")
+    press(board, "Run")
+    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+    bright = board.evaluate("board => getComputedStyle(board).backgroundColor")
+    page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    try:
+        notebook.wait(lambda: board.evaluate("b => getComputedStyle(b).backgroundColor") != bright, "the dark theme")
+        page.wait_for_timeout(1500)
+        notebook.picture("dark")
+        widths = board.evaluate("b => [...b.querySelectorAll('.wb-chart-drawing')].map(s => s.clientWidth)")
+        assert min(widths) > 200
+    finally:
+        page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+        page.wait_for_timeout(500)
+    page.evaluate("jupyterapp.commands.execute('notebook:create-output-view')")
+    notebook.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
+    other = page.locator(".wb-dashboard").last
+    other.get_by_text("running", exact=True).first.wait_for()
+    press(other, "Stop")
+    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+    board.get_by_text("stopped", exact=True).first.wait_for()
