@@ -58,6 +58,10 @@ class Controls:
             found[f"data of {self._subject.name}"] = own
         return found
 
+    def _chosen_data(self) -> Any:
+        known = self.sources()
+        return known.get(self._data(known) or "")
+
     def _own_data(self) -> Any:
         if self._base is not None:
             return self._base.data
@@ -89,6 +93,8 @@ class Controls:
         return next(iter([*mine, *loaders, *known]), None)
 
     def _given(self, name: str) -> Any:
+        if name == "batch_size" and (data := self._chosen_data()) is not self._own_data():
+            return getattr(data, "batch_size", None)
         if self._base is not None:
             return _of_setup(self._base, name)
         if self._subject.engine is not None:
@@ -113,7 +119,11 @@ class Controls:
         for name in values:
             if name not in known:
                 raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}")
-        self._chosen.update(values)
+        for name, value in values.items():
+            if value is None:
+                self._chosen.pop(name, None)
+            else:
+                self._chosen[name] = value
 
     def message(self) -> Message:
         """`values` and `choices` of the message `state`."""

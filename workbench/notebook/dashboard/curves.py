@@ -9,7 +9,7 @@ from workbench.notebook.dashboard.buckets import Buckets, Points
 from workbench.notebook.dashboard.messages import Message, column
 
 _AT_ONCE = 20_000  # values taken over in one go: reading them keeps the training thread waiting
-_RATE_S = 0.25  # seconds over which steps are counted
+_RATE_S = 0.1  # seconds of training over which steps are counted, at least
 _RATES = 500
 
 History = Mapping[str, Sequence[float]]
@@ -21,16 +21,23 @@ class Curves:
     Args:
         run: number of the run; label: what it is called.
         history: of the run, which grows: {label: [value of every step]}.
-        steps: how many steps have been done.
+        steps, seconds: how many steps have been done, in how much time, pauses left out.
     """
 
-    def __init__(self, run: str, label: str, history: Callable[[], History], steps: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        run: str,
+        label: str,
+        history: Callable[[], History],
+        steps: Callable[[], int],
+        seconds: Callable[[], float],
+    ) -> None:
         self.run, self.label = run, label
         self.rate = 0.0
-        self._history, self._steps = history, steps
+        self._history, self._steps, self._seconds = history, steps, seconds
         self._series: dict[str, Buckets] = {}
         self._rates = Points(2, _RATES)
-        self._begun = time.monotonic(), steps()
+        self._begun = seconds(), steps()
 
     def follow(self) -> bool:
         """Take over what is new; whether there was anything."""
@@ -47,15 +54,13 @@ class Curves:
 
     def _count(self) -> bool:
         """Note the rate, every so often."""
-        (then, before), now, steps = self._begun, time.monotonic(), self._steps()
-        if now - then < _RATE_S:
+        (then, before), now, steps = self._begun, self._seconds(), self._steps()
+        if now - then < _RATE_S or steps == before:
             return False
         self._begun = now, steps
-        changed = steps != before or self.rate != 0.0
         self.rate = (steps - before) / (now - then)
-        if steps != before:
-            self._rates.add(steps, self.rate)
-        return changed
+        self._rates.add(steps, self.rate)
+        return True
 
     def message(self) -> Message:
         """The message `curves`; see assets/src/README.md."""

@@ -36,7 +36,7 @@ class Shown:
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
         self.pace = Pace(_CURVES_S)
-        self.curves = Curves(str(number), label, lambda: source.history, steps)
+        self.curves = Curves(str(number), label, lambda: source.history, steps, lambda: source.seconds)
 
     @property
     def id(self) -> str:
@@ -216,13 +216,15 @@ class Model:
     def _loop_state(self, shown: Shown) -> Message | None:
         """Of steps that a loop of the user's own makes."""
         assert shown.fetched is not None
-        steps, rate = self.watch.steps(), shown.curves.rate
+        steps, is_going_on = self.watch.steps(), shown.fetched.is_going_on
+        rate = shown.curves.rate if is_going_on else 0.0
         if not steps and self.watch.error is None:
             return None
         last = {name: values[-1] for name, values in shown.fetched.history.items() if values}
         return {
-            "id": shown.id, "name": self.subject.name, "state": "running" if rate else "ready", "step": steps,
-            "steps": None, "seconds": None, "rate": rate, "eta": None, "last": last, "error": self._error(None),
+            "id": shown.id, "name": self.subject.name, "state": "running" if is_going_on else "ready",
+            "step": steps, "steps": None, "seconds": None, "rate": rate, "eta": None, "last": last,
+            "error": self._error(None),
         }  # fmt: skip
 
     def _error(self, error: BaseException | None) -> Message | None:
