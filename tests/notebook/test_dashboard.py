@@ -1,0 +1,198 @@
+"""`wb.dashboard()` and its magics in a notebook: by name, by value, by method, and without a page."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import UsageError
+
+import workbench as wb
+from tests.notebook.conftest import Notebook
+from tests.notebook.test_extension import completed
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.notebook.dashboard import dashboard as module
+from workbench.notebook.dashboard.displayed import show_in
+
+NET = """%%static_program net
+x, y = static.data("x", [None, 3]), static.data("y", [None, 1])
+loss = wb.mean(wb.square(static.nn.fc(x, 1) - y))
+wb.optimizer.SGD(0.1).minimize(loss)
+"""
+SETUP = """
+rows = np.arange(15, dtype=np.float32).reshape(5, 3)
+batch = {"x": rows, "y": np.ones((5, 1), np.float32)}
+batches = [batch] * 4
+static.Executor().run(net_startup)
+exe = static.CompiledProgram(net).with_data_parallel(loss.name, places=static.cpu_places(2))
+"""
+SIGNATURE = b"\x89PNG"
+
+
+@pytest.fixture
+def net(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    notebook.run(NET)
+    notebook.run(SETUP)
+    yield notebook
+    for made in list(module._made.values()):
+        for run in made.runs:
+            run.stop()
+        made.close()
+
+
+def step(net: Notebook) -> None:
+    net.run("static.Executor().run(exe, feed=batch, fetch_list=[loss])")
+
+
+def test_a_target_has_one_dashboard_and_the_last_one_is_found_again(net: Notebook) -> None:
+    first = net.run("%dashboard exe")
+    assert first is net.run("wb.dashboard(exe)") is net.run("%dashboard") is net.run("wb.dashboard()")
+    other = net.run("%dashboard net")
+    assert other is not first and net.run("wb.dashboard()") is other
+    other.close()
+    with pytest.raises(PreconditionNotMet, match="there is no dashboard yet"):
+        wb.dashboard()
+    assert wb.dashboard(net["exe"]) is first
+
+
+def test_what_it_shows_is_said_in_words_too(net: Notebook) -> None:
+    dash = net.run("%dashboard exe")
+    assert "exe (executor), AllReduce on 2 devices: cpu:0, cpu:1" in repr(dash)
+    step(net)
+    text = repr(dash)
+    assert "cpu:0: x rows 0–1 float32[2, 3]" in text and "cpu:1: x rows 2–4 float32[3, 3]" in text
+    assert "fc_0.w_0@GRAD" in text and "loss" in text
+
+
+def test_it_is_a_page_with_a_picture_and_words_beside_it(net: Notebook) -> None:
+    bundle = net.run("wb.dashboard(exe)")._repr_mimebundle_()
+    assert set(bundle) == {"application/vnd.jupyter.widget-view+json", "image/png", "text/plain"}
+    assert b64decode(bundle["image/png"]).startswith(SIGNATURE)
+    assert "model_id" in bundle["application/vnd.jupyter.widget-view+json"]
+
+
+def test_feeds_and_scopes_are_pictures_and_texts(net: Notebook, tmp_path: Path) -> None:
+    net.run("%dashboard exe")
+    step(net)
+    for line, panel in (("%feeds exe", "feeds"), ("wb.scopes(exe)", "scopes"), ("%scopes", "scopes")):
+        view = net.run(line)
+        assert view.panel == panel and view._repr_png_().startswith(SIGNATURE) and "cpu:1" in repr(view)
+    view.save(tmp_path / "scopes.svg")
+    assert "cpu:1" in "".join(ElementTree.parse(tmp_path / "scopes.svg").getroot().itertext())
+    with pytest.raises(InvalidArgument, match=r"\.svg or \.png"):
+        view.save(tmp_path / "scopes.pdf")
+
+
+def test_an_empty_panel_says_what_to_do(net: Notebook) -> None:
+    with pytest.raises(PreconditionNotMet, match="nothing to show under 'timeline' yet: run a step"):
+        net.run("wb.dashboard(exe)").panel("timeline").figure()
+    with pytest.raises(InvalidArgument, match="no panel 'memory'; it has 'curves', 'feeds'"):
+        net.run("wb.dashboard(exe)").panel("memory")
+
+
+def test_the_ssa_graph_of_a_program_for_any_devices(net: Notebook) -> None:
+    view = net.run("%ssa net --devices 3 --reduce")
+    kinds = [node.type for node in view.graph.nodes]
+    assert view.graph.devices == 3 and "reduce" in kinds and "all_reduce" not in kinds
+    assert "all_reduce" in "".join(n.type for n in net.run("%ssa net").graph.nodes)
+    assert net.run("wb.ssa(exe)").graph.devices == 2 and view._repr_png_().startswith(SIGNATURE)
+    with pytest.raises(InvalidType, match="ssa takes a Program"):
+        wb.ssa(3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="at least 1, got 0"):
+        wb.ssa(net["net"], devices=0)
+
+
+def test_drop_scopes_drops(net: Notebook) -> None:
+    net.run("%dashboard exe")
+    assert isinstance(net.fail("%drop_scopes"), PreconditionNotMet)
+    step(net)
+    net.run("%drop_scopes exe")
+    assert net["exe"]._to_debug().last is None
+    assert "scopes dropped: 1 time" in repr(net.run("wb.dashboard()"))
+
+
+def test_every_button_has_a_method(net: Notebook, tmp_path: Path) -> None:
+    dash = net.run("wb.dashboard(net)")
+    dash.set(steps=50, devices=2)
+    run = dash.start(steps=40, data="batches").wait(30)
+    assert (run.step, dash.run) == (40, run) and dash.runs == [run]
+    dash.set(steps=100_000)
+    second = dash.start(reduce_strategy="Reduce")
+    dash.pause()
+    assert second.advance(1, timeout=30)
+    held = second.step
+    dash.step()
+    assert second.advance(1, timeout=30) and second.step in (held + 1, held + 2)
+    dash.save_checkpoint()
+    assert list(tmp_path.glob("net-step-*.checkpoint"))
+    dash.resume()
+    dash.stop()
+    assert second.wait(30).state == "stopped" and dash.runs == [run, second]
+    with pytest.raises(PreconditionNotMet, match="stop is not possible now: run 'net' is stopped"):
+        dash.stop()
+    with pytest.raises(InvalidArgument, match="no setting 'stepz'"):
+        dash.set(stepz=3)
+
+
+def test_a_step_goes_out_as_a_trace(net: Notebook, tmp_path: Path) -> None:
+    dash = net.run("wb.dashboard(exe)")
+    with pytest.raises(PreconditionNotMet, match="no step has been looked at"):
+        dash.export_chrome_trace(tmp_path / "step.json")
+    step(net)
+    dash.messages()
+    dash.export_chrome_trace(tmp_path / "step.json")
+    assert any(event.get("name") == "mul" for event in json.loads((tmp_path / "step.json").read_text())["traceEvents"])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%dashboard nett", "'nett': there is no such name. Did you mean 'net'?"),
+        ("%scopes rows", "'rows': it is of type ndarray."),
+        ("%ssa net --devices 0", "--devices takes a number of at least 1, got 0"),
+        ("%ssa", "the following arguments are required: name"),
+    ],
+)
+def test_mistakes_are_one_line(net: Notebook, line: str, said: str) -> None:
+    error = net.fail(line)
+    assert isinstance(error, UsageError) and said in str(error)
+
+
+def test_completion_offers_what_can_be_shown(net: Notebook) -> None:
+    assert {"net", "net_startup", "exe"} <= set(completed(net, "%dashboard "))
+    assert "rows" not in completed(net, "%dashboard ")
+    assert set(completed(net, "%ssa net --")) >= {"--devices", "--reduce"}
+    assert "net" not in completed(net, "%ssa net --devices ")
+
+
+def test_only_a_front_end_gets_dashboards_as_values(net: Notebook) -> None:
+    formatter = net.shell.display_formatter.mimebundle_formatter
+    assert formatter(net["exe"]) == ({}, {})  # this shell is a terminal's
+
+    class Kernel:
+        saved_sigint_handler: Any = None
+
+    kernel = net.shell.kernel = Kernel()
+    try:
+        show_in(net.shell)
+        assert "image/png" in formatter(net["exe"])[0]
+        run = net.run("wb.dashboard(net)").start(steps=1_000_000, data="batches")
+        kernel.saved_sigint_handler()  # what an interrupt between cells calls
+        assert run.wait(30).state == "stopped"
+        net.run("%unload_ext workbench")
+        assert formatter(net["exe"]) == ({}, {})
+    finally:
+        del net.shell.kernel
+        net.run("%load_ext workbench")
+
+
+def test_other_things_are_refused_and_scripts_have_dashboards_too() -> None:
+    with pytest.raises(InvalidType, match="dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run"):
+        wb.dashboard("net")  # type: ignore[arg-type]
