@@ -1,22 +1,16 @@
-// What anywidget calls: `initialize` once per model, `render` once per view of it.
+// What anywidget calls: `render`, once per view. Every view asks for everything and keeps its own copy: anywidget hands
+// each call another stand-in for the model, so nothing can be found by it.
 import { page } from "./app.js";
 import { Store } from "./store.js";
 
-const stores = new WeakMap();
-
-function storeOf(model) {
-  if (!stores.has(model)) stores.set(model, new Store(model));
-  return stores.get(model);
-}
-
-function initialize({ model }) {
-  const store = storeOf(model);
-  store.send({ type: "hello" });
-  return () => store.close();
-}
-
 function render({ model, el }) {
-  return page(storeOf(model), el);
+  const store = new Store(model);
+  const end = page(store, el);
+  store.send({ type: "hello" });
+  return () => {
+    end();
+    store.close();
+  };
 }
 
-export default { initialize, render };
+export default { render };

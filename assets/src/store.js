@@ -1,4 +1,4 @@
-// The newest message of every kind, and what the views of one model have in common: the selected node.
+// What one view knows: the newest message of every kind, and the selected node.
 import { decode } from "./messages.js";
 
 const ANSWER_MS = 30_000;
@@ -16,6 +16,7 @@ export class Store {
     this.listeners = new Set();
     this.waiting = new Map(); // answers asked for, by request
     this.requests = 0;
+    this.name = Math.random().toString(36).slice(2); // other views ask, too
     this.takes = (content, buffers) => this.take(decode(content, buffers));
     model.on("msg:custom", this.takes);
   }
@@ -35,7 +36,7 @@ export class Store {
 
   // The answer to a question, a Promise of the message.
   ask(message) {
-    const request = ++this.requests;
+    const request = `${this.name} ${++this.requests}`;
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         this.waiting.delete(request);
@@ -64,7 +65,6 @@ export class Store {
   take(message) {
     const { type } = message;
     if (type === "curves") this.curves.set(message.run, message);
-    else if (type === "file") save(message);
     else if (this.waiting.has(message.request)) {
       this.waiting.get(message.request)(message);
       this.waiting.delete(message.request);

@@ -259,7 +259,9 @@ def test_the_table_is_sorted_by_duration_and_by_what_is_clicked(dashboard: Dashb
 def test_the_trace_is_asked_for(dashboard: Dashboard) -> None:
     show(dashboard)
     panel(dashboard).get_by_role("button", name="Chrome trace").click()
-    assert dashboard.sent("trace") == [{"type": "trace"}]
+    (asked,) = dashboard.sent("trace")
+    assert asked["type"] == "trace" and isinstance(asked["step"], int)
+    assert isinstance(asked["request"], str)
 
 
 def test_the_whole_drawing_is_saved_not_only_what_is_in_sight(dashboard: Dashboard) -> None:

@@ -243,3 +243,14 @@ def test_dark_theme_and_two_dashboards_at_once(notebook: Session) -> None:
     press(other, "Stop")
     notebook.wait(lambda: notebook.state() == "stopped", "the end")
     board.get_by_text("stopped", exact=True).first.wait_for()
+
+
+def test_a_second_view_of_what_stands_still_shows_everything(notebook: Session) -> None:
+    page = notebook.page.page
+    page.evaluate("jupyterapp.commands.execute('notebook:create-output-view')")
+    notebook.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
+    other = page.locator(".wb-dashboard").last
+    other.locator("[data-group]").first.wait_for()
+    assert other.locator("[data-group], [data-node]").count() == notebook.board.locator(
+        "[data-group], [data-node]"
+    ).count()

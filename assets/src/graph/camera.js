@@ -3,7 +3,8 @@
 export const RAIL = 84; // pixels
 const LEGIBLE = 0.72; // the smallest scale at which a graph is first shown: boxes can be read
 const LARGEST_START = 1.15;
-const [LEAST, MOST] = [0.01, 4];
+export const LEAST = 0.01;
+const MOST = 4;
 const MARGIN = 12;
 
 export class Camera {
@@ -15,12 +16,12 @@ export class Camera {
     Object.assign(this, { width, height });
   }
 
-  // The whole scene where it stays legible, else its beginning.
-  fit(scene = this.scene) {
+  // The whole scene, no smaller than `least`: else its beginning.
+  fit(scene = this.scene, least = LEGIBLE) {
     this.scene = scene;
     const room = [this.width - RAIL - MARGIN, this.height - 2 * MARGIN];
     const k = Math.min(room[0] / Math.max(1, scene.width), room[1] / Math.max(1, scene.height));
-    this.k = Math.min(LARGEST_START, Math.max(LEGIBLE, k));
+    this.k = Math.min(LARGEST_START, Math.max(least, k));
     this.x = RAIL;
     this.y = Math.max(MARGIN, (this.height - scene.height * this.k) / 2);
   }

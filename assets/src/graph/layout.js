@@ -17,11 +17,12 @@ export function layout(model, folds, open) {
   columnsOf(items, lines);
   for (const item of items) describe(model, item);
   const depth = items.reduce((most, item) => Math.max(most, item.column + 1), 0);
-  const { lanes, devices, height } = bands(model, rowsOf(items, model.lanes, depth), nesting(opened, model.lanes));
+  const inside = levels(opened);
+  const { lanes, devices, height } = bands(model, rowsOf(items, model.lanes, depth), nesting(opened, inside, model.lanes));
   const columns = place(items, lanes, depth, model.shared);
   for (const item of items) if (item.lane === model.shared) raise(model, item, lanes);
   const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, shared: model.shared };
-  scene.frames = opened.map((group) => frameOf(group, scene));
+  scene.frames = opened.map((group) => frameOf(group, inside.get(group), scene));
   route(scene);
   return scene;
 }
@@ -95,11 +96,22 @@ function rowsOf(items, lanes, depth) {
   return rows;
 }
 
+// How many levels of open groups lie in each open one: its frame goes around theirs. `opened` has the outer ones first.
+function levels(opened) {
+  const inside = new Map(opened.map((group) => [group, 0]));
+  const byIndex = new Map(opened.map((group) => [group.index, group]));
+  for (const group of [...opened].reverse()) {
+    const around = byIndex.get(group.parent);
+    if (around) inside.set(around, Math.max(inside.get(around), inside.get(group) + 1));
+  }
+  return inside;
+}
+
 // How deep open groups lie in each other, for each lane: room for their names.
-function nesting(opened, lanes) {
+function nesting(opened, inside, lanes) {
   const deep = new Int32Array(lanes);
   for (const group of opened)
-    deep[group.lane] = Math.max(deep[group.lane], group.level === "repeat" || group.parent >= 0 ? 2 : 1);
+    deep[group.lane] = Math.max(deep[group.lane], 1 + inside.get(group));
   return deep;
 }
 
@@ -151,8 +163,7 @@ function middle(lanes, device, role) {
 }
 
 // A frame around the boxes of an open group, with a tag to close it.
-function frameOf(group, { items, itemOf }) {
-  const outer = group.level === "repeat" ? 1 : 0;
+function frameOf(group, outer, { items, itemOf }) {
   const pad = 5 + 4 * outer;
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const n of group.nodes) {

@@ -1,7 +1,7 @@
 // The drawing on its stage: scene, camera and look, as SVG or on a canvas, and what pointer and keys do to them.
 import { HEAT, theme } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
-import { Camera } from "./camera.js";
+import { Camera, LEAST } from "./camera.js";
 import { CanvasDrawing } from "./canvas.js";
 import { hit, neighbour } from "./find.js";
 import { listen } from "./inputs.js";
@@ -116,7 +116,7 @@ export class View {
   }
 
   fit() {
-    this.camera.fit(this.scene);
+    this.camera.fit(this.scene, LEAST);
     this.draw();
   }
 

@@ -7,6 +7,10 @@ import { SETTINGS } from "../controls/settings.js";
 const LATE_MS = 3000;
 const GOING_ON = ["ready", "running", "paused"];
 
+// What a button may change. While a run goes on its steps do anyway, whether the kernel listens or not.
+const standing = ({ run, controls: now, notice } = {}) =>
+  JSON.stringify([run?.id, run?.state, run?.state === "paused" && run.step, now?.allowed, now?.busy, notice?.id]);
+
 export function controls(store) {
   const fields = new Map(SETTINGS.map((setting) => [setting.name, field(setting, sendValues)]));
   const buttons = BUTTONS.map((one) => button(one, act));
@@ -16,6 +20,7 @@ export function controls(store) {
   const settings = h("div", { class: "wb-settings", role: "group", "aria-label": "settings of the next run" }, ...inputs);
   const element = h("section", { class: "wb-controls wb-wide", "aria-label": "controls" }, row, settings);
   let late = 0;
+  let asked = null; // what there was when a button was pressed that has not been answered
   let notice = null;
   let running = { id: null, values: null }; // the settings of the run that goes on
 
@@ -27,6 +32,7 @@ export function controls(store) {
   function act(name) {
     const values = begins(name) ? allValues() : {};
     if (!values) return false;
+    asked = standing(store.state);
     store.command(name, values);
     clearTimeout(late);
     late = setTimeout(() => (busy.textContent = "no answer yet; is a cell running?"), LATE_MS);
@@ -47,10 +53,13 @@ export function controls(store) {
   function update(kinds) {
     if (!kinds.has("state")) return;
     const { controls: now = null, run = null, notice: said = null } = store.state ?? {};
-    clearTimeout(late);
-    for (const each of buttons) each.update(now?.allowed ?? []);
-    const words = now?.busy ?? "";
-    if (busy.textContent !== words) busy.textContent = words;
+    if (asked === null || asked !== standing(store.state)) {
+      asked = null;
+      clearTimeout(late);
+      for (const each of buttons) each.update(now?.allowed ?? []);
+      const words = now?.busy ?? "";
+      if (busy.textContent !== words) busy.textContent = words;
+    }
     const refused = said?.kind === "error" && said.id !== notice;
     notice = said?.id ?? notice;
     for (const [name, one] of fields) one.update(now?.values?.[name] ?? null, now?.choices?.[name], refused);

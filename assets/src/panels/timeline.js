@@ -9,6 +9,7 @@ import { Shown } from "../timeline/shown.js";
 import { Spans } from "../timeline/spans.js";
 import { Table } from "../timeline/table.js";
 import { noteWords } from "../timeline/words.js";
+import { save } from "../store.js";
 
 const MINE = ["sample", "samples", "graph", "selected", "theme"];
 const EMPTY = "Here you will see which op ran when on which device, as soon as a step has been looked at.";
@@ -36,7 +37,7 @@ class Timeline {
       {
         class: "wb-small",
         title: "save the steps looked at for Perfetto or chrome://tracing",
-        onclick: () => this.store.send({ type: "trace" }),
+        onclick: () => this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then(save, () => {}),
       },
       "Chrome trace",
     );
@@ -86,6 +87,7 @@ class Timeline {
 
   update(kinds) {
     if (!MINE.some((kind) => kinds.has(kind))) return;
+    this.another(this.store.state?.run?.id);
     const other = (kinds.has("sample") || kinds.has("samples")) && this.shown.take(this.store.sample, this.steps);
     if (other || kinds.has("graph")) this.show();
     else if (kinds.has("samples")) this.list();
@@ -93,6 +95,13 @@ class Timeline {
     if (!kinds.has("theme")) return;
     this.picture.later();
     this.history.draw();
+  }
+
+  // Steps of another run have the same numbers: what was chosen of the run before means nothing.
+  another(run) {
+    if (run === this.run) return;
+    this.run = run;
+    this.shown.forget();
   }
 
   destroy() {

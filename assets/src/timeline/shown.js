@@ -22,6 +22,10 @@ export class Shown {
     return this.sample !== before;
   }
 
+  forget() {
+    this.chosen = this.newest = null;
+  }
+
   choose(step) {
     if (step === this.chosen) return;
     this.chosen = step;

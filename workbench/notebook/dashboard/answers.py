@@ -23,7 +23,7 @@ def answer(model: Model, message: Message) -> Message | None:
         return {**_of_node(model, str(kind), message), "request": message.get("request")}
     if kind == "sample":
         return model.watch.samples.at(int(message["step"]))
-    return trace_file(model) if kind == "trace" else None
+    return {**trace_file(model), "request": message.get("request")} if kind == "trace" else None
 
 
 def _of_node(model: Model, kind: str, message: Message) -> Message:
