@@ -61,7 +61,7 @@ def test_a_dashboard_that_comes_late_knows_the_last_split(built: Built, batch: A
     exe.run([built.loss], feed=batch)
     found = of_kind(model_of(exe).everything(), "sample")
     assert found["feeds"]["rows"] == {"x": [3, 4], "y": [3, 4]} and found["feeds"]["shapes"]["x"] == [[3, 5], [4, 5]]
-    assert found["step"] == 0 and len(found["spans"]["node"]) == 0
+    assert found["step"] == 1 and len(found["spans"]["node"]) == 0
 
 
 def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -75,7 +75,7 @@ def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: Model
     assert sample is not None
     step = next(e for e in told if isinstance(e, events.Step))
     ops = [e for e in told if isinstance(e, events.OpRun)]
-    assert sample["step"] == step.step == 1
+    assert sample["step"] == step.step + 1 == 2
     starts = [(e.start - step.start) / 1e3 for e in ops]
     np.testing.assert_allclose(sample["spans"]["start"][: len(ops)], starts, rtol=1e-4)
     assert [int(n) for n in sample["spans"]["node"][: len(ops)]] == [e.op.node for e in ops]
@@ -100,6 +100,32 @@ def test_making_the_plan_is_no_part_of_the_step(built: Built, batch: Any, model_
     exe.run([built.loss], feed=batch)  # looked at, too: it shows what steps are like
     model.news()
     assert model.watch.samples.last["compiled"] is None and len(model.watch.samples.kept) == 2
+
+
+def test_the_slowest_op_is_that_of_the_medians(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model, told = model_of(exe), []
+    for _ in range(6):
+        model.watch.look()
+        with events.subscribe(told.append, events.OpRun):
+            exe.run([built.loss], feed=batch)
+        model.news()
+    times: dict[Any, list[int]] = {}
+    for event in told:
+        if event.step > 0:  # for the first one a plan was made
+            times.setdefault((event.op.node, event.op.type), []).append(event.end - event.start)
+    expected = max(times, key=lambda key: np.median(times[key]))
+    found = model.watch.slowest()
+    assert found is not None and (found["node"], found["label"], found["steps"]) == (*expected, 5)
+    assert found["us"] == pytest.approx(np.median(times[expected]) / 1e3, rel=1e-3)
+
+
+def test_a_program_without_a_loss_has_nothing_to_run(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.test)
+    assert model.allowed() == [] and model.controls.values()["program"] is None
+    assert of_kind(model.everything(), "graph")["devices"] == ["cpu:0"]
+    model.controls.set({"program": "net"})  # somebody chose another one
+    assert model.allowed() == ["run", "step"]
 
 
 def test_only_steps_that_are_looked_at_are_watched(built: Built, batch: Any, model_of: ModelOf) -> None:

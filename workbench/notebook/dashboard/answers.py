@@ -22,7 +22,7 @@ def answer(model: Model, message: Message) -> Message | None:
     if kind in ("node", "statistics"):
         return {**_of_node(model, str(kind), message), "request": message.get("request")}
     if kind == "sample":
-        return model.watch.samples.at(int(message["step"]))
+        return model.watch.sample_at(int(message["step"]))
     return {**trace_file(model), "request": message.get("request")} if kind == "trace" else None
 
 
@@ -45,7 +45,7 @@ def trace_file(model: Model) -> Message:
         path = Path(folder) / "trace.json"
         write_trace(path, [] if look is None else told_of(look))
         data = path.read_bytes()
-    name = f"{model.subject.name}-step-{look.number if look is not None else 0}.json"
+    name = f"{model.subject.name}-step-{look.number + 1 if look is not None else 0}.json"
     return {"type": "file", "name": name, "mime": "application/json", "data": np.frombuffer(data, np.uint8)}
 
 

@@ -81,8 +81,11 @@ class Controls:
         if self._chosen.get("program") in known:
             return str(self._chosen["program"])
         own = self._base.program if self._base is not None else self._subject.program
-        mine = [name for name, program in known.items() if own is not None and program.origin == own.origin]
-        return next(iter([*mine, *known]), None)
+        if own is None:
+            return next(iter(known), None)
+        if not loss_of(own):
+            return None  # another program than the one that is shown is trained only if it is chosen
+        return next((name for name, program in known.items() if program.origin == own.origin), None)
 
     def _data(self, known: Mapping[str, Any]) -> str | None:
         if self._chosen.get("data") in known:

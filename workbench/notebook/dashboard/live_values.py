@@ -15,10 +15,16 @@ _SHOWN = 200
 _SUMS = (ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE)
 
 
-def live_values(engine: Engine) -> list[Message]:
-    """The largest values that exist now, the largest first: parameters, state, and temporaries of the last step."""
+def live_values(engine: Engine) -> Message:
+    """What exists now: parameters, state, and temporaries of the last step.
+
+    Returns:
+        `live` and `live_total` of the message `scopes`: the largest, the largest first; and how much there is in all.
+    """
     found = [*_persistable(engine), *_temporaries(engine)]
-    return sorted(found, key=lambda entry: (-entry["bytes"], entry["name"], entry["device"]))[:_SHOWN]
+    largest = sorted(found, key=lambda entry: (-entry["bytes"], entry["name"], entry["device"]))[:_SHOWN]
+    total = {"count": len(found), "bytes": sum(entry["bytes"] for entry in found)}
+    return {"live": largest, "live_total": total}
 
 
 def _persistable(engine: Engine) -> list[Message]:

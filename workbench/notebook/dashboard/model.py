@@ -183,13 +183,10 @@ class Model:
         }
 
     def _listed(self, shown: Shown) -> Message:
-        run = shown.run
-        return {
-            "id": shown.id,
-            "label": shown.curves.label,
-            "state": str(run.state) if run is not None else "running",
-            "steps": run.step if run is not None else shown.fetched.steps if shown.fetched is not None else 0,
-        }
+        run, loop = shown.run, shown.fetched
+        state = str(run.state) if run is not None else "running" if loop is not None and loop.is_going_on else "ready"
+        steps = run.step if run is not None else loop.steps if loop is not None else 0
+        return {"id": shown.id, "label": shown.curves.label, "state": state, "steps": steps}
 
     def _run_state(self) -> Message | None:
         if not self.shown:
@@ -250,7 +247,7 @@ class Model:
             return []
         drop = ["drop"] if self.watch.can_drop() else []
         if run is None or run.state not in LIVE:
-            return ["run", "step", *drop] if self.controls.programs() else drop
+            return ["run", "step", *drop] if self.controls.values()["program"] is not None else drop
         going = ["resume"] if run.state == State.PAUSED else ["pause"]
         return [*going, "step", "stop", *drop, *(["save"] if run.write_checkpoint is not None else [])]
 

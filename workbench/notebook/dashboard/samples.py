@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from workbench.notebook.dashboard.messages import Message, Table, column
 from workbench.notebook.dashboard.previews import preview
 
 _BYTES = 32 << 20  # of all samples together
+_RECENT = 25  # steps over which times are taken
 
 
 class Samples:
@@ -47,6 +49,27 @@ class Samples:
         """The newest of a step not after this one."""
         return next((kept for kept in reversed(self.kept) if kept["step"] <= step), None)
 
+    def slowest(self, graph: int) -> tuple[int, int, str, float, int] | None:
+        """The op whose median is the longest: its node, device and label, that median in us, of how many steps.
+
+        Collectives are left out, and steps for which a plan had to be made, as long as there are others.
+        """
+        kept = [sample for sample in self.kept[-_RECENT:] if sample["graph"] == graph and len(sample["spans"]["node"])]
+        kept = [sample for sample in kept if sample["compiled"] is None] or kept
+        times: dict[tuple[int, int, str], list[float]] = {}
+        for sample in kept:
+            spans = sample["spans"]
+            ops = np.flatnonzero(spans["collective"] == 0)
+            lasted = (spans["end"] - spans["start"])[ops].tolist()
+            keys = zip(spans["node"][ops].tolist(), spans["device"][ops].tolist(), spans["label"][ops].tolist())
+            for (node, device, label), us in zip(keys, lasted, strict=True):
+                times.setdefault((node, device, sample["labels"][label]), []).append(us)
+        if not times:
+            return None
+        medians = {key: median(found) for key, found in times.items()}
+        slowest = max(medians, key=medians.__getitem__)
+        return *slowest, medians[slowest], len(times[slowest])
+
     def message(self) -> Message:
         """The message `samples`."""
         return {
@@ -62,7 +85,7 @@ def sample_message(look: Look, graph: int, began: int) -> Message:
     assert step is not None
     return {
         "type": "sample",
-        "step": step.step,
+        "step": step.step + 1,
         "graph": graph,
         "seconds": look.seconds,
         "compiled": look.compiled.seconds if look.compiled is not None else None,

@@ -59,6 +59,10 @@ class Unwatched:
         """It never does."""
         return False
 
+    def sample_at(self, step: int) -> Message | None:
+        """No step has been looked at."""
+        return None
+
     def sampled(self) -> list[Message]:
         """No step has been looked at."""
         return []
@@ -73,5 +77,5 @@ class Unwatched:
         return {
             "type": "scopes", "devices": self.devices, "strategy": self.strategy,
             "memory": {"step": [], "bytes": []}, "drops": none, "feeds": {"step": [], "rows": []},
-            "live": [], "totals": [],
+            "live": [], "live_total": {"count": 0, "bytes": 0}, "totals": [],
         }  # fmt: skip

@@ -63,7 +63,7 @@ class Watch:
             with self._pace.taking():
                 self._see(look)
                 self.samples.add(look, self.graph_number)
-                self.rows.append((look.number, *(look.step.feed_rows if look.step else ())))
+                self.rows.append((look.number + 1, *(look.step.feed_rows if look.step else ())))
             looked = True
             if look.compiled is not None:
                 self._pace.hurry()  # the next step shows what steps are like
@@ -138,9 +138,22 @@ class Watch:
         """The messages `sample` and `samples`, once there is one."""
         last = self.samples.last
         if last is not None:
-            return [last, self.samples.message()]
+            return [{**last, "slowest": self.slowest()}, self.samples.message()]
         found = sample_of_last(self.engine, self.graph_number) if self._has_run else None
         return [] if found is None else [found]
+
+    def sample_at(self, step: int) -> Message | None:
+        """The message `sample` of a step that was looked at, or the last one before it."""
+        found = self.samples.at(step)
+        return None if found is None else {**found, "slowest": self.slowest()}
+
+    def slowest(self) -> Message | None:
+        """The op that takes longest, by the steps that were looked at."""
+        found = self.samples.slowest(self.graph_number)
+        if found is None:
+            return None
+        node, device, label, us, steps = found
+        return {"node": node, "device": device, "label": label, "us": us, "steps": steps}
 
     def scopes_message(self) -> Message:
         """The message `scopes`."""
@@ -151,7 +164,7 @@ class Watch:
             "strategy": strategy_of(engine),
             **self.memory.message(),
             "feeds": self._fed(),
-            "live": live_values(engine),
+            **live_values(engine),
             "totals": self._both(),
         }
 
