@@ -22,6 +22,7 @@ export const count = (value) => Math.round(value).toLocaleString("en");
 export function seconds(value) {
   if (value == null) return "–";
   if (value > 0 && value < 5e-8) return `${(value * 1e9).toFixed(0)} ns`;
+  if (value >= 1e-4 && value < 9.995e-4) return `${(value * 1e6).toFixed(0)} µs`;
   if (value < 1e-3) return `${(value * 1e6).toFixed(1)} µs`;
   if (value < 1) return `${(value * 1e3).toFixed(2)} ms`;
   if (value < 60) return `${value.toFixed(1)} s`;

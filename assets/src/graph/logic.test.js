@@ -9,7 +9,7 @@ import { shortened } from "./marks.js";
 import { Model } from "./model.js";
 import { Search } from "./search.js";
 import { inference, nothing, sampleOf, training } from "./synthetic.js";
-import { nodeTimes, Replay, slowest } from "./times.js";
+import { nodeTimes, Replay } from "./times.js";
 
 const message = training({ devices: 2, layers: 3 });
 const model = new Model(message);
@@ -57,11 +57,6 @@ test("the time of a span is divided among its nodes, spans of unknown nodes coun
 test("samples of another graph say nothing", () => {
   assert.equal(nodeTimes(model, { ...sampleOf(message), graph: 99 }), null);
   assert.equal(nodeTimes(model, null), null);
-});
-
-test("the slowest node is the one with the longest time", () => {
-  assert.equal(slowest(Float64Array.of(NaN, 3, 5, 5)), 2);
-  assert.equal(slowest(Float64Array.of(NaN)), -1);
 });
 
 test("a replay shows each node while it ran", () => {

@@ -1,4 +1,4 @@
-// What a sample says of the nodes: how long each took, which was the slowest, which ran when.
+// What a sample says of the nodes: how long each took, which ran when.
 
 // µs of every node, NaN where nothing is known. Of a span that stands for several nodes each gets its share.
 export function nodeTimes(model, sample) {
@@ -23,13 +23,6 @@ function membersOf({ members }) {
     shared.get(members.span[k]).push(members.node[k]);
   }
   return shared;
-}
-
-// -1 where no time is known.
-export function slowest(times) {
-  let best = -1;
-  for (let n = 0; n < times.length; n++) if (times[n] > (best < 0 ? -1 : times[best])) best = n;
-  return best;
 }
 
 // The nodes that ran at some moments of the step: a film of it, to be shown slowly.

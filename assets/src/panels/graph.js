@@ -1,8 +1,9 @@
 // The SSA graph: drawing or table, search, heat map, and what is known of the selected node.
 import { ROLES } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
-import { count, seconds } from "../draw/numbers.js";
+import { count } from "../draw/numbers.js";
 import { frame } from "../draw/panel.js";
+import { slowestWords } from "../draw/slowest.js";
 import { Details } from "../graph/details.js";
 import { Folds } from "../graph/fold.js";
 import { heatOf, MODES } from "../graph/heat.js";
@@ -10,7 +11,7 @@ import { legend } from "../graph/legend.js";
 import { COLLECTIVE, KINDS, Model } from "../graph/model.js";
 import { Search } from "../graph/search.js";
 import { Table } from "../graph/table.js";
-import { nodeTimes, slowest } from "../graph/times.js";
+import { nodeTimes } from "../graph/times.js";
 import { tools } from "../graph/tools.js";
 import { View } from "../graph/view.js";
 
@@ -98,7 +99,8 @@ class GraphPanel {
   }
 
   summary() {
-    const { model, times } = this;
+    const { model } = this;
+    const { sample } = this.store;
     const collectives = model.counts().kinds[COLLECTIVE];
     const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
     const parts = [
@@ -106,10 +108,8 @@ class GraphPanel {
       ...(collectives ? [many(collectives, "collective")] : []),
       many(model.devices.length, "device"),
     ];
-    const worst = times ? slowest(times) : -1;
-    const slow =
-      worst < 0 ? "" : `; slowest: ${model.label(worst)} on ${model.placeText(worst)}, ${seconds(times[worst] / 1e6)}`;
-    return parts.join(", ") + slow;
+    const slowest = sample?.graph === model.message.id ? slowestWords(sample, model.devices) : "";
+    return [parts.join(", "), slowest].filter(Boolean).join("; ");
   }
 
   warm() {

@@ -72,7 +72,7 @@ class Timeline {
     this.zooms = h(
       "span",
       { class: "wb-timeline-zooms" },
-      button("slowest op", "zoom to the slowest op", () => this.toSlowest()),
+      button("longest op of this step", "zoom to the longest op of this step", () => this.toLongest()),
       button("−", "zoom out", () => this.picture.zoom(1.6, this.picture.middle())),
       button("+", "zoom in", () => this.picture.zoom(1 / 1.6, this.picture.middle())),
       button("whole step", "show the whole step", () => this.picture.whole()),
@@ -91,6 +91,7 @@ class Timeline {
     const other = (kinds.has("sample") || kinds.has("samples")) && this.shown.take(this.store.sample, this.steps);
     if (other || kinds.has("graph")) this.show();
     else if (kinds.has("samples")) this.list();
+    if (!other && kinds.has("sample")) this.say();
     if (kinds.has("selected")) this.mark(true);
     if (!kinds.has("theme")) return;
     this.picture.later();
@@ -119,13 +120,19 @@ class Timeline {
     this.content.hidden = false;
     for (const tool of this.tools) tool.disabled = false;
     this.spans = new Spans(sample, this.store.graph, this.store.state?.subject?.devices);
-    this.note.textContent = noteWords(this.spans);
+    this.say();
     this.picture.show(this.spans, lanesOf(this.spans));
     this.showAs();
     if (this.asTable) this.table.show(this.spans);
     for (const kind of KINDS) this.keys[kind].hidden = !this.spans.kinds.includes(kind);
     this.list();
     this.mark(false);
+  }
+
+  say() {
+    if (!this.spans) return;
+    const words = noteWords(this.spans, this.store.sample ?? undefined);
+    if (this.note.textContent !== words) this.note.textContent = words;
   }
 
   list() {
@@ -161,11 +168,11 @@ class Timeline {
     else this.list();
   }
 
-  toSlowest() {
-    const { slowest } = this.picture;
-    if (!slowest) return;
-    this.picture.take(slowest);
-    this.picture.zoomTo(slowest);
+  toLongest() {
+    const { longest } = this.picture;
+    if (!longest) return;
+    this.picture.take(longest);
+    this.picture.zoomTo(longest);
   }
 
   turn() {

@@ -13,7 +13,7 @@ const DIAMOND_PX = 5;
 const TICK_PX = 90;
 const GUTTER_SHARE = 0.36;
 
-// scene: {spans, lanes, view, ink, width, height, scroll, chosen: [place …], cursor, hover, slowest: place or null};
+// scene: {spans, lanes, view, ink, width, height, scroll, chosen: [place …], cursor, hover, longest: place or null};
 // lengths in px.
 export function paint(context, scene) {
   const { ink, width, height } = scene;
@@ -35,7 +35,7 @@ export function paint(context, scene) {
   if (scene.hover) outline(context, scene.hover, area, ink.text, 1);
   for (const place of scene.chosen) outline(context, place, area, ink.text, 2.5);
   if (scene.cursor) outline(context, scene.cursor, area, ink.brand, 2, [4, 2]);
-  if (scene.slowest) pointer(context, scene.slowest, area);
+  if (scene.longest) pointer(context, scene.longest, area);
   context.restore();
   paintAxis(context, area);
 }

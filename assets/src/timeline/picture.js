@@ -19,7 +19,7 @@ export class Picture {
     this.choose = choose;
     this.view = new View();
     Object.assign(this, { spans: null, lanes: [], chosen: [] });
-    Object.assign(this, { cursor: null, hover: null, slowest: null }); // places
+    Object.assign(this, { cursor: null, hover: null, longest: null }); // places
     Object.assign(this, { frame: 0, drag: null });
     this.canvas = h("canvas", { class: "wb-timeline-canvas", role: "application", tabindex: 0 });
     this.tall = h("div", { class: "wb-timeline-tall" }, this.canvas);
@@ -50,10 +50,10 @@ export class Picture {
   // Another step, or the same with another graph. What was zoomed to, and the current span's node, stay.
   show(spans, lanes) {
     const node = this.cursor ? this.spans.nodes(...this.at(this.cursor))[0] : null;
-    const slowest = spans.slowest();
+    const longest = spans.longest();
     Object.assign(this, { spans, lanes, hover: null, chosen: [] });
     this.cursor = this.placesOfNode(node)[0] ?? null;
-    this.slowest = slowest < 0 ? null : placesOf(lanes, slowest)[0];
+    this.longest = longest < 0 ? null : placesOf(lanes, longest)[0];
     this.view.resize(spans.duration);
     this.tip.hide();
     this.canvas.setAttribute("aria-label", gist(spans, lanes));
@@ -122,7 +122,7 @@ export class Picture {
   }
 
   scene(width, height, scroll) {
-    const { spans, lanes, view, ink, chosen, hover, slowest } = this;
+    const { spans, lanes, view, ink, chosen, hover, longest } = this;
     const known = chosen.some(({ lane, row, position }) => {
       return lane === this.cursor?.lane && row === this.cursor.row && position === this.cursor.position;
     });
@@ -134,7 +134,7 @@ export class Picture {
       chosen,
       cursor: known ? null : this.cursor,
       hover,
-      slowest,
+      longest,
       width,
       height,
       scroll,
@@ -226,7 +226,9 @@ export class Picture {
 
   explain(place, event) {
     const [span, device] = this.at(place);
-    this.tip.show(this.spans.name(span, device), details(this.spans, span, device), event, this.element);
+    const longest = this.longest && spanOf(this.lanes, this.longest) === span;
+    const lines = [...details(this.spans, span, device), ...(longest ? [["mark", "longest op of this step"]] : [])];
+    this.tip.show(this.spans.name(span, device), lines, event, this.element);
   }
 
   take(place) {

@@ -123,7 +123,7 @@ export class Spans {
   }
 
   // The op that took longest, collectives aside; -1 where there is none.
-  slowest() {
+  longest() {
     let found = -1;
     for (let i = 0; i < this.count; i++) {
       if (this.kinds[i] !== "collective" && (found < 0 || this.lasts(i) > this.lasts(found))) found = i;

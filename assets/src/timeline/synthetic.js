@@ -88,6 +88,7 @@ export function sampleMessage({
   threads = 1,
   scale = 100,
   fused = true,
+  slowest = null,
 } = {}) {
   const draw = dice(step + 1);
   const per = layers * 7;
@@ -134,7 +135,7 @@ export function sampleMessage({
   clocks.forEach((clock) => clock.fill(ready + 1));
   for (const device of range(devices))
     for (const layer of range(layers)) run(device, layer, [nodeOf(device, layer, 6)], [SGD]);
-  return { type: "sample", step, graph, at: step / 100, ...feedsOf(devices), ...packed(spans) };
+  return { type: "sample", step, graph, at: step / 100, slowest, ...feedsOf(devices), ...packed(spans) };
 }
 
 function feedsOf(devices) {

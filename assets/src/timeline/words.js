@@ -1,5 +1,6 @@
 // What the timeline says in words.
 import { bytes, count, seconds, ticks } from "../draw/numbers.js";
+import { slowestWords } from "../draw/slowest.js";
 import { busyWords, spanOf } from "./lanes.js";
 
 export const time = (us) => seconds(us / 1e6);
@@ -9,18 +10,19 @@ export function percent(share) {
   return `${value > 0 && value < 0.95 ? Math.max(value, 0.1).toFixed(1) : Math.round(value)} %`;
 }
 
-export function slowestWords(spans) {
-  const i = spans.slowest();
+function longestWords(spans) {
+  const i = spans.longest();
   if (i < 0) return "";
-  const long = `${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`;
-  return `slowest: ${spans.name(i)} on ${spans.where(i)}, ${long}`;
+  const long = `${time(spans.lasts(i))}, ${percent(spans.share(i))} of it`;
+  return `longest op of this step: ${spans.name(i)} on ${spans.where(i)}, ${long}`;
 }
 
-// "step 1,200, 7.3 ms; slowest: …; 4 collectives took 1.1 ms, 15 % of the step".
-export function noteWords(spans) {
+// "step 1,200, 7.3 ms; slowest: …; 4 collectives took 1.1 ms, 15 % of the step". The slowest is that of the newest
+// sample, whichever step is shown: it was found over all of them.
+export function noteWords(spans, newest = spans.sample) {
   const step = `step ${count(spans.sample.step)}, ${time(spans.duration)}`;
   if (!spans.count) return `${step}; its ops were not timed`;
-  return [step, slowestWords(spans), collectiveWords(spans)].filter(Boolean).join("; ");
+  return [step, slowestWords(newest, spans.devices), collectiveWords(spans)].filter(Boolean).join("; ");
 }
 
 function collectiveWords(spans) {
@@ -69,8 +71,9 @@ export function spoken(spans, lanes, place) {
 
 export function gist(spans, lanes) {
   const busy = lanes.filter((lane) => lane.device >= 0).map((lane) => `${lane.label} ${busyWords(lane)}`);
+  const said = [noteWords(spans, null), longestWords(spans)].filter(Boolean).join("; ");
   const keys = "Arrow keys walk the spans, Enter selects the node, plus, minus and 0 zoom";
-  return `timeline, ${noteWords(spans)}. ${busy.slice(0, 16).join("; ")}. ${keys}`;
+  return `timeline, ${said}. ${busy.slice(0, 16).join("; ")}. ${keys}`;
 }
 
 // Marks of the axis, [{at, text}], in µs or ms as the shown part asks for.

@@ -10,14 +10,20 @@ const graph = decoded(graphMessage());
 const sample = decoded(sampleMessage({ step: 1200 }));
 const spans = new Spans(sample, graph);
 
-test("the note says step, duration, slowest op and collectives", () => {
-  const words = noteWords(spans);
+test("the note says step, duration, the slowest op of the newest sample, and collectives", () => {
+  const slowest = { node: 1, device: 1, label: "relu fc_1.tmp_2", us: 412, steps: 12 };
+  const words = noteWords(spans, { slowest });
   assert.match(
     words,
-    /^step 1,200, \S+ ms; slowest: .+ on CPUPlace\(\d\), \S+ µs, \d+ % of the step; 3 collectives took \S+ µs, \d+ %/,
+    /^step 1,200, \S+ ms; slowest: relu fc_1.tmp_2 on CPUPlace\(1\), 412 µs \(median of 12 steps\); 3 collectives took \S+ µs, \d+ %/,
   );
-  const slowest = spans.slowest();
-  assert.ok(words.includes(`slowest: ${spans.name(slowest)} on ${spans.where(slowest)}`));
+  assert.match(noteWords(spans), /^step 1,200, \S+ ms; 3 collectives/);
+});
+
+test("the longest op of the step is in the text alternative", () => {
+  const longest = spans.longest();
+  const words = `longest op of this step: ${spans.name(longest)} on ${spans.where(longest)}, `;
+  assert.ok(gist(spans, lanesOf(spans)).includes(words));
 });
 
 test("a step without spans says so much", () => {
