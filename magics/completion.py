@@ -86,7 +86,8 @@ class MagicCompletion:
         if method.__name__ == "step":
             return self._stepped(words, previous)
         if method.__name__ in ("dashboard", "ssa", "scopes", "feeds", "drop_scopes"):
-            return [] if words and previous != "--reduce" else targets(self.session.own())
+            named = [w for w, before in zip(words, ["", *words], strict=False) if w[0] != "-" and before != "--devices"]
+            return [] if named else targets(self.session.own())
         if method.__name__ == "train" and len(words) == 1:
             return self.session.loaders()
         return list(self.session.programs())

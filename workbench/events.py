@@ -318,7 +318,7 @@ def listening(kind: type[Event]) -> bool:
 
 def heard(executor: str, beside: frozenset[type[Event]]) -> bool:
     """Whether anybody listens to an executor, to other kinds of events than those `beside`."""
-    kinds = [found for kind, found in LISTENERS.items() if kind not in beside]
+    kinds = [found for kind, found in list(LISTENERS.items()) if kind not in beside]  # others subscribe meanwhile
     return any(s.executor is None or s.executor == executor for found in kinds for s in found)
 
 

@@ -30,6 +30,7 @@ from workbench.events import (
     Step,
     emit,
     emit_all,
+    heard,
     listening,
     subscribe,
 )
@@ -384,3 +385,22 @@ def test_events_with_values_come_only_to_those_who_name_them() -> None:
         assert not any(listening(kind) for kind in WITH_VALUES)
     with subscribe(told.append, *WITH_VALUES):
         assert all(listening(kind) for kind in WITH_VALUES)
+
+
+def test_asking_who_listens_stands_others_who_begin_and_end() -> None:
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            subscribe(print, ScopeDrop, Memory, executor="x").close()
+
+    others = [threading.Thread(target=come_and_go) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        for _ in range(20_000):
+            assert not heard("y", frozenset())
+    finally:
+        done.set()
+        for thread in others:
+            thread.join()

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,34 @@ def test_advance_makes_so_many_steps_and_holds(model: Model) -> None:
         run.advance(0)
     run.advance(1000)  # more than there are
     assert run.wait(10).state == "done" and run.step == 50
+
+
+def test_steps_asked_for_one_after_the_other_add_up(model: Model) -> None:
+    run = train(model.main, Batches(model, 50, 0.005), scope=ready(model), paused=True)
+    _until(lambda: run.pause(1.0))
+    for _ in range(3):
+        run.advance()
+    assert run.advance(timeout=10) and run.step == 4
+    run.stop()
+
+
+def test_a_pause_asked_for_while_saving_holds(model: Model, tmp_path: Path) -> None:
+    run = train(model.main, Batches(model, 10_000, 0.001), scope=ready(model), record=False)
+    _until(lambda: run.step > 3)
+    write, states = run.write_checkpoint, []
+
+    def slowly(path: Any) -> None:
+        states.append(str(run.state))
+        run.pause()
+        write(path)
+
+    run.write_checkpoint = slowly
+    run.save(tmp_path / "made")
+    held = run.step
+    time.sleep(0.1)
+    assert states == ["running"] and (run.state, run.step) == ("paused", held)
+    run.stop()
+    run.wait(10)
 
 
 def test_stop_while_paused(model: Model) -> None:

@@ -56,10 +56,18 @@ def test_a_target_has_one_dashboard_and_the_last_one_is_found_again(net: Noteboo
     assert first is net.run("wb.dashboard(exe)") is net.run("%dashboard") is net.run("wb.dashboard()")
     other = net.run("%dashboard net")
     assert other is not first and net.run("wb.dashboard()") is other
+    run = other.start(steps=1_000_000, data="batches")
+    net.run("%dashboard exe")
+    assert net.run("wb.dashboard()") is other  # it is the one that runs
+    run.stop()
+    run.wait(30)
+    assert net.run("wb.dashboard()") is first
     other.close()
+    other.close()
+    assert net.run("wb.dashboard()") is first
+    first.close()
     with pytest.raises(PreconditionNotMet, match="there is no dashboard yet"):
         wb.dashboard()
-    assert wb.dashboard(net["exe"]) is first
 
 
 def test_what_it_shows_is_said_in_words_too(net: Notebook) -> None:

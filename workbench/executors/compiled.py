@@ -53,6 +53,7 @@ class CompiledProgram(Debugging):
         self._share_vars_from: CompiledProgram | None = None
         self._engine: Engine | None = None
         self._starting = threading.Lock()
+        self._looked_at = False
         self._bound: tuple[Scope, Place] | None = None
 
     def with_data_parallel(
@@ -87,6 +88,8 @@ class CompiledProgram(Debugging):
         self._build = build_strategy if build_strategy is not None else self._build
         self._execution, self._loss_name, self._share_vars_from = exec_strategy, loss_name, share_vars_from
         self._is_data_parallel = True
+        if self._looked_at:
+            self._engine, self._looked_at = None, False
         return self
 
     def bind(self, scope: Scope) -> None:
@@ -115,6 +118,9 @@ class CompiledProgram(Debugging):
             InvalidArgument: another scope or place than at the first run (X-8), or a place of another kind.
         """
         engine = self._engine or self._start(place, scope)
+        if self._looked_at and not engine.started:
+            self._looked_at = False
+            engine = self._start_again(place, scope)
         if self._bound != (scope, place):
             raise InvalidArgument(
                 "a CompiledProgram stays with the scope and place of its first run; make another one for these"
@@ -122,7 +128,22 @@ class CompiledProgram(Debugging):
         return run_needed(engine, feed, fetch_list, return_numpy, return_merged, use_prune)
 
     def _to_debug(self) -> Engine:
-        return self._engine or self._start(self._places[0] if self._places else CPUPlace(), global_scope())
+        if self._engine is None:
+            self._looked_at = True  # that settles nothing: the first run does
+            self._start(self._places[0] if self._places else CPUPlace(), global_scope())
+        assert self._engine is not None
+        return self._engine
+
+    def _start_again(self, place: Place, scope: Scope) -> Engine:
+        """The engine that was only looked at, in the scope of the first run; another one for another kind of place."""
+        assert self._engine is not None and self._bound is not None
+        if self._bound[1] != place:
+            self._engine = None
+            return self._start(place, scope)
+        if self._engine.shares is None:
+            self._engine.scope = scope
+        self._bound = (scope, place)
+        return self._engine
 
     def _start(self, place: Place, scope: Scope) -> Engine:
         """The engine, made once even if several threads ask for it first."""

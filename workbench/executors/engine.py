@@ -452,7 +452,7 @@ class Engine:
 def snapshot(program: Program) -> Program:
     """A copy of a program that later changes do not reach, but for learning rates, which the user steps (X-3)."""
     made = program.clone()
-    made.lr_schedulers = program.lr_schedulers
+    made.lr_schedulers, made.copied = program.lr_schedulers, program.uid
     return made
 
 

@@ -64,7 +64,7 @@ class Run:
         self._started = False
         self._held = False
         self._until = 0  # a held run goes on to this step
-        self._holding = False
+        self._holding = self._saving = False
         self._stopping = self._enough = False
         self._outcome: State | None = None
         self._ended = False
@@ -139,7 +139,7 @@ class Run:
         """
         if steps < 1:
             raise InvalidArgument(f"advance takes a number of steps of at least 1, got {steps}")
-        until = self.step + steps
+        until = max(self.step, self._until if self._held else 0) + steps
         self._until, self._held = until, True
         return self._comes_to_rest(until, timeout)
 
@@ -159,14 +159,14 @@ class Run:
         """
         if self.write_checkpoint is None:
             raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
-        held, until = self._held, self._until
+        self._saving = True
         try:
-            if not (self.is_here() or self.pause(timeout)):
+            if not (self.is_here() or self._comes_to_rest(0, timeout) or not self._started):
                 raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
             self.write_checkpoint(path)
             self.checkpoints.append((self.step, os.fspath(path)))
         finally:
-            self._until, self._held = until, held
+            self._saving = False
 
     def stop_early(self) -> None:
         """End at the next step boundary as `done`: nothing more is wanted of it."""
@@ -265,7 +265,7 @@ class Run:
                 close()
 
     def _may_go_on(self) -> bool:
-        while self._holds and not self._stopping:
+        while (self._holds or self._saving) and not self._stopping:
             self._holding = True
             time.sleep(_POLL)
         self._holding = False

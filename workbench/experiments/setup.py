@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from numbers import Real
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -61,6 +64,9 @@ class Setup:
         for what, value in (("program", self.program), ("startup", self.startup)):
             if not isinstance(value, Program):
                 raise InvalidType(f"a setup takes a Program as {what}, got {value!r}")
+        rate = self.learning_rate
+        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate < math.inf):
+            raise InvalidArgument(f"learning_rate is a number of at least 0, got {rate!r}")
         if not self.fetch:
             loss = loss_of(self.program)
             object.__setattr__(self, "fetch", {"loss": loss} if loss else {})
@@ -151,6 +157,7 @@ class Setup:
         return made
 
 
+_losses: WeakKeyDictionary[Program, tuple[int, str | None]] = WeakKeyDictionary()  # with the version they are of
 SETTINGS = tuple(f.name for f in fields(Setup) if f.name not in ("program", "startup", "data", "build", "execution"))
 
 
@@ -172,8 +179,12 @@ def setup(
 
 def loss_of(program: Program) -> str | None:
     """The loss whose gradient the program computes; None if it computes none."""
-    found = loss_gradients(program)
-    return found[0].removesuffix("@GRAD") if found else None
+    version, loss = _losses.get(program, (-1, None))
+    if version != program.version:
+        version, found = program.version, loss_gradients(program)
+        loss = found[0].removesuffix("@GRAD") if found else None
+        _losses[program] = version, loss
+    return loss
 
 
 def rates_of(program: Program) -> list[str]:

@@ -25,6 +25,7 @@ class Program:
         version: moves on with every change, so that executors know when to prepare anew.
         uid: unique in this process.
         origin: `uid` of the program that this one is a copy of (a copy of a copy: of the first), else its own.
+        copied: `uid` of the program an executor's copy was taken of, else its own.
         rng_step: name of the persistable int64 [1] variable that counts the program's steps for its random ops; ""
             until it has one. The startup program sets it to 0.
         lr_schedulers: `{learning-rate variable: scheduler}`; an executor writes the current rate before a run (P-48).
@@ -35,6 +36,7 @@ class Program:
 
     def __init__(self) -> None:
         self.uid = self.origin = next(_uids)
+        self.copied = self.uid
         self.name = ""
         self.version = 0
         self._seed = 0

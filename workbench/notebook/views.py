@@ -38,8 +38,8 @@ def ssa(target: Program | ParallelExecutor | CompiledProgram, devices: int = 2, 
         InvalidArgument: devices below 1. InvalidType: something else.
     """
     if isinstance(target, Program):
-        if devices < 1:
-            raise InvalidArgument(f"ssa takes a number of devices of at least 1, got {devices}")
+        if not isinstance(devices, int) or devices < 1:
+            raise InvalidArgument(f"ssa takes a number of devices of at least 1, got {devices!r}")
         return GraphView(target.name or "program", graph_of_program(target, devices, (), reduce))
     if not isinstance(target, ParallelExecutor | CompiledProgram):
         raise InvalidType(f"ssa takes a Program, a ParallelExecutor or a CompiledProgram, got {target!r}")

@@ -47,3 +47,13 @@ def test_points_keep_the_newest_and_the_first_in_order(count: int, limit: int) -
     steps, values = points.columns()
     assert len(steps) <= limit and steps[0] == 0 and steps[-1] == count - 1
     assert (np.diff(steps) > 0).all() and (values == 10 * steps).all()
+
+
+def test_a_sawtooth_stays_one_however_long_it_is() -> None:
+    points = Points(2, 100)
+    for drop in range(5000):
+        for step, held in ((1, 7.0), (100, 7.0), (100, 0.0)):
+            points.add(100 * drop + step, held)
+    steps, held = points.columns()
+    old = held[: len(held) // 2]
+    assert len(steps) <= 100 and 0.3 < (old == 0).mean() < 0.7 and set(old) == {0.0, 7.0}

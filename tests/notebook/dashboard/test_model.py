@@ -16,6 +16,8 @@ from workbench import events, static
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model import Model
+from workbench.notebook.dashboard.publisher import Publisher
+from workbench.notebook.dashboard.subject import Subject
 
 ModelOf = Callable[[Any], Model]
 
@@ -327,3 +329,97 @@ def test_statistics_are_those_of_the_values(built: Built, batch: Any, model_of: 
     node = answer(model, {"type": "node", **asked})
     assert node["op"] == "mul" and node["timing"]["calls"] == 1 and "models.py" in node["site"]
     assert answer(model, {"type": "node", **asked, "graph": -1})["error"] == "the graph has changed since"
+
+
+# What a second look found
+
+
+def test_the_chosen_one_of_several_copies_is_trained(built: Built, loader: DataLoader) -> None:
+    base = built.test
+    names: dict[str, Any] = {"batches": loader}
+    for name, optimizer in (("slow", wb.optimizer.SGD(0.1)), ("quick", wb.optimizer.Adam(0.1))):
+        copy = base.clone()
+        with static.program_guard(copy, startup := built.startup.clone()):
+            optimizer.minimize(copy.global_block().var(built.loss.name))
+        names |= {name: copy, f"{name}_startup": startup}
+    model = Model(Subject.of(names["quick"], names), lambda: names, lambda program, name: names[f"{name}_startup"])
+    assert model.controls.values()["program"] == "quick"
+    for name, kind in (("slow", "sgd"), ("quick", "adam")):
+        run = begin(model, program=name, data="batches", steps=2).wait(30)
+        assert run.name == name and any(op.type == kind for op in run.program.all_ops())
+    model.close()
+
+
+def test_looking_at_a_compiled_program_leaves_everything_open(built: Built, batch: Any, model_of: ModelOf) -> None:
+    compiled = static.CompiledProgram(built.main)
+    model_of(compiled).everything()
+    compiled.with_data_parallel(built.loss.name, places=static.cpu_places(2))
+    model = model_of(compiled)
+    scope = built.start().scope
+    (losses,) = static.Executor().run(compiled, feed=batch, fetch_list=[built.loss], scope=scope)
+    assert losses.shape == (2,) and model.watch.steps() == 1
+
+
+def test_an_error_goes_with_the_next_good_step(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    with pytest.raises(wb.errors.EnforceNotMet):
+        exe.run([built.loss], feed={**batch, "y": np.full((7, 1), 77)})
+    assert model.state()["run"]["error"] is not None
+    exe.run([built.loss], feed=batch)
+    assert model.state()["run"]["error"] is None
+
+
+def test_unmerged_and_large_fetches_are_taken_as_they_are(built: Built, batch: Any, model_of: ModelOf) -> None:
+    compiled = static.CompiledProgram(built.main).with_data_parallel(built.loss.name, places=static.cpu_places(2))
+    scope, exe = built.start().scope, static.Executor()
+    model = model_of(compiled)
+    (parts,) = exe.run(compiled, feed=batch, fetch_list=["x"], scope=scope, return_merged=False)
+    assert [len(part) for part in parts] == [3, 4]
+    (shown,) = model.shown
+    assert shown.fetched is not None
+    ((names, (kept,)),) = shown.fetched._told
+    assert names == ("x",) and kept is not None and kept.size == 35
+    model.news()
+    large = {"x": np.ones((700, 5), np.float32), "y": np.zeros((700, 1), np.int64)}
+    exe.run(compiled, feed=large, fetch_list=["x"], scope=scope)
+    assert shown.fetched._told[-1][1] == [None]
+
+
+def test_names_and_numbers_that_are_none_are_refused_at_once(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    for wrong in ({"program": "nope"}, {"data": "nope"}, {"data": [1]}):
+        with pytest.raises(InvalidArgument, match="is the name of one of"):
+            model.controls.set(wrong)
+    for rate in ("a", -1, float("nan"), True):
+        with pytest.raises(InvalidArgument, match="learning_rate is a number of at least 0"):
+            model.command("run", {"learning_rate": rate})
+    model.controls.set({"learning_rate": None})
+    begin(model, learning_rate=0.5, steps=1).wait(30)
+    assert model.controls.values()["learning_rate"] == 0.5
+    model.controls.set({"learning_rate": None})
+    assert model.controls.setup().learning_rate is None
+
+
+def test_a_run_that_has_ended_is_not_looked_at(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    begin(model, steps=3).wait(30)
+    for _ in range(3):
+        model.news()
+        model.watch._pace.hurry()
+    assert not model.watch.looks.waiting
+
+
+def test_the_page_gets_what_python_has_seen(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    told: list[dict[str, Any]] = []
+    publisher = Publisher(model_of(exe), told.append)
+    try:
+        exe.run([built.loss], feed=batch)
+        publisher.snapshot()
+        deadline = time.monotonic() + 30
+        while not any(m["type"] == "curves" and len(m["series"].get("cost", {}).get("mean", ())) == 1 for m in told):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        publisher.close()

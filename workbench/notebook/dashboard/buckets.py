@@ -66,7 +66,7 @@ def _summed_up(rows: np.ndarray) -> np.ndarray:
 
 
 class Points:
-    """Rows of numbers over the steps; when there are too many, every other of the older half goes.
+    """Rows of numbers over the steps; of too many, every four of the older half become their lowest and highest.
 
     Args:
         width: numbers in a row. limit: at most so many rows.
@@ -82,8 +82,18 @@ class Points:
         self.rows.append(row)
         if len(self.rows) > self._limit:
             half = len(self.rows) // 2
-            self.rows[:half] = self.rows[:half:2]
+            fours = (self.rows[k : min(k + 4, half)] for k in range(1, half, 4))
+            self.rows[1:half] = [row for four in fours for row in _extremes(four)]
 
     def columns(self) -> np.ndarray:
         """Of shape (width, rows)."""
         return np.asarray(self.rows, np.float64).reshape(-1, self.width).T
+
+
+def _extremes(rows: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """The lowest and the highest, in their order: a sawtooth stays one."""
+    if len(rows) < 4:
+        return rows[1::2]
+    height = [sum(row[1:]) for row in rows]
+    low, high = height.index(min(height)), len(rows) - 1 - height[::-1].index(max(height))
+    return [rows[k] for k in sorted({low, high})]

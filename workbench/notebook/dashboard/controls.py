@@ -46,8 +46,9 @@ class Controls:
             name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)
         }
         own = self._base.program if self._base is not None else self._subject.program
-        if own is not None and loss_of(own) and not any(p.origin == own.origin for p in found.values()):
-            found[self._subject.name] = own
+        if own is not None and loss_of(own) and not any(_is(p, own) for p in found.values()):
+            name = self._subject.name
+            found[name if name not in found else f"{name} of this dashboard"] = own
         return found
 
     def sources(self) -> dict[str, Any]:
@@ -85,7 +86,7 @@ class Controls:
             return next(iter(known), None)
         if not loss_of(own):
             return None  # another program than the one that is shown is trained only if it is chosen
-        return next((name for name, program in known.items() if program.origin == own.origin), None)
+        return next((name for name, program in known.items() if _is(program, own)), None)
 
     def _data(self, known: Mapping[str, Any]) -> str | None:
         if self._chosen.get("data") in known:
@@ -122,6 +123,10 @@ class Controls:
         for name in values:
             if name not in known:
                 raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}")
+        for name, there in (("program", self.programs()), ("data", self.sources())):
+            value = values.get(name)
+            if value is not None and (not isinstance(value, str) or value not in there):
+                raise InvalidArgument(f"{name} is the name of one of {one_of(there)}, got {value!r}")
         for name, value in values.items():
             if value is None:
                 self._chosen.pop(name, None)
@@ -146,8 +151,11 @@ class Controls:
             InvalidArgument: there is no program to train, no data, no startup program; or a setting does not fit.
         """
         values = self.values()
+        plain = self._plain(values)
         settings = {name: values[name] for name in SETTINGS if values[name] is not None}
-        return self._plain(values).with_(**settings)
+        made = plain.with_(**settings)
+        self._base = plain  # what is chosen stays chosen; what is taken back is the plain setup's again
+        return made
 
     def _plain(self, values: Mapping[str, Any]) -> Setup:
         program, data = self.programs().get(values["program"]), self.sources().get(values["data"])
@@ -156,7 +164,7 @@ class Controls:
         if data is None:
             raise InvalidArgument("there is nothing to feed: make a DataLoader, or a list of feeds, in the notebook")
         base = self._base
-        if base is not None and base.program.origin == program.origin:
+        if base is not None and base.program is program:
             return base.with_(name=values["program"]) if data is base.data else _with_data(base, data)
         startup = self._startup_of(program, values["program"])
         if startup is None:
@@ -167,11 +175,9 @@ class Controls:
         fetch = getattr(self._subject.run, "fetch", {}) if program is self._subject.program else {}
         return Setup(program, startup, data, fetch, name=values["program"])
 
-    def start(self, setup: Setup) -> Run:
-        """A run of it, paused before its first step; the next one begins with the same settings."""
-        run = setup.start(progress=False, paused=True)
-        self._base = setup
-        return run
+def _is(program: Program, own: Program) -> bool:
+    """Whether a program is the dashboard's own, or what an executor's copy was taken of."""
+    return program is own or program.uid == own.copied
 
 
 def _with_data(base: Setup, data: Any) -> Setup:

@@ -89,7 +89,8 @@ class Dashboard:
 
     def close(self) -> None:
         """Remove the page and listen no more; what runs goes on."""
-        _made.pop(id(self.target), None)
+        if _made.get(id(self.target)) is self:
+            del _made[id(self.target)]
         _latest[:] = [other for other in _latest if other is not self]
         self._publisher.close()
         self._page.close()
@@ -144,8 +145,9 @@ class Dashboard:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle = self._page.view(include=include, exclude=exclude)
         bundle["text/plain"] = repr(self)
-        picture = b64encode(self.panel("graph")._repr_png_())  # for those who cannot run the page
-        bundle["image/png"] = picture.decode("ascii")
+        picture = self.panel("graph")._repr_png_()  # for those who cannot run the page
+        if picture is not None:
+            bundle["image/png"] = b64encode(picture).decode("ascii")
         return bundle
 
 
@@ -157,7 +159,7 @@ def dashboard(target: Target | None = None) -> Dashboard:
     """The dashboard of an executor, a program or a run; the one there is already, if there is.
 
     Args:
-        target: a ParallelExecutor, a CompiledProgram, a Program or a Run; None for the dashboard made last.
+        target: a ParallelExecutor, a CompiledProgram, a Program or a Run; None for the one that runs, else the last.
 
     Raises:
         InvalidType: something else. PreconditionNotMet: None, and there is no dashboard yet.
@@ -165,11 +167,11 @@ def dashboard(target: Target | None = None) -> Dashboard:
     if target is None:
         if not _latest:
             raise PreconditionNotMet("there is no dashboard yet; make one of an executor, a program or a run")
-        return _latest[0]
+        return next((d for d in reversed(_latest) if d.run is not None and not d.run.finished), _latest[-1])
     found = _made.get(id(target))
     if found is None:
         found = _made[id(target)] = Dashboard(target, _names, _startup_of)
-    _latest[:] = [found]
+    _latest[:] = [*(other for other in _latest if other is not found), found]
     return found
 
 

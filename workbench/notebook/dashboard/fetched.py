@@ -29,8 +29,8 @@ class Fetched:
         self._last = time.monotonic()
         self.is_going_on = False
         self._names = names
-        self._told: deque[events.Fetched] = deque()
-        self._subscription = events.subscribe(self._told.append, events.Fetched, executor=engine.reporter.name)
+        self._told: deque[tuple[tuple[str, ...], list[np.ndarray | None]]] = deque()
+        self._subscription = events.subscribe(self._keep, events.Fetched, executor=engine.reporter.name)
 
     def close(self) -> None:
         """Listen no more."""
@@ -40,12 +40,16 @@ class Fetched:
         """Take over what has been told."""
         told = [self._told.popleft() for _ in range(len(self._told))]
         self._clock(len(told))
-        kinds: dict[tuple[str, ...], list[events.Fetched]] = {}
-        for event in told:
-            kinds.setdefault(event.names, []).append(event)
+        kinds: dict[tuple[str, ...], list[list[np.ndarray | None]]] = {}
+        for names, values in told:
+            kinds.setdefault(names, []).append(values)
         for names, alike in kinds.items():
             for position, name in enumerate(names):
-                self._take(name, [np.asarray(event.values[position]) for event in alike])
+                self._take(name, [found for values in alike if (found := values[position]) is not None])
+
+    def _keep(self, event: events.Fetched) -> None:
+        """On the thread of the step: only what will be shown, so that large values are not held."""
+        self._told.append((event.names, [_small(value) for value in event.values]))
 
     def _clock(self, steps: int) -> None:
         """Count steps, and the time since the last look if there were any in it."""
@@ -56,11 +60,18 @@ class Fetched:
         self._last = now
 
     def _take(self, name: str, values: list[np.ndarray]) -> None:
-        shown = [value for value in values if 0 < value.size <= _ELEMENTS and value.dtype.kind in "fiub"]
-        if not shown:
+        if not values:
             return
-        if len({value.shape for value in shown}) == 1:
-            means = np.stack(shown).reshape(len(shown), -1).mean(1).tolist()
+        if len({value.shape for value in values}) == 1:
+            means = np.stack(values).reshape(len(values), -1).mean(1).tolist()
         else:
-            means = [float(value.mean()) for value in shown]
+            means = [float(value.mean()) for value in values]
         self.history.setdefault(self._names.get(name, name), []).extend(means)
+
+
+def _small(value: object) -> np.ndarray | None:
+    """A copy of a value that a curve can show; of unmerged ones, that of all devices together."""
+    parts = [np.asarray(part) for part in value] if isinstance(value, list) else [np.asarray(value)]
+    if not 0 < sum(part.size for part in parts) <= _ELEMENTS or any(part.dtype.kind not in "fiub" for part in parts):
+        return None
+    return np.concatenate([part.reshape(-1) for part in parts])

@@ -21,6 +21,7 @@ from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.dashboard.unwatched import Unwatched
 from workbench.notebook.dashboard.watch import Watch
 
+FLAGS = ("pause", "resume", "step", "stop")  # of a run that goes on: they only set flags
 COMMANDS = ("run", "pause", "resume", "step", "stop", "drop", "save")
 _RUNS = 12  # whose curves are shown
 _CURVES_S, _SCOPES_S = 0.25, 0.5  # seconds between two of these messages
@@ -81,7 +82,7 @@ class Model:
     def _begin(self) -> None:
         subject = self.subject
         if subject.run is not None:
-            self.take(subject.run)
+            self._follow(subject.run, self._watch_of(subject.run))
         elif subject.engine is not None:
             self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
             fetched = Fetched(subject.engine, self._labels())
@@ -102,19 +103,25 @@ class Model:
         devices = self.controls.values()["devices"] if loss_of(self.subject.program) else 1
         return Unwatched(self.subject.name, graph_of_program(self.subject.program, devices, self._loss()))
 
-    def take(self, run: Run) -> None:
-        """Follow another run from now on; the curves of those before stay."""
-        engine = engine_of(run.executor)
-        number = next(self._numbers)
-        before = getattr(self, "watch", None)
+    def _watch_of(self, run: Run) -> Watch | Unwatched:
+        """What watches a run; for a large program its graph takes a while."""
+        engine, before = engine_of(run.executor), getattr(self, "watch", None)
         first = before.graph_number + 1 if before is not None else 1
         if engine is not None:
-            self.watch = Watch(engine, run.name, list(run.fetch.values()), first)
-        elif self.subject.program is not None:
-            self.watch = Unwatched(run.name, graph_of_program(self.subject.program, 1, list(run.fetch.values())), first)
+            return Watch(engine, run.name, list(run.fetch.values()), first)
+        program = run.program
+        return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
+
+    def _follow(self, run: Run, watch: Watch | Unwatched) -> None:
+        """Follow another run from now on; the curves of those before stay."""
+        number, before = next(self._numbers), getattr(self, "watch", None)
+        self.watch = watch
         if before is not None:
             before.close()
         self.shown.append(Shown(number, f"{number}: {run.name}, {self.watch.what()}", run))
+        for gone in self.shown[:-_RUNS]:
+            if gone.fetched is not None:
+                gone.fetched.close()
         del self.shown[:-_RUNS]
 
     def close(self) -> None:
@@ -129,6 +136,10 @@ class Model:
         """The run that is followed."""
         return self.shown[-1].run if self.shown else None
 
+    def is_live(self) -> bool:
+        """Whether there is a run that has not ended."""
+        return self.run is not None and self.run.state in LIVE
+
     def tell(self, kind: str, text: str) -> None:
         """Show a line on the page; kind is "info" or "error"."""
         self.notice = {"id": next(self._notices), "kind": kind, "text": text}
@@ -137,7 +148,7 @@ class Model:
 
     def news(self) -> list[Message]:
         """What has changed since the last time."""
-        graph_changed, looked = self.watch.follow()
+        graph_changed, looked = self.watch.follow(self.run is None or not self.run.finished)
         curves = [message for shown in self.shown if (message := shown.news()) is not None]
         found: list[Message] = []
         state = self.state()
@@ -150,7 +161,6 @@ class Model:
         if looked:
             found += self.watch.sampled()
         if self._scopes.is_due():
-            self.watch.prepare()
             with self._scopes.taking():
                 found += [self.watch.scopes_message()] if self.watch.memory_changed() else []
         return [*found, *curves]
@@ -159,7 +169,7 @@ class Model:
         """All that a page needs that has nothing."""
         for shown in self.shown:
             shown.follow()
-        self.watch.follow()
+        self.watch.follow(False)
         self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
@@ -227,8 +237,8 @@ class Model:
     def _error(self, error: BaseException | None) -> Message | None:
         """What went wrong, with the op and the line where the engine knows them."""
         told = self.watch.error
-        if error is None and told is None:
-            return None
+        if error is None and (told is None or told.step < self.watch.steps()):
+            return None  # steps after it went well
         text = str(error) or type(error).__name__ if error is not None else told.text if told is not None else ""
         is_same = told is not None and (error is None or told.text == text)
         return {
@@ -279,6 +289,8 @@ class Model:
 
     def _standing(self) -> str:
         run = self.run
+        if self.controls.values()["program"] is None and (run is None or run.finished):
+            return "there is no program with a loss to train; choose one, or build one with %%static_program"
         return "nothing has been started" if run is None else f"run {run.name!r} is {run.state}"
 
     def _starter(self, only_one: bool) -> Slow:
@@ -286,10 +298,11 @@ class Model:
         self.busy = "starting the run …"
 
         def start() -> Callable[[], None]:
-            run = self.controls.start(setup)
+            run = setup.start(progress=False, paused=True)
+            watch = self._watch_of(run)
 
             def follow() -> None:
-                self.take(run)
+                self._follow(run, watch)
                 self.tell("info", f"started {self.shown[-1].curves.label}")
                 if only_one:
                     run.advance()
@@ -307,9 +320,9 @@ class Model:
     def _save(self) -> Callable[[], None]:
         run = self.run
         assert run is not None
-        path = f"{run.name}-step-{run.step}.checkpoint"
-        run.save(path)
-        return lambda: self.tell("info", f"saved {path}; wb.resume goes on from it")
+        run.save(f"{run.name}-step-{run.step}.checkpoint")
+        step, path = run.checkpoints[-1]
+        return lambda: self.tell("info", f"saved {path}, of step {step}; wb.resume goes on from it")
 
     def refuse(self, error: Exception) -> None:
         """Show what a command was refused for."""

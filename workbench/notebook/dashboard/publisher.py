@@ -11,9 +11,10 @@ from typing import Any
 from workbench.errors import EnforceNotMet
 from workbench.notebook.dashboard.answers import answer
 from workbench.notebook.dashboard.messages import Message
-from workbench.notebook.dashboard.model import Model, Slow
+from workbench.notebook.dashboard.model import FLAGS, Model, Slow
 
 _PULSE_S = 0.1  # at most ten updates a second
+_IDLE, _IDLE_S = 50, 0.5  # after so many pulses without news they come more seldom
 
 Send = Callable[[Message], None]
 
@@ -74,23 +75,27 @@ class Publisher:
     def snapshot(self) -> list[Message]:
         """Everything there is to show, as messages."""
         with self._lock:
-            return self.model.everything()
+            found = self.model.everything()
+            self._hello = True  # what is new in it the page has not had
+        self._wake.set()
+        return found
 
     def _obey(self, message: Mapping[str, Any]) -> None:
-        """A command of the page's: flags are set at once, what takes longer is done by the worker."""
-        values = message.get("values") or {}
-        try:
-            with self._lock:
-                slow = None
-                if message["type"] == "set":
-                    self.model.controls.set(values)
-                else:
-                    slow = self.model.command(str(message.get("name")), values)
-        except Exception as error:
-            self.model.refuse(error)
-            return
-        if slow is not None:
-            self._work.put(lambda: self._complete(slow))
+        """A command of the page's: flags are set at once, everything else is done by the worker, in order."""
+        name, values = str(message.get("name")), message.get("values") or {}
+        if message["type"] == "set":
+            self._work.put(lambda: self._set(values))
+        elif name not in FLAGS or not self.model.is_live():
+            self._work.put(lambda: self.do(name, values))
+        else:
+            try:
+                self.model.command(name, {})  # without the lock: whoever holds it may take a while
+            except EnforceNotMet as error:
+                self.model.refuse(error)
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        with self._lock:
+            self.model.controls.set(values)
 
     def _complete(self, slow: Slow) -> None:
         """The slow part beside the publisher, what it changes in the model under the lock."""
@@ -112,21 +117,26 @@ class Publisher:
     # The threads
 
     def _publish(self) -> None:
+        quiet = 0
         while not self._closed:
             try:
-                self._pulse()
+                quiet = 0 if self._pulse() else quiet + 1
             except EnforceNotMet as error:
                 self.model.refuse(error)
             except Exception:  # one wrong picture must not end all that follow
                 self.model.tell("error", f"the dashboard failed:\n{traceback.format_exc(limit=-3)}")
-            self._wake.wait(_PULSE_S)
+            self._wake.wait(_PULSE_S if quiet < _IDLE else _IDLE_S)
             self._wake.clear()
 
-    def _pulse(self) -> None:
+    def _pulse(self) -> bool:
+        """Send what is new; whether there was anything."""
+        self.model.watch.prepare()  # takes long once: whoever has a command must not wait for it
         with self._lock:
             hello, self._hello = self._hello, False
-            for message in self.model.everything() if hello else self.model.news():
+            found = self.model.everything() if hello else self.model.news()
+            for message in found:
                 self._sends(message)
+        return bool(found)
 
     def _serve(self) -> None:
         while True:

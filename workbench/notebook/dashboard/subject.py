@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.errors import InvalidType
+from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.engine import Engine
 from workbench.executors.parallel import ParallelExecutor
@@ -46,6 +46,8 @@ class Subject:
         if isinstance(target, Run):
             engine = engine_of(target.executor)
             program = target.program if engine is None else engine.program
+            if program is None:
+                raise InvalidArgument(f"run {target.name!r} was not started by train: there is no program to show")
             return Subject("run", target.name, program, engine, target)
         if isinstance(target, Program):
             return Subject("program", target.name or own or "program", target)

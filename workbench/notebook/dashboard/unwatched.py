@@ -33,7 +33,7 @@ class Unwatched:
     def close(self) -> None:
         """Nothing is listened to."""
 
-    def follow(self) -> tuple[bool, bool]:
+    def follow(self, goes_on: bool) -> tuple[bool, bool]:
         """Nothing changes."""
         return False, False
 

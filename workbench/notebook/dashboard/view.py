@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.errors import InvalidArgument, one_of
+from workbench.errors import InvalidArgument, PreconditionNotMet, one_of
 
 PANELS = ("graph", "feeds", "scopes", "timeline", "curves")
 
@@ -46,10 +46,13 @@ class View:
 
         save(self.figure(), path)
 
-    def _repr_png_(self) -> bytes:
+    def _repr_png_(self) -> bytes | None:
         from workbench.notebook.figures.write import small_png
 
-        return small_png(self.figure())
+        try:
+            return small_png(self.figure())
+        except PreconditionNotMet:
+            return None  # there is its text
 
     def __repr__(self) -> str:
         from workbench.notebook.figures.text import describe

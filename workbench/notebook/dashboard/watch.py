@@ -55,8 +55,12 @@ class Watch:
     def _failed(self, event: events.Error) -> None:
         self.error = event
 
-    def follow(self) -> tuple[bool, bool]:
-        """Take over what has been told; whether the graph is another one, and whether a step has been looked at."""
+    def follow(self, goes_on: bool) -> tuple[bool, bool]:
+        """Take over what has been told; whether the graph is another one, and whether a step has been looked at.
+
+        Args:
+            goes_on: there may be further steps, so that the next one is looked at when it is time.
+        """
         before, looked = self.graph_number, False
         while self.looks.taken:
             look = self.looks.taken.popleft()
@@ -67,7 +71,8 @@ class Watch:
             looked = True
             if look.compiled is not None:
                 self._pace.hurry()  # the next step shows what steps are like
-        self._look_again()
+        if goes_on:
+            self._look_again()
         return self.graph_number != before, looked
 
     def what(self) -> str:

@@ -58,7 +58,11 @@ def shortened(text: str, room: float, size: float) -> str:
 
 def listed(texts: list[str], room: float, size: float) -> str:
     """As many as fit, and how many more there are: `mul, relu +2`; the first is shortened where even it does not."""
-    for shown in range(len(texts), 0, -1):
+    fitting, wide = 0, 0.0
+    while fitting < len(texts) and wide <= room:
+        wide += width_of(texts[fitting], size)
+        fitting += 1
+    for shown in range(fitting, 0, -1):
         more = f" +{len(texts) - shown}" if shown < len(texts) else ""
         line = ", ".join(texts[:shown]) + more
         if width_of(line, size) <= room:
