@@ -16,7 +16,7 @@ export function page(store, el) {
   const root = h("div", { class: "wb-dashboard", role: "region", "aria-label": "workbench dashboard" });
   root.append(...panels.map((panel) => panel.element));
   // JupyterLab's command-mode keys act on what has the focus: "d d" would delete the cell.
-  root.addEventListener("keydown", (event) => event.stopPropagation());
+  root.addEventListener("keydown", (event) => mine(event) && event.stopPropagation());
   el.append(root);
 
   const due = new Set(KINDS);
@@ -40,6 +40,14 @@ export function page(store, el) {
     for (const panel of panels) panel.destroy?.();
     root.remove();
   };
+}
+
+const EDITING = ["a", "c", "v", "x", "y", "z"];
+
+// With Ctrl or Cmd a key is JupyterLab's ("save the notebook"), if nothing here used it and no field is edited with it.
+function mine({ ctrlKey, metaKey, key, target, defaultPrevented }) {
+  if (!(ctrlKey || metaKey) || defaultPrevented) return true;
+  return target.matches("input, textarea") && EDITING.includes(key.toLowerCase());
 }
 
 // A theme comes as style sheets, which take a moment; until they are there, widths and colours are wrong.

@@ -360,3 +360,101 @@ def test_dark_and_narrow(dashboard: Any) -> None:
     stage, details = panel.locator(".wb-g-stage").bounding_box(), panel.locator(".wb-g-details").bounding_box()
     assert details["y"] >= stage["y"] + stage["height"]
     assert dashboard.page.evaluate("document.documentElement.scrollWidth") <= 600
+
+
+def sample_again(dashboard: Any, step: int, slower: int = 0) -> None:
+    """The next sample of the graph that is shown; its first op takes longer."""
+    dashboard.page.evaluate(
+        """async ([options, step, slower]) => {
+            const { sampled } = await import("/assets/src/graph/synthetic.js");
+            const message = sampled("training", options, { step })[1];
+            message.spans.end.$[0] += slower;
+            receive(message);
+        }""",
+        [SMALL, step, slower],
+    )
+    dashboard.settle()
+
+
+def test_the_focus_stays_in_the_legend_and_the_node_panel_while_samples_come(dashboard: Any) -> None:
+    focused = "[document.activeElement.tagName, document.activeElement.textContent]"
+    dashboard.synthetic("graph/synthetic", "sampled", "training", SMALL)
+    panel = dashboard.page.locator(".wb-graph")
+    panel.locator("select").select_option("time")
+    panel.locator(".wb-g-legend button").focus()
+    for step in (2, 3):
+        sample_again(dashboard, step, 100 * step)
+    assert dashboard.page.evaluate(focused)[1].startswith("all_reduce")
+    node(panel, "mul fc_0.tmp_0").first.click()
+    dashboard.settle()
+    details = panel.locator(".wb-g-details")
+    link = details.get_by_role("button").nth(1)
+    name = link.inner_text()
+    link.focus()
+    link.evaluate("button => { button.stays = true; }")
+    for step in (4, 5):
+        sample_again(dashboard, step, 100 * step)
+    assert "510.0 µs" in details.inner_text() or "510 µs" in details.inner_text()
+    assert dashboard.page.evaluate(focused) == ["BUTTON", name]
+    assert dashboard.page.evaluate("document.activeElement.stays")
+
+
+def test_a_node_is_asked_for_again_at_most_once_a_second_while_samples_come(dashboard: Any) -> None:
+    dashboard.synthetic("graph/synthetic", "sampled", "training", SMALL)
+    panel = dashboard.page.locator(".wb-graph")
+    node(panel, "mul fc_0.tmp_0").first.click()
+    dashboard.settle()
+    timing = {"calls": 3, "mean_us": 20, "max_us": 30, "last_us": 25, "thread": 0, "with": []}
+    (question,) = dashboard.sent("node")
+    dashboard.receive({"type": "node", "request": question["request"], "node": 0, "timing": timing})
+    details = panel.locator(".wb-g-details")
+    assert "25.0 µs" in details.inner_text()
+    for step in range(2, 12):
+        sample_again(dashboard, step)
+    dashboard.page.wait_for_function("sent.filter(({ type }) => type === 'node').length === 2")
+    question = dashboard.sent("node")[-1]
+    dashboard.receive(
+        {"type": "node", "request": question["request"], "node": 0, "timing": {**timing, "last_us": 44, "calls": 13}}
+    )
+    assert "44.0 µs" in details.inner_text() and "over 13 steps" in details.inner_text()
+    assert len(dashboard.sent("node")) == 2
+
+
+def test_letters_can_be_read_on_every_heat(dashboard: Any) -> None:
+    dashboard.synthetic("graph/synthetic", "sampled", "training", SMALL)
+    panel = dashboard.page.locator(".wb-graph")
+    panel.locator("select").select_option("time")
+    for dark in (False, True):
+        dashboard.dark(dark)
+        dashboard.page.wait_for_timeout(400)
+        worst = dashboard.page.evaluate(
+            """async () => {
+                const { contrast, rgb } = await import("/assets/src/draw/contrast.js");
+                const parsed = (color) => {
+                    const mixed = /^color\\(srgb ([^)]*)\\)$/.exec(color);
+                    return mixed ? mixed[1].split(" ").slice(0, 3).map((part) => 255 * part) : rgb(color);
+                };
+                const items = [...document.querySelectorAll(".wb-g-item")];
+                return Math.min(...items.flatMap((item) => {
+                    const back = parsed(getComputedStyle(item.querySelector(".wb-g-box:not(.wb-g-under)")).fill);
+                    return [...item.querySelectorAll("text")].map((text) => contrast(parsed(getComputedStyle(text).fill), back));
+                }));
+            }"""
+        )
+        assert worst >= 4.5
+
+
+def test_the_statistics_come_into_sight(dashboard: Any) -> None:
+    panel = show(dashboard, options=SMALL)
+    node(panel, "mul fc_0.tmp_0").first.click()
+    dashboard.settle()
+    details = panel.locator(".wb-g-details")
+    details.evaluate("element => { element.style.maxHeight = '160px'; }")
+    panel.get_by_role("button", name="Value statistics").focus()
+    dashboard.page.keyboard.press("Enter")
+    details.evaluate("element => { element.scrollTop = 0; }")
+    (question,) = dashboard.sent("statistics")
+    dashboard.receive(
+        {"type": "statistics", "request": question["request"], "error": None, "note": "of step 7", "values": []}
+    )
+    assert inside(details.get_by_text("of step 7"), details)

@@ -93,3 +93,20 @@ def test_the_gist_is_there_for_those_who_cannot_see_it(dashboard: Dashboard) -> 
     panel = show(dashboard, devices=1)
     label = panel.locator("svg.wb-chart-drawing").get_attribute("aria-label")
     assert label.startswith("memory of temporaries; CPUPlace(0): first") and "10 drops" in label
+
+
+def test_the_largest_of_many_values_are_named_by_both_ends(dashboard: Dashboard) -> None:
+    name = "net.conv2d_3.w_0.a_very_long_path_of_modules.velocity_of_its_momentum_0@GRAD"
+    live = {"name": name, "device": 0, "kind": "parameter", "shape": [3], "dtype": "float32", "bytes": 12}
+    total = {"count": 1234, "bytes": 9_541_000}
+    dashboard.receive(
+        {"type": "scopes", "devices": ["CPUPlace(0)"], "strategy": "Reduce", "live": [live], "live_total": total}
+    )
+    panel = dashboard.page.locator(".wb-scopes")
+    assert "1 largest of 1,234 values, 9.1 MiB" in panel.inner_text()
+    for width in (970, 1300):
+        dashboard.width(width)
+        cell = panel.locator("tbody td").first
+        text = cell.inner_text()
+        assert text.startswith("net.conv2d_3") and text.endswith("_0@GRAD") and cell.get_attribute("title") == name
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")

@@ -120,7 +120,7 @@ def test_a_sample_without_spans_is_no_error(dashboard: Dashboard) -> None:
     dashboard.receive({"type": "sample", "step": 7, "graph": None, "seconds": 0.001, "labels": []})
     assert note(dashboard) == "step 7, 1.00 ms; its ops were not timed"
     assert not dashboard.page.locator(CANVAS).is_visible()
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     receive_sample(dashboard, 8)
     assert dashboard.page.locator(".wb-timeline-table tbody tr").count() > 10
 
@@ -131,7 +131,7 @@ def test_a_click_selects_and_the_tooltip_names_every_op_of_the_span(dashboard: D
     text = tooltip(dashboard)
     assert "fc_0" in text and "CPUPlace(0), thread 0" in text and "% of the step" in text and "KiB" in text
     dashboard.page.mouse.click(x, y)
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     assert panel(dashboard).locator("tr.wb-chosen").inner_text().startswith("mul + elementwise_add + relu")
 
 
@@ -147,7 +147,7 @@ def test_arrow_keys_walk_spans_and_enter_selects(dashboard: Dashboard) -> None:
     spoken = press(dashboard, "ArrowRight")
     assert "of fc_1 on CPUPlace(0)" in spoken and "2 of 15" in spoken
     press(dashboard, "Enter")
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     assert panel(dashboard).locator("tr.wb-chosen").count() == 1
 
 
@@ -190,7 +190,7 @@ def test_a_drag_moves_and_selects_nothing(dashboard: Dashboard) -> None:
     dashboard.page.mouse.move(area["x"] + 350, area["y"] + 80, steps=4)
     dashboard.page.mouse.up()
     assert marks(dashboard) != before
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     assert panel(dashboard).locator("tr.wb-chosen").count() == 0
 
 
@@ -207,9 +207,9 @@ def test_a_node_selected_elsewhere_is_brought_into_sight(dashboard: Dashboard) -
     show(dashboard, devices=8, threads=2, layers=6)
     press(dashboard, *["+"] * 12)
     before = marks(dashboard)
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     panel(dashboard).locator("tr", has_text="sgd").filter(has_text="CPUPlace(7)").first.get_by_role("button").click()
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     dashboard.settle()
     assert dashboard.page.locator(".wb-timeline-scroll").evaluate("e => e.scrollTop") > 100
     assert marks(dashboard) != before
@@ -248,7 +248,7 @@ def test_a_click_on_a_bar_chooses_its_step(dashboard: Dashboard) -> None:
 
 def test_the_table_is_sorted_by_duration_and_by_what_is_clicked(dashboard: Dashboard) -> None:
     show(dashboard, layers=20)
-    panel(dashboard).get_by_role("button", name="table", exact=True).click()
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     table = dashboard.page.locator(".wb-timeline-table")
     assert table.locator("th[aria-sort=descending]").inner_text().startswith("duration")
     assert table.locator("tbody tr").count() == 100
@@ -300,3 +300,25 @@ def test_five_thousand_spans_are_drawn_within_a_frame(dashboard: Dashboard) -> N
         }"""
     )
     assert milliseconds < 16
+
+
+def test_the_focus_stays_in_the_table_while_samples_come(dashboard: Dashboard) -> None:
+    show(dashboard)
+    panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
+    focused = "document.activeElement.textContent"
+    for button in (panel(dashboard).locator("[data-key=op]"), panel(dashboard).locator("td button").nth(3)):
+        button.focus()
+        before = dashboard.page.evaluate(focused)
+        for step in (40, 50):
+            receive_sample(dashboard, step)
+        assert dashboard.page.evaluate(focused) == before
+
+
+def test_following_a_finished_run_asks_for_its_newest_step(dashboard: Dashboard) -> None:
+    show(dashboard)
+    dashboard.page.get_by_role("slider", name="step that is shown").focus()
+    dashboard.page.keyboard.press("Home")
+    receive_sample(dashboard, 10)
+    panel(dashboard).get_by_role("button", name="follow").click()
+    assert dashboard.sent("sample")[-1] == {"type": "sample", "step": 30}
+    assert note(dashboard).startswith("step 30,")

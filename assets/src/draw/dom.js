@@ -20,3 +20,11 @@ function fill(element, attributes, children) {
   element.append(...children.flat().filter((child) => child != null));
   return element;
 }
+
+// Other children, but those that look the same stay: what was marked in them, and the keyboard's place. What their
+// buttons do must be the same, too.
+export function renew(element, made) {
+  const old = [...element.children];
+  if (old.length !== made.length) return element.replaceChildren(...made);
+  made.forEach((part, k) => part.outerHTML !== old[k].outerHTML && old[k].replaceWith(part));
+}

@@ -8,8 +8,8 @@ export function frame({ name, title, wide = false, drawing = null, tools = [] })
   const body = h("div", { class: "wb-body" });
   const saving = drawing
     ? [
-        h("button", { class: "wb-small", title: `save ${title} as SVG`, onclick: () => saveSvg(drawing(), name) }, "SVG"),
-        h("button", { class: "wb-small", title: `save ${title} as PNG`, onclick: () => savePng(drawing(), name) }, "PNG"),
+        saver(`save ${title} as SVG`, "SVG", () => saveSvg(drawing(), name)),
+        saver(`save ${title} as PNG`, "PNG", () => savePng(drawing(), name)),
       ]
     : [];
   const element = h(
@@ -20,3 +20,5 @@ export function frame({ name, title, wide = false, drawing = null, tools = [] })
   );
   return { element, body, note };
 }
+
+const saver = (title, text, onclick) => h("button", { class: "wb-small", title, "aria-label": title, onclick }, text);

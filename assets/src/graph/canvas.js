@@ -208,7 +208,7 @@ export class CanvasDrawing {
       for (const at of seen) {
         const warm = look.warm(at);
         context.globalAlpha = look.dim(at) ? 0.3 : 1;
-        const ink = warm?.dark ? "#000" : small ? colors.faint : colors.text;
+        const ink = warm ? warm.ink : small ? colors.faint : colors.text;
         if (small) this.drawDetail(scene.items[at], warm, ink);
         else this.drawTitle(scene.items[at], ink);
       }

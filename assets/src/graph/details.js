@@ -1,46 +1,69 @@
 // What there is to know about a node: from the graph message at once, from the kernel's answer when it came.
-import { h } from "../draw/dom.js";
+import { h, renew } from "../draw/dom.js";
 import { bytes, number, seconds, shape } from "../draw/numbers.js";
 import { statistics } from "./statistics.js";
+
+const AGAIN_MS = 1000; // between two questions about one node while samples come
 
 // A panel beside the drawing; `go(node)` selects another node, `close()` none.
 export class Details {
   constructor(store, go, close) {
     Object.assign(this, { store, go, close, node: null });
-    this.element = h("aside", { class: "wb-g-details", "aria-label": "selected node", hidden: true });
+    this.facts = h("div");
+    this.values = h("div");
+    const measure = () => statistics(this.store, this.model, this.node, this.values);
+    const button = h("button", { onclick: measure }, "Value statistics");
+    const named = { class: "wb-g-details", "aria-label": "selected node", hidden: true };
+    this.element = h("aside", named, this.facts, button, this.values);
+  }
+
+  destroy() {
+    clearTimeout(this.later);
   }
 
   show(model, node, time) {
     const same = this.node === node && this.model === model;
     Object.assign(this, { model, node, time });
     this.element.hidden = node === null;
-    if (node === null || same) return;
+    if (same) return;
+    clearTimeout(this.later);
+    this.later = 0;
+    if (node === null) return;
     this.answer = null;
     this.failed = null;
-    this.values = h("div");
-    this.fill();
+    const into = h("div"); // an answer about the node before has no place any more
+    this.values.replaceWith(into);
+    this.values = into;
+    this.fill(true);
     this.ask(model, node);
   }
 
-  // A new sample tells a new time; what was asked for stays.
+  // A new sample tells a new time; what was asked for stays, and is asked for again now and then.
   timed(time) {
     this.time = time;
-    if (this.node !== null) this.fill();
+    if (this.node === null) return;
+    this.fill();
+    if (this.later || !this.answer) return;
+    const wait = Math.max(0, this.asked + AGAIN_MS - performance.now());
+    this.later = setTimeout(() => this.ask(this.model, this.node), wait);
   }
 
   async ask(model, node) {
     const current = () => this.node === node && this.model === model;
+    this.asked = performance.now();
     try {
       const answer = await this.store.ask({ type: "node", graph: model.message.id, node });
       if (current() && !answer.error) this.answer = answer;
       if (current()) this.failed = answer.error ?? null;
     } catch (error) {
-      if (current()) this.failed = error.message;
+      if (current() && !this.answer) this.failed = error.message;
     }
-    if (current()) this.fill();
+    if (!current()) return;
+    this.later = 0;
+    this.fill();
   }
 
-  fill() {
+  fill(another = false) {
     const { model, node, answer } = this;
     const facts = answer ?? {};
     const close = h(
@@ -51,7 +74,8 @@ export class Details {
     const held = this.element.contains(document.activeElement)
       ? (document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent)
       : null;
-    this.element.replaceChildren(
+    if (another) this.facts.replaceChildren(); // its buttons lead to the neighbours of another node
+    renew(this.facts, [
       h("div", { class: "wb-g-head" }, h("h4", {}, facts.title ?? model.label(node)), close),
       this.table(facts),
       ...this.source(facts),
@@ -63,10 +87,8 @@ export class Details {
       ),
       ...attributes(facts.attrs),
       ...(this.failed ? [h("p", { class: "wb-g-failed" }, this.failed)] : []),
-      h("button", { onclick: () => statistics(this.store, model, node, this.values) }, "Value statistics"),
-      this.values,
-    );
-    if (held)
+    ]);
+    if (held && !this.element.contains(document.activeElement))
       [...this.element.querySelectorAll("button")]
         .find((button) => (button.getAttribute("aria-label") ?? button.textContent) === held)
         ?.focus();

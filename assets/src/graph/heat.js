@@ -1,5 +1,6 @@
 // The heat map: a value for every node, a colour and a text for it.
 import { HEAT } from "../draw/colors.js";
+import { inkOn, mixed, rgb } from "../draw/contrast.js";
 import { bytes, seconds } from "../draw/numbers.js";
 import { nodeTimes } from "./times.js";
 
@@ -38,7 +39,16 @@ export function part({ low, high }, value) {
 }
 
 // One of LEVELS colours between that of the page and the hottest.
-export function color(share, back) {
-  const level = Math.round(share * (LEVELS - 1)) / (LEVELS - 1);
-  return `color-mix(in srgb, ${HEAT} ${Math.round(6 + 94 * level)}%, ${back})`;
+export const color = (share, back) => `color-mix(in srgb, ${HEAT} ${percent(share)}%, ${back})`;
+
+const percent = (share) => Math.round(6 + (94 * Math.round(share * (LEVELS - 1))) / (LEVELS - 1));
+
+const inks = new Map();
+
+// Letters for a box of that colour; without a share, for one that has none.
+export function ink(share, back) {
+  const hot = share === null ? 0 : percent(share);
+  const key = `${hot} ${back}`;
+  if (!inks.has(key)) inks.set(key, inkOn(hot ? mixed(HEAT, back, hot / 100) : rgb(back)));
+  return inks.get(key);
 }

@@ -1,6 +1,6 @@
 // What colours and marks mean, how many nodes of each there are, and the scale of the heat map.
 import { HEAT, ROLES } from "../draw/colors.js";
-import { h, s } from "../draw/dom.js";
+import { h, renew, s } from "../draw/dom.js";
 import { count } from "../draw/numbers.js";
 import { MARKS } from "./marks.js";
 import { COLLECTIVE, KINDS } from "./model.js";
@@ -21,7 +21,7 @@ export function legend(element, model, heat, mode, find) {
     );
   });
   const edges = model.message.edge.order.some((order) => order) ? [line(false, "data"), line(true, "order only")] : [];
-  element.replaceChildren(...parts, ...edges, ...scale(heat, mode));
+  renew(element, [...parts, ...edges, ...scale(heat, mode)]);
 }
 
 function symbol(kind) {

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { HEAT } from "../draw/colors.js";
+import { contrast, mixed, rgb } from "../draw/contrast.js";
 import { Folds } from "./fold.js";
 import { heatOf } from "./heat.js";
 import { layout } from "./layout.js";
@@ -42,4 +44,23 @@ test("heat has a text besides its colour", () => {
   const look = new Look(scene, { heat: heatOf("bytes", model, null), back: "#fff" });
   assert.equal(look.warm(at("fc × 20")).text, "5.0 KiB");
   assert.equal(new Look(scene).warm(0), null);
+});
+
+// The share of the hot colour in a fill, as the browser will read it.
+const filled = (fill, back) =>
+  fill === back ? rgb(back) : mixed(HEAT, back, Number(/ (\d+)%/.exec(fill)[1]) / 100);
+
+test("letters on every heat can be read, in light and dark", () => {
+  const values = Float64Array.from(scene.items[0].nodes.length ? model.message.node.bytes : [], (_, n) => 1.3 ** n);
+  for (const back of ["#fff", "#ffffff", "#111", "#212121", "rgb(30, 30, 46)", "rgb(128, 128, 128)"]) {
+    const heat = { values, low: 1, high: 1.3 ** (values.length - 1), text: String };
+    const look = new Look(scene, { heat, back });
+    scene.items.forEach((_, item) => {
+      const { fill, ink } = look.warm(item);
+      assert.ok(contrast(rgb(ink), filled(fill, back)) >= 4.5, `${ink} on ${fill}`);
+    });
+    const unknown = new Look(scene, { heat: { ...heat, values: values.map(() => NaN) }, back }).warm(0);
+    assert.ok(contrast(rgb(unknown.ink), rgb(back)) >= 4.5);
+  }
+  assert.ok(contrast(rgb("#ffffff"), rgb(HEAT)) < 4.5); // so that this can fail
 });

@@ -5,12 +5,16 @@ import { count, number, shape } from "../draw/numbers.js";
 const [WIDTH, HEIGHT] = [220, 44];
 
 export async function statistics(store, model, node, into) {
-  into.replaceChildren(h("p", { class: "wb-g-facts", role: "status" }, "asking the kernel …"));
+  const show = (...parts) => {
+    into.replaceChildren(...parts);
+    into.scrollIntoView({ block: "nearest" });
+  };
+  show(h("p", { class: "wb-g-facts", role: "status" }, "asking the kernel …"));
   try {
     const answer = await store.ask({ type: "statistics", graph: model.message.id, node });
-    into.replaceChildren(...shown(answer, model.devices));
+    show(...shown(answer, model.devices));
   } catch (error) {
-    into.replaceChildren(h("p", { class: "wb-g-failed" }, error.message));
+    show(h("p", { class: "wb-g-failed" }, error.message));
   }
 }
 

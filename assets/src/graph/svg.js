@@ -1,4 +1,5 @@
 // The scene as SVG: an element for each item, so that it can be focused, read and tested.
+import { BLACK, WHITE } from "../draw/contrast.js";
 import { s } from "../draw/dom.js";
 import { BOX } from "./bands.js";
 import { kindName } from "./look.js";
@@ -99,7 +100,8 @@ function itemElement(item, label) {
 function paintItem({ element, box, detail, item }, look, at) {
   const warm = look.warm(at);
   box.style.fill = warm ? warm.fill : "";
-  toggle(element, "wb-g-dark", warm?.dark ?? false);
+  toggle(element, "wb-g-dark", warm?.ink === BLACK);
+  toggle(element, "wb-g-light", warm?.ink === WHITE);
   const text = shortened(warm ? warm.text : item.detail, item.w - 26, 5.7);
   if (detail.textContent !== text) detail.textContent = text;
   toggle(element, "wb-g-dim", look.dim(at));

@@ -59,6 +59,7 @@ class GraphPanel {
   }
 
   destroy() {
+    this.details.destroy();
     this.view.close();
   }
 

@@ -44,6 +44,7 @@ export function scopes(store) {
   function update(kinds) {
     if (kinds.has("scopes")) showAll(store.scopes);
     else if (kinds.has("theme")) drawMemory(store.scopes);
+    if (kinds.has("theme")) live.resized();
   }
 
   function showAll(message) {

@@ -31,11 +31,16 @@ class Timeline {
   }
 
   build() {
-    this.switch = h("button", { class: "wb-small", "aria-pressed": "false", onclick: () => this.turn() }, "table");
+    this.switch = h(
+      "button",
+      { class: "wb-small", "aria-pressed": "false", "aria-label": "timeline as a table", onclick: () => this.turn() },
+      "table",
+    );
     const trace = h(
       "button",
       {
         class: "wb-small",
+        "aria-label": "save the timeline as a Chrome trace",
         title: "save the steps looked at for Perfetto or chrome://tracing",
         onclick: () => this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then(save, () => {}),
       },

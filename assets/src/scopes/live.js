@@ -1,9 +1,11 @@
 // The largest values that exist now, filtered by device and kind.
 import { h } from "../draw/dom.js";
 import { bytes, count, shape } from "../draw/numbers.js";
+import { shortened } from "../graph/marks.js";
 
 const KINDS = ["parameter", "state", "temporary", "feed"];
 const ALL = "";
+const NAME = { part: 0.4, least: 150, letter: 7.4 }; // the column of the names: of the width, px, px
 
 // A value's device is a text, or its position in the list of devices.
 export const deviceOf = ({ device }, devices) =>
@@ -12,6 +14,16 @@ export const deviceOf = ({ device }, devices) =>
 export function filtered(live, devices, { device = ALL, kind = ALL }) {
   const fits = (value) => (!device || deviceOf(value, devices) === device) && (!kind || value.kind === kind);
   return live.filter(fits).sort((a, b) => b.bytes - a.bytes);
+}
+
+// "200 largest of 1,234 values, 9.1 MiB"; `total` counts all there are, where that is more than came.
+export function sumWords(found, live, total) {
+  const size = bytes(found.reduce((sum, value) => sum + value.bytes, 0));
+  const some = total && total.count > live.length;
+  const all = some ? `the ${count(live.length)} largest` : count(live.length);
+  if (found.length < live.length) return `${count(found.length)} of ${all} values, ${size}`;
+  if (some) return `${count(live.length)} largest of ${count(total.count)} values, ${bytes(total.bytes)}`;
+  return `${count(found.length)} values, ${size}`;
 }
 
 export class LiveTable {
@@ -34,33 +46,41 @@ export class LiveTable {
     this.element = h("div", { class: "wb-live" }, bar, scroll);
   }
 
-  show({ live = [], devices = [] }) {
-    const key = JSON.stringify([live, devices]);
+  show({ live = [], devices = [], live_total: total = null }) {
+    const key = JSON.stringify([live, devices, total]);
     if (key === this.key) return; // so that text can be marked while a run goes on
     if (devices.join() !== this.devices.join()) options(this.device, "all devices", devices);
-    Object.assign(this, { live, devices, key });
+    Object.assign(this, { live, devices, total, key });
     this.element.hidden = !live.length;
     this.draw();
   }
 
   draw() {
     const found = filtered(this.live, this.devices, { device: this.device.value, kind: this.kind.value });
-    const total = found.reduce((sum, value) => sum + value.bytes, 0);
-    const of = found.length < this.live.length ? ` of ${count(this.live.length)}` : "";
-    this.sum.textContent = `${count(found.length)}${of} values, ${bytes(total)}`;
+    this.sum.textContent = sumWords(found, this.live, this.total);
+    this.room = this.nameRoom();
     const most = Math.max(...this.live.map((value) => value.bytes), 1);
-    this.rows.replaceChildren(...found.map((value) => row(value, this.devices, most)));
+    this.rows.replaceChildren(...found.map((value) => row(value, this.devices, most, this.room)));
+  }
+
+  nameRoom() {
+    return Math.max(NAME.least, this.element.clientWidth * NAME.part) - 12;
+  }
+
+  // Names are cut in the middle, as their column has room.
+  resized() {
+    if (this.live.length && this.nameRoom() !== this.room) this.draw();
   }
 }
 
-function row(value, devices, most) {
+function row(value, devices, most, room) {
   const size = h(
     "span",
     { class: "wb-live-bytes", style: `--part: ${(value.bytes / most) * 100}%` },
     bytes(value.bytes),
   );
   const cells = [deviceOf(value, devices), value.kind, shape(value.shape), value.dtype, size];
-  const name = h("td", { class: "wb-code", title: value.name }, value.name);
+  const name = h("td", { class: "wb-code", title: value.name }, shortened(value.name, room, NAME.letter));
   return h("tr", {}, name, ...cells.map((cell) => h("td", {}, cell)));
 }
 

@@ -34,6 +34,17 @@ test("a chosen step stays while new ones come", () => {
   assert.equal(shown.sample.step, 10);
 });
 
+test("following again shows the newest at once, and asks for it so that other panels have it too", () => {
+  const { shown, sent } = following();
+  shown.take(sample(30), [10, 30]);
+  shown.choose(10);
+  shown.take(sample(10), [10, 30]);
+  shown.follow([10, 30]);
+  assert.equal(shown.sample.step, 30);
+  assert.deepEqual(sent.at(-1), { type: "sample", step: 30 });
+  assert.equal(sent.length, 2);
+});
+
 test("following again shows the newest that came meanwhile and asks for none", () => {
   const { shown, sent } = following();
   shown.take(sample(30), [10, 20, 30]);

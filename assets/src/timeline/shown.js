@@ -6,6 +6,7 @@ export class Shown {
     this.chosen = null; // a step; null follows the newest
     this.sample = null;
     this.newest = null;
+    this.latest = null; // what came last, and what the other panels show
   }
 
   get waiting() {
@@ -15,6 +16,7 @@ export class Shown {
   // After a sample or the list of steps came; tells whether another sample is shown now.
   take(sample, steps) {
     const before = this.sample;
+    this.latest = sample;
     if (this.chosen !== null && steps.length && !steps.includes(this.chosen)) this.chosen = null; // of an earlier run
     if (sample && isNews(sample, steps)) this.newest = sample;
     if (this.chosen === null) this.sample = this.newest ?? sample;
@@ -30,14 +32,19 @@ export class Shown {
     if (step === this.chosen) return;
     this.chosen = step;
     if (this.newest?.step === step) this.sample = this.newest;
-    if (this.waiting) this.send({ type: "sample", step });
+    this.bring(step);
   }
 
   follow(steps) {
     this.chosen = null;
     this.sample = this.newest ?? this.sample;
     const last = steps.at?.(-1);
-    if (last !== undefined && last !== this.sample?.step) this.send({ type: "sample", step: last });
+    if (last !== undefined) this.bring(last);
+  }
+
+  // All panels show what came last: a step that is held here is asked for, too, when something else came after it.
+  bring(step) {
+    if (this.latest?.step !== step) this.send({ type: "sample", step });
   }
 }
 

@@ -52,7 +52,27 @@ export class Table {
     this.element.querySelector(`[data-key="${key}"]`).focus();
   }
 
+  // What has the focus: a heading, the op of a row (its place and node), or the button below.
+  held() {
+    const { activeElement: active } = document;
+    if (!this.element.contains(active) || active === this.element) return null;
+    const row = active.closest("tr[data-span]");
+    if (!row) return { key: active.dataset.key };
+    return { at: row.sectionRowIndex, node: this.drawn.nodes(Number(row.dataset.span))[0] };
+  }
+
+  // Spans of another step have other numbers: the row of the same node, else the one in the same place.
+  hold({ key, at, node }) {
+    const rows = [...this.element.querySelectorAll("tr[data-span]")];
+    const same = this.spans.of(node).map(String);
+    const row = rows.find(({ dataset }) => same.includes(dataset.span)) ?? rows[Math.min(at ?? 0, rows.length - 1)];
+    const other = key ? `[data-key="${key}"]` : "table + button";
+    const found = at === undefined ? this.element.querySelector(other) : row?.querySelector("button");
+    found?.focus({ preventScroll: true });
+  }
+
   draw() {
+    const held = this.held();
     const order = sorted(this.spans, this.key, this.ascending);
     const shown = this.all ? order : order.slice(0, FIRST);
     const rows = shown.map((i) => this.row(i));
@@ -65,6 +85,7 @@ export class Table {
     const more = () => {
       this.all = true;
       this.draw();
+      this.element.querySelectorAll("tr[data-span] button")[FIRST]?.focus();
     };
     const rest = order.length - shown.length;
     const button = rest
@@ -73,6 +94,8 @@ export class Table {
     const { scrollTop } = this.element;
     this.element.replaceChildren(...[table, button].filter(Boolean));
     this.element.scrollTop = scrollTop;
+    this.drawn = this.spans;
+    if (held) this.hold(held);
   }
 
   head({ key, numeric }) {
