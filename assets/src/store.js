@@ -26,6 +26,12 @@ export class Store {
     this.listeners.clear();
   }
 
+  // Whose the panels are, for saved pictures: "trainer, run 3".
+  get subject() {
+    const { subject, run } = this.state ?? {};
+    return [...new Set([subject?.name, run?.name])].filter(Boolean).join(", ");
+  }
+
   send(message) {
     this.model.send(message);
   }

@@ -437,7 +437,8 @@ def test_letters_can_be_read_on_every_heat(dashboard: Any) -> None:
                 const items = [...document.querySelectorAll(".wb-g-item")];
                 return Math.min(...items.flatMap((item) => {
                     const back = parsed(getComputedStyle(item.querySelector(".wb-g-box:not(.wb-g-under)")).fill);
-                    return [...item.querySelectorAll("text")].map((text) => contrast(parsed(getComputedStyle(text).fill), back));
+                    const inks = [...item.querySelectorAll("text")].map((text) => getComputedStyle(text).fill);
+                    return inks.map((ink) => contrast(parsed(ink), back));
                 }));
             }"""
         )

@@ -1,59 +1,22 @@
-// A drawing as a file of its own: with the colours it has on the page, as SVG or PNG.
+// A panel's drawings as a file of its own, as SVG or PNG.
 import { save } from "../store.js";
-import { theme } from "./colors.js";
 
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight", "text-anchor", "dominant-baseline"];
+const written = (svg) => new XMLSerializer().serializeToString(svg);
 
-export function saveSvg(drawing, name) {
-  const text = new XMLSerializer().serializeToString(drawing instanceof SVGElement ? alone(drawing) : wrapped(drawing));
-  save({ name: `${name}.svg`, mime: "image/svg+xml", data: text });
+export function saveSvg(svg, name) {
+  save({ name: `${name}.svg`, mime: "image/svg+xml", data: written(svg) });
 }
 
-export async function savePng(drawing, name) {
-  const canvas = drawing instanceof SVGElement ? await painted(drawing) : drawing;
-  canvas.toBlob((blob) => save({ name: `${name}.png`, mime: "image/png", data: blob }));
-}
-
-// A copy that carries its styles with it: outside the page there is no style sheet.
-function alone(svg) {
-  const copy = svg.cloneNode(true);
-  const originals = [svg, ...svg.querySelectorAll("*")];
-  [copy, ...copy.querySelectorAll("*")].forEach((element, i) => {
-    const style = getComputedStyle(originals[i]);
-    for (const name of STYLES) element.style.setProperty(name, common(style.getPropertyValue(name)));
-  });
-  const { width, height } = svg.getBoundingClientRect();
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", width);
-  copy.setAttribute("height", height);
-  copy.style.background = theme(svg).back;
-  return copy;
-}
-
-// Mixed colours are "color(srgb 0.8 0.9 1)" when computed, which few programs know besides browsers.
-function common(value) {
-  return value.replace(/color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)[^)]*\)/, (_, ...parts) =>
-    `rgb(${parts.slice(0, 3).map((part) => Math.round(255 * part)).join(", ")})`);
-}
-
-// A canvas has no shapes any more: its picture inside an SVG.
-function wrapped(canvas) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const image = document.createElementNS("http://www.w3.org/2000/svg", "image");
-  for (const [name, value] of [["width", canvas.width], ["height", canvas.height]]) {
-    svg.setAttribute(name, value);
-    image.setAttribute(name, value);
-  }
-  image.setAttribute("href", canvas.toDataURL("image/png"));
-  svg.append(image);
-  return svg;
+// A picture too large for the browser has no bytes: then there is no file.
+export async function savePng(svg, name) {
+  const canvas = await painted(svg);
+  canvas.toBlob((blob) => blob && save({ name: `${name}.png`, mime: "image/png", data: blob }));
 }
 
 async function painted(svg) {
-  const { width, height } = svg.getBoundingClientRect();
-  const text = new XMLSerializer().serializeToString(alone(svg));
+  const [width, height] = ["width", "height"].map((side) => Number(svg.getAttribute(side)));
   const image = new Image(width, height);
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(written(svg))}`;
   await image.decode();
   const canvas = document.createElement("canvas");
   canvas.width = width * devicePixelRatio;

@@ -26,5 +26,15 @@ function cell(feeds, name, i) {
   const dims = feeds.shapes?.[name]?.[i];
   const size = arrayBytes(dims, feeds.dtypes?.[name]);
   const facts = [dims ? shape(dims) : null, size == null ? null : bytes(size)].filter(Boolean);
-  return h("td", {}, ...facts.map((text) => h("div", { class: "wb-code wb-faint" }, text)), preview(feeds.previews?.[name]?.[i], deviceColor(i)));
+  return h("td", { "data-about": `${name} on ${feeds.devices[i]}` }, ...facts.map((text) => h("div", { class: "wb-code wb-faint" }, text)), preview(feeds.previews?.[name]?.[i], deviceColor(i)));
+}
+
+// The previews of a table for a saved picture, one below the other; numbers are said in the title.
+export function previewParts(table) {
+  return [...table.querySelectorAll("td")].flatMap((td) => {
+    const drawn = [...td.querySelectorAll("canvas, svg")];
+    const about = [td.dataset.about, ...[...td.children].map((child) => (child.querySelector("svg") ? "" : child.textContent))];
+    const title = about.filter(Boolean).join("  ");
+    return drawn.length ? drawn.map((element, i) => ({ title: i ? "" : title, element })) : [{ title }];
+  });
 }

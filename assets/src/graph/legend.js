@@ -1,5 +1,6 @@
 // What colours and marks mean, how many nodes of each there are, and the scale of the heat map.
-import { HEAT, ROLES } from "../draw/colors.js";
+import { HEAT, ROLES, theme } from "../draw/colors.js";
+import { mixed } from "../draw/contrast.js";
 import { h, renew, s } from "../draw/dom.js";
 import { count } from "../draw/numbers.js";
 import { MARKS } from "./marks.js";
@@ -61,4 +62,20 @@ function scale(heat, mode) {
       heat.text(heat.high),
     ),
   ];
+}
+
+// The same for a saved picture.
+export function legendKeys(element) {
+  return [...element.children].map((key) => {
+    const texts = [...key.childNodes].map(({ textContent }) => textContent).filter(Boolean);
+    const symbol = key.querySelector(".wb-g-scale") ? scaleSymbol(theme(element).back) : key.querySelector("svg");
+    return { symbol, text: texts.join(" to ") };
+  });
+}
+
+function scaleSymbol(back) {
+  const stop = (offset, color) => s("stop", { offset, "stop-color": color });
+  const cold = `rgb(${mixed(HEAT, back, 0.06).map(Math.round).join(", ")})`;
+  const gradient = s("linearGradient", { id: "wb-heat" }, stop(0, cold), stop(1, HEAT));
+  return s("svg", { width: 60, height: 10 }, gradient, s("rect", { width: 60, height: 10, fill: "url(#wb-heat)" }));
 }

@@ -5,20 +5,28 @@ import { rateSpec, seriesSpec, trouble } from "../curves/spec.js";
 import { chart } from "../draw/chart.js";
 import { h } from "../draw/dom.js";
 import { seconds } from "../draw/numbers.js";
-import { frame } from "../draw/panel.js";
+import { frame, keysOf } from "../draw/panel.js";
 
 const EMPTY = "Here you will see the curves of the fetched values as soon as a run has made its first steps.";
+const RATE = "steps per second";
 
 export function curves(store) {
   const choice = new Choice();
   const charts = new Map(); // by series
   const { slider, log, tools } = settings(draw);
-  const { element, body, note } = frame({ name: "curves", title: "Curves", drawing: firstDrawing, tools });
+  const { element, body, note, saving } = frame({
+    name: "curves",
+    title: "Curves",
+    drawings: shownCharts,
+    keys: () => keysOf([...runList.element.children].filter((row) => row.querySelector("input").checked)),
+    subject: () => store.subject,
+    tools,
+  });
   const empty = h("p", { class: "wb-empty" }, EMPTY);
   const runList = legend("runs", ticked(choice.runs));
   const seriesList = legend("series", ticked(choice.series));
   const grid = h("div", { class: "wb-curve-grid" });
-  const rate = titled("steps per second", 84, point);
+  const rate = titled(RATE, 84, point);
   const content = h("div", {}, runList.element, seriesList.element, grid, rate.element);
   body.append(empty, content);
 
@@ -51,6 +59,7 @@ export function curves(store) {
     empty.hidden = runs.length > 0;
     content.hidden = !runs.length;
     for (const tool of tools) tool.hidden = !names.length;
+    saving(false);
     if (!runs.length) return;
     runList.update(runs.map(entry));
     seriesList.element.hidden = names.length < 2;
@@ -59,6 +68,7 @@ export function curves(store) {
     const rates = rateSpec(runs);
     rate.element.hidden = !rates.series.length;
     if (rates.series.length) rate.figure.draw(rates);
+    saving(shownCharts().length > 0);
   }
 
   function drawSeries(names, runs) {
@@ -88,8 +98,9 @@ export function curves(store) {
     if (note.textContent !== words) note.textContent = words;
   }
 
-  function firstDrawing() {
-    return [...charts.values()][0]?.figure.svg ?? rate.figure.svg;
+  function shownCharts() {
+    const all = [...charts].map(([title, { figure }]) => ({ title, element: figure.svg }));
+    return rate.element.hidden ? all : [...all, { title: RATE, element: rate.figure.svg }];
   }
 
   function destroy() {

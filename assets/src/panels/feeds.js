@@ -6,17 +6,24 @@ import { count } from "../draw/numbers.js";
 import { frame } from "../draw/panel.js";
 import { splitBars } from "../feeds/split_bar.js";
 import { splits, summary } from "../feeds/split.js";
-import { feedTable } from "../feeds/table.js";
+import { feedTable, previewParts } from "../feeds/table.js";
 
 const EMPTY = "Here you will see which rows of the batch each device was fed, and what was in them.";
+const ROWS = "rows per device";
 
 export function feeds(store) {
   const bars = s("svg", { class: "wb-split", role: "img" });
-  const { element, body, note } = frame({ name: "feeds", title: "Feeds", drawing: () => bars });
+  const { element, body, note, saving } = frame({
+    name: "feeds",
+    title: "Feeds",
+    drawings: () => [{ element: bars }, ...previewParts(table), ...(overTime.hidden ? [] : [{ title: ROWS, element: over.svg }])],
+    keys: () => store.sample.feeds.devices.map((text, i) => ({ symbol: spot(deviceColor(i)), text })),
+    subject: () => store.subject,
+  });
   const empty = h("p", { class: "wb-empty" }, EMPTY);
   const table = h("div", { class: "wb-feed-scroll", tabindex: 0, role: "group", "aria-label": "feeds of each device" });
   const over = chart({ height: 96 });
-  const overTime = h("div", { class: "wb-feed-time" }, h("h4", {}, "rows per device"), over.element);
+  const overTime = h("div", { class: "wb-feed-time" }, h("h4", {}, ROWS), over.element);
   body.append(empty, bars, table, overTime);
 
   function update(kinds) {
@@ -29,6 +36,7 @@ export function feeds(store) {
     const fed = sample?.feeds;
     const there = Boolean(fed?.names?.length && fed.devices?.length);
     empty.hidden = there;
+    saving(there);
     for (const part of [bars, table]) part.toggleAttribute("hidden", !there);
     note.textContent = there ? summary(sample) : "";
     if (!there) return;
@@ -47,3 +55,5 @@ export function feeds(store) {
 
   return { element, update, destroy: over.destroy };
 }
+
+const spot = (fill) => s("svg", { width: 11, height: 11 }, s("rect", { width: 11, height: 11, fill }));

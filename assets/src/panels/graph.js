@@ -7,7 +7,7 @@ import { slowestWords } from "../draw/slowest.js";
 import { Details } from "../graph/details.js";
 import { Folds } from "../graph/fold.js";
 import { heatOf, MODES } from "../graph/heat.js";
-import { legend } from "../graph/legend.js";
+import { legend, legendKeys } from "../graph/legend.js";
 import { COLLECTIVE, KINDS, Model } from "../graph/model.js";
 import { Search } from "../graph/search.js";
 import { Table } from "../graph/table.js";
@@ -33,14 +33,16 @@ class GraphPanel {
       () => store.select(null),
     );
     this.tools = tools(this.actions());
-    const { element, body, note } = frame({
+    const { element, body, note, saving } = frame({
       name: "graph",
       title: "SSA graph",
       wide: true,
-      drawing: () => this.drawing(),
+      drawings: () => [{ element: this.drawing() }],
+      keys: () => legendKeys(this.legend),
+      subject: () => this.subject(),
       tools: [this.tools.table],
     });
-    Object.assign(this, { element, note });
+    Object.assign(this, { element, note, saving });
     this.legend = h("div", { class: "wb-g-legend", role: "group", "aria-label": "legend" });
     this.empty = h(
       "p",
@@ -77,6 +79,7 @@ class GraphPanel {
     this.message = message;
     this.empty.hidden = true;
     this.full.hidden = false;
+    this.saving(true);
     const model = new Model(message);
     const folds = new Folds(model);
     const shape = folds.shape();
@@ -151,6 +154,12 @@ class GraphPanel {
 
   hiddenLines() {
     return this.view.scene.lines.skip.reduce((sum, skip) => sum + skip, 0);
+  }
+
+  subject() {
+    const { subject } = this.store;
+    const { title } = this.message;
+    return [subject, subject.includes(title) ? "" : title].filter(Boolean).join(", ");
   }
 
   // Only a drawing that is shown has a size to be saved with.

@@ -2,13 +2,14 @@
 import { chart, swatch } from "../draw/chart.js";
 import { deviceColor } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
-import { frame } from "../draw/panel.js";
+import { frame, keysOf } from "../draw/panel.js";
 import { LiveTable } from "../scopes/live.js";
 import { deviceDash, memorySpec, noteWords, PINS, sinceDrop } from "../scopes/memory.js";
 import { totalsView } from "../scopes/totals.js";
 
 const EMPTY = "Here you will see the memory of temporaries, and when scopes were dropped, as soon as a run has begun.";
 const LATELY = 10;
+const HELD = "Temporaries held";
 
 export function scopes(store) {
   const figure = chart({ height: 170 });
@@ -24,14 +25,20 @@ export function scopes(store) {
     h("option", { value: "lately" }, `last ${LATELY} drops`),
   );
   const title = "Memory and scopes";
-  const { element, body, note } = frame({ name: "scopes", title, wide: true, drawing: () => figure.svg });
-  const buttons = [...element.querySelectorAll("header button")];
+  const { element, body, note, saving } = frame({
+    name: "scopes",
+    title,
+    wide: true,
+    drawings: () => [{ title: HELD, element: figure.svg }],
+    keys: () => keysOf(keys.children),
+    subject: () => store.subject,
+  });
   const empty = h("p", { class: "wb-empty" }, EMPTY);
   const keys = h("div", { class: "wb-scopes-keys" });
   const memory = h(
     "div",
     {},
-    h("div", { class: "wb-live-bar" }, h("h4", {}, "Temporaries held"), range),
+    h("div", { class: "wb-live-bar" }, h("h4", {}, HELD), range),
     keys,
     figure.element,
   );
@@ -53,7 +60,7 @@ export function scopes(store) {
     empty.hidden = any;
     columns.hidden = !any;
     memory.hidden = !traced;
-    for (const button of buttons) button.disabled = !traced;
+    saving(traced);
     note.textContent = any ? noteWords(message) : "";
     totals.show(message ?? {});
     live.show(message ?? {});

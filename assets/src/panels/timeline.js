@@ -2,7 +2,7 @@
 import { h } from "../draw/dom.js";
 import { frame } from "../draw/panel.js";
 import { History } from "../timeline/history.js";
-import { KINDS } from "../timeline/ink.js";
+import { KINDS, kindSymbol } from "../timeline/ink.js";
 import { lanesOf } from "../timeline/lanes.js";
 import { Picture } from "../timeline/picture.js";
 import { Shown } from "../timeline/shown.js";
@@ -50,10 +50,12 @@ class Timeline {
       name: "timeline",
       title: "Timeline",
       wide: true,
-      drawing: () => this.picture.drawing(),
+      drawings: () => this.drawings(),
+      keys: () => this.shownKeys(),
+      subject: () => this.store.subject,
       tools: [this.switch, trace],
     });
-    Object.assign(this, { element: made.element, note: made.note });
+    Object.assign(this, { element: made.element, note: made.note, saving: made.saving });
     this.empty = h("p", { class: "wb-empty" }, EMPTY);
     this.content = h(
       "div",
@@ -67,6 +69,16 @@ class Timeline {
     made.body.append(this.empty, this.content);
     this.tools = [...made.element.querySelectorAll("header button")];
     for (const tool of this.tools) tool.disabled = true;
+  }
+
+  // A table has no picture: then the drawing is shown again.
+  drawings() {
+    if (this.asTable) this.turn();
+    return [{ element: this.picture.drawing() }];
+  }
+
+  shownKeys() {
+    return KINDS.filter((kind) => !this.keys[kind].hidden).map((kind) => ({ symbol: kindSymbol(kind), text: kind }));
   }
 
   bar() {
@@ -192,6 +204,7 @@ class Timeline {
   // A step whose ops were not timed has nothing to draw.
   showAs() {
     const any = this.spans?.count > 0;
+    this.saving(any);
     this.picture.element.hidden = this.asTable || !any;
     this.table.element.hidden = !this.asTable || !any;
     this.zooms.hidden = this.asTable || !any;

@@ -1,6 +1,7 @@
 // Colours and hatches of the timeline. A role has a mark besides its colour: backward a bar below, optimize a bar
 // above, collectives stripes.
 import { ROLES, theme } from "../draw/colors.js";
+import { s } from "../draw/dom.js";
 
 export const KINDS = ["forward", "backward", "optimize", "collective", "other"];
 const TEXT = { forward: "#ffffff", backward: "#000000", optimize: "#000000", collective: "#000000", other: "#000000" };
@@ -19,6 +20,18 @@ export function inkOf(element, context, ratio) {
     idle: hatch(context, ratio, colors.line, 1),
     stripes: hatch(context, ratio, "rgba(0, 0, 0, 0.45)", 1.6),
   };
+}
+
+// A span of a kind in a legend, as SVG.
+export function kindSymbol(kind) {
+  const fill = { ...ROLES, other: "#999999" }[kind];
+  const mark = { fill: "none", stroke: "#000000", "stroke-opacity": 0.5 };
+  const marks = {
+    backward: s("path", { d: "M0 9.5H18", "stroke-width": 3, ...mark }),
+    optimize: s("path", { d: "M0 1.5H18", "stroke-width": 3, ...mark }),
+    collective: s("path", { d: "M0 6L6 0M3 11L14 0M11 11L18 4", "stroke-width": 1.5, ...mark }),
+  };
+  return s("svg", { width: 18, height: 11 }, s("rect", { width: 18, height: 11, fill }), marks[kind]);
 }
 
 // Parallel lines that go down to the left.
