@@ -16,7 +16,7 @@ from tests.browser.lab_server import LabServer, NotebookPage, chromium, opened, 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOTEBOOK = ROOT / "notebooks" / "04_dashboard.ipynb"
 PICTURE = ROOT / "assets" / "dashboard.png"
-SIZE = {"width": 1400, "height": 2300}
+SIZE = {"width": 1600, "height": 2500}
 RUN_S = 120
 
 
