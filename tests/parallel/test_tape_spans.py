@@ -14,6 +14,7 @@ from tests.parallel.observe import costly_ops
 from tests.parallel.programs import strategies
 from workbench import events, static
 from workbench.config import override
+from workbench.graph.order import edges
 
 F = wb.nn.functional
 
@@ -96,3 +97,23 @@ def test_what_is_one_row_of_the_tape_is_told_as_one_with_all_its_ops(tape: None)
     for op in joined:
         assert len(op.ops) >= len(op.type.split("+")) > 1
         assert op.outputs
+
+
+def test_an_op_begins_after_what_it_waits_for_has_begun(tape: None) -> None:
+    heard: list[Any] = []
+    model = classifier()
+    exe = model.start().parallel(2, **strategies(threads=2))
+    with costly_ops(), events.subscribe(heard.append, events.OpRun):
+        for step in range(20):
+            exe.run([model.loss], feed=batch(8, step))
+    graph = exe.graph([model.loss])
+    number = {node: index for index, node in enumerate(graph.nodes)}
+    across = 0
+    for step in range(20):
+        spans = {node: event for event in heard if event.step == step for node in event.op.nodes}
+        for before, node, _ in edges(graph):
+            first, second = spans.get(number[before]), spans.get(number[node])
+            if first is not None and second is not None and first is not second:
+                across += first.thread != second.thread
+                assert first.start <= second.start
+    assert across  # some waited for another thread

@@ -133,12 +133,17 @@ class Segment:
             self._words[STAMP] = 0
 
     def spans(self) -> list[tuple[Mark, int, int]]:
-        """When the rows of each mark ran, in ns of the monotonic clock; only of those that have come to their end."""
+        """When the rows of each mark ran, in ns of the monotonic clock; only of those that have come to their end.
+
+        What a row waits for another thread before it begins is no part of it.
+        """
         if self._stamps is None:
             return []
-        found = []
+        found, wait = [], self.tape.kernels.addresses["wait"]
         number, at = 0, self._starts[0]
         for mark, end in zip(self.marks, [*self._starts[1:], self.end], strict=True):
+            while at < end and self.tape.words[at] == wait:
+                at, number = at + self.tape.words[at + 1], number + 1
             first = number
             while at < end:
                 at, number = at + self.tape.words[at + 1], number + 1
