@@ -11,6 +11,7 @@ import pytest
 
 from tests.browser.lab_server import chromium
 
+SIZE = {"width": 1100, "height": 1000}
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -37,10 +38,22 @@ class Dashboard:
     def __init__(self, page: Any, address: str) -> None:
         self.page = page
         self.errors: list[str] = []
-        page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._heard)
+        page.on("pageerror", self._failed)
         page.goto(f"{address}/tests/assets/page.html")
         page.wait_for_function("window.ready")
+
+    def _heard(self, line: Any) -> None:
+        if line.type == "error":
+            self.errors.append(line.text)
+
+    def _failed(self, error: Any) -> None:
+        self.errors.append(str(error))
+
+    def leave(self) -> None:
+        """Listen to the page no more."""
+        self.page.remove_listener("console", self._heard)
+        self.page.remove_listener("pageerror", self._failed)
 
     def receive(self, message: dict[str, Any]) -> None:
         """What a kernel would send; arrays of numbers as `{"$": [1, 2], "dtype": "int32"}`."""
@@ -92,13 +105,24 @@ def browser() -> Iterator[Any]:
         yield running
 
 
-@pytest.fixture
-def dashboard(browser: Any, site: str) -> Iterator[Dashboard]:
-    """An empty dashboard, 1,100 pixels wide. The test fails when the page reports any error."""
-    context = browser.new_context(viewport={"width": 1100, "height": 1000})
+@pytest.fixture(scope="module")
+def tab(browser: Any) -> Iterator[Any]:
+    """One page for all the tests of a module: opening one takes longer than most of them."""
+    context = browser.new_context(viewport=SIZE)
     try:
-        shown = Dashboard(context.new_page(), site)
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def dashboard(tab: Any, site: str) -> Iterator[Dashboard]:
+    """An empty dashboard, 1,100 pixels wide. The test fails when the page reports any error."""
+    tab.set_viewport_size(SIZE)
+    tab.emulate_media(color_scheme="light", reduced_motion="no-preference")
+    shown = Dashboard(tab, site)
+    try:
         yield shown
         assert shown.errors == []
     finally:
-        context.close()
+        shown.leave()

@@ -131,17 +131,18 @@ class LabServer:
         (kernel,) = [s["kernel"]["id"] for s in self.request("GET", "api/sessions") if s["path"] == name]
         return self._runtime / f"kernel-{kernel}.json"
 
-    def delete_kernels(self) -> None:
-        """Kernels outlive pages: without this the next page would find the last one's variables."""
-        for kernel in self.request("GET", "api/kernels"):
-            self.request("DELETE", f"api/kernels/{kernel['id']}")
+    def delete_kernel(self, name: str) -> None:
+        """Kernels outlive pages: without this the next page of the notebook would find the last one's variables."""
+        for session in self.request("GET", "api/sessions"):
+            if session["path"] == name:
+                self.request("DELETE", f"api/sessions/{session['id']}")
 
 
 class NotebookPage:
     """One notebook open in JupyterLab, its kernel ready."""
 
     def __init__(self, page: Any, server: LabServer, name: str) -> None:
-        self.page = page
+        self.page, self.name = page, name
         page.goto(f"{server.url}lab/tree/{quote(name)}?token={server.token}&reset")
         wait_for(lambda: server.kernel_ready(name), KERNEL_S, f"a kernel for {name}")
         page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python", timeout=KERNEL_S * 1000)
@@ -251,10 +252,10 @@ def chromium() -> Iterator[Any]:
 def opened(
     browser: Any, server: LabServer, name: str, width: int = 1360, height: int = 1000
 ) -> Iterator[NotebookPage]:
-    """A page showing the notebook `name`; its kernels are deleted afterwards."""
+    """A page showing the notebook `name`; its kernel is deleted afterwards."""
     context = browser.new_context(viewport={"width": width, "height": height})
     try:
         yield NotebookPage(context.new_page(), server, name)
     finally:
         context.close()
-        server.delete_kernels()
+        server.delete_kernel(name)

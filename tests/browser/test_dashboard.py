@@ -33,7 +33,7 @@ class Session:
     def __init__(self, page: NotebookPage, server: LabServer, errors: list[str]) -> None:
         self.page, self.server, self.errors = page, server, errors
         self.board = run_to_dashboard(page)
-        self.kernel = Kernel(server.connection_file(NOTEBOOK.name))
+        self.kernel = Kernel(server.connection_file(page.name))
         self.run = "wb.dashboard().run"
 
     def value(self, expression: str) -> Any:
@@ -44,6 +44,19 @@ class Session:
 
     def step(self) -> int:
         return self.value(f"{self.run}.step")
+
+    def begin(self, steps: int, until: str) -> None:
+        """Choose a number of steps, press Run, and wait until the new run is `run` in an expression that holds."""
+        count = self.value("len(wb.dashboard().runs)")
+        choose(self.board, "steps", str(steps))
+        press(self.board, "Run")
+        begun = f"[run for run in wb.dashboard().runs[{count}:] if {until}] != []"
+        self.wait(lambda: self.value(begun), f"a run of which {until}")
+
+    def end(self) -> None:
+        """Stop what goes on."""
+        self.value("[run.stop() for run in wb.dashboard().runs] and None")
+        self.wait(lambda: self.value("all(run.finished for run in wb.dashboard().runs)"), "the end of all runs")
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         return wait_for(condition, PATIENCE_S, what)
@@ -60,24 +73,39 @@ class Session:
             self.board.screenshot(path=str(PICTURES / f"{name}.png"))
 
 
+@pytest.fixture(scope="module")
+def opened_once(browser: Any, lab_server: LabServer) -> Iterator[Session]:
+    """One page for the tests that leave it as it was but for ended runs."""
+    with session(browser, lab_server, "one page.ipynb") as found:
+        yield found
+
+
+@pytest.fixture
+def shared(opened_once: Session) -> Iterator[Session]:
+    yield opened_once
+    opened_once.end()
+
+
 @pytest.fixture
 def notebook(browser: Any, lab_server: LabServer) -> Iterator[Session]:
-    with session(browser, lab_server) as found:
+    """A page of its own."""
+    with session(browser, lab_server, NOTEBOOK.name) as found:
         yield found
-        noise = ("favicon", "net::ERR_ABORTED")
-        assert [text for text in found.errors if not any(word in text for word in noise)] == []
 
 
 @contextmanager
-def session(browser: Any, server: LabServer) -> Iterator[Session]:
-    (server.folder / NOTEBOOK.name).write_bytes(NOTEBOOK.read_bytes())
-    with opened(browser, server, NOTEBOOK.name, 1400, 2300) as page:
+def session(browser: Any, server: LabServer, name: str) -> Iterator[Session]:
+    """A copy of the dashboard notebook; no error may be left on its page."""
+    (server.folder / name).write_bytes(NOTEBOOK.read_bytes())
+    with opened(browser, server, name, 1400, 2300) as page:
         errors: list[str] = []
         page.page.on("console", lambda line: line.type == "error" and errors.append(line.text))
         page.page.on("pageerror", lambda error: errors.append(str(error)))
         found = Session(page, server, errors)
         try:
             yield found
+            noise = ("favicon", "net::ERR_ABORTED")
+            assert [text for text in errors if not any(word in text for word in noise)] == []
         finally:
             found.kernel.stop()
 
@@ -96,38 +124,36 @@ def answered(session: Session, button: str, method: str) -> float:
     return session.value("called") - session.page.page.evaluate("window.clicked") / 1000
 
 
-def test_a_run_is_begun_held_stepped_and_stopped(notebook: Session) -> None:
-    board = notebook.board
+def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
+    board = shared.board
     groups = board.locator("[data-group]")
     before = groups.count()
     assert before >= 4  # forward and backward of two devices
     groups.first.click()
-    notebook.wait(lambda: board.locator("[data-node], [data-group]").count() > before, "a group to open")
+    shared.wait(lambda: board.locator("[data-node], [data-group]").count() > before, "a group to open")
 
-    choose(board, "steps", "200000")
-    press(board, "Run")
-    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 100, "steps")
-    drawn = notebook.curves()
-    notebook.wait(lambda: notebook.curves() != drawn, "the curve to move")
+    shared.begin(200_000, "run.step > 100")
+    drawn = shared.curves()
+    shared.wait(lambda: shared.curves() != drawn, "the curve to move")
 
-    took = answered(notebook, "Pause", "pause")
-    notebook.wait(lambda: notebook.state() == "paused", "the pause")
+    took = answered(shared, "Pause", "pause")
+    shared.wait(lambda: shared.state() == "paused", "the pause")
     board.get_by_text("paused", exact=True).first.wait_for()
-    held = notebook.step()
-    notebook.picture("paused")
+    held = shared.step()
+    shared.picture("paused")
     for steps in (1, 2):
         press(board, "Step")
-        notebook.wait(lambda: notebook.step() == held + steps, "a step")  # noqa: B023
+        shared.wait(lambda: shared.step() == held + steps, "a step")  # noqa: B023
         time.sleep(0.3)
-        assert (notebook.step(), notebook.state()) == (held + steps, "paused")
+        assert (shared.step(), shared.state()) == (held + steps, "paused")
     press(board, "Drop scopes")
     board.get_by_text("bytes of temporaries").wait_for()
-    assert notebook.value(f"{notebook.run}.executor._to_debug().last is None")
+    assert shared.value(f"{shared.run}.executor._to_debug().last is None")
 
     press(board, "Resume")
-    notebook.wait(lambda: notebook.step() > held + 100, "steps after the pause")
-    stop = answered(notebook, "Stop", "stop")
-    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+    shared.wait(lambda: shared.step() > held + 100, "steps after the pause")
+    stop = answered(shared, "Stop", "stop")
+    shared.wait(lambda: shared.state() == "stopped", "the end")
     print(f"pause answered after {took * 1e3:.0f} ms, stop after {stop * 1e3:.0f} ms")
     assert min(took, stop) < ANSWER_S and max(took, stop) < 4 * ANSWER_S  # a busy machine may keep one of them waiting
 
@@ -136,20 +162,18 @@ def test_a_run_is_begun_held_stepped_and_stopped(notebook: Session) -> None:
     board.get_by_label("reduce strategy", exact=True).select_option("Reduce")
     press(board, "Run")
     second = "len(wb.dashboard().runs) == 2 and wb.dashboard().run.state == 'done'"
-    notebook.wait(lambda: notebook.value(second), "a second run")
-    assert notebook.value(f"len({notebook.run}.executor._to_debug().places)") == 3
+    shared.wait(lambda: shared.value(second), "a second run")
+    assert shared.value(f"len({shared.run}.executor._to_debug().places)") == 3
     board.get_by_text("3 devices: cpu:0, cpu:1, cpu:2 · Reduce").wait_for()
     board.get_by_text("2: net, 3 devices, Reduce").first.wait_for()
     for part in ("cpu:0: rows 0 to 20", "cpu:1: rows 21 to 41", "cpu:2: rows 42 to 64"):
         board.locator(".wb-feeds title", has_text=part).wait_for(state="attached")
-    notebook.picture("three devices")
+    shared.picture("three devices")
 
 
-def test_a_node_tells_what_it_is_and_what_it_makes(notebook: Session) -> None:
-    board, page = notebook.board, notebook.page.page
-    choose(board, "steps", "50")
-    press(board, "Run")
-    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.state() == "done", "a run")
+def test_a_node_tells_what_it_is_and_what_it_makes(shared: Session) -> None:
+    board, page = shared.board, shared.page.page
+    shared.begin(50, "run.state == 'done'")
     search = board.get_by_label("search the graph", exact=False)
     search.fill("conv2d")
     search.press("Enter")
@@ -159,10 +183,10 @@ def test_a_node_tells_what_it_is_and_what_it_makes(notebook: Session) -> None:
     assert "[" in details.get_by_text("float32").first.inner_text()
     details.get_by_role("button", name="value statistics").click()
     details.get_by_text("mean", exact=True).first.wait_for()
-    notebook.picture("node")
+    shared.picture("node")
     page.keyboard.press("d")
     page.keyboard.press("d")  # in command mode this would delete the cell
-    assert sum(cell["cell_type"] == "code" for cell in notebook.page.cells()) == 19
+    assert sum(cell["cell_type"] == "code" for cell in shared.page.cells()) == 19
 
 
 def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> None:
@@ -170,9 +194,7 @@ def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> 
     notebook.page.run_all(120)  # a notebook is trusted, and its widgets come back, when all of it has been run here
     notebook.board.scroll_into_view_if_needed()
     notebook.board.get_by_label("feed source", exact=True).select_option("batches")
-    choose(notebook.board, "steps", "1000000")
-    press(notebook.board, "Run")
-    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+    notebook.begin(1_000_000, "run.step > 50")
     page.evaluate("jupyterapp.commands.execute('docmanager:save')")
     page.wait_for_timeout(1000)
     page.reload()
@@ -189,9 +211,7 @@ def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> 
 
 def test_a_tab_that_is_closed_unsaved_leaves_the_run_to_a_new_cell(notebook: Session) -> None:
     page = notebook.page.page
-    choose(notebook.board, "steps", "1000000")
-    press(notebook.board, "Run")
-    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+    notebook.begin(1_000_000, "run.step > 50")
     page.evaluate("jupyterapp.shell.currentWidget.context.dispose()")
     page.goto(f"{notebook.server.url}lab/tree/{NOTEBOOK.name}?reset")
     page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python", timeout=60_000)
@@ -211,37 +231,33 @@ def test_a_tab_that_is_closed_unsaved_leaves_the_run_to_a_new_cell(notebook: Ses
     notebook.wait(lambda: notebook.state() == "stopped", "the end")
 
 
-def test_an_interrupt_between_cells_stops_the_run_at_a_step_boundary(notebook: Session) -> None:
-    choose(notebook.board, "steps", "1000000")
-    press(notebook.board, "Run")
-    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
-    notebook.page.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
-    notebook.wait(lambda: notebook.state() == "stopped", "the end")
-    assert notebook.value(f"{notebook.run}.step == {notebook.run}.executor._to_debug().steps")
+def test_an_interrupt_between_cells_stops_the_run_at_a_step_boundary(shared: Session) -> None:
+    shared.begin(1_000_000, "run.step > 50")
+    shared.page.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    shared.wait(lambda: shared.state() == "stopped", "the end")
+    assert shared.value(f"{shared.run}.step == {shared.run}.executor._to_debug().steps")
 
 
-def test_dark_theme_and_two_dashboards_at_once(notebook: Session) -> None:
-    page, board = notebook.page.page, notebook.board
-    choose(board, "steps", "100000")
-    press(board, "Run")
-    notebook.wait(lambda: notebook.value(f"{notebook.run} is not None") and notebook.step() > 50, "steps")
+def test_dark_theme_and_two_dashboards_at_once(shared: Session) -> None:
+    page, board = shared.page.page, shared.board
+    shared.begin(1_000_000, "run.step > 50")
     bright = board.evaluate("board => getComputedStyle(board).backgroundColor")
     page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     try:
-        notebook.wait(lambda: board.evaluate("b => getComputedStyle(b).backgroundColor") != bright, "the dark theme")
+        shared.wait(lambda: board.evaluate("b => getComputedStyle(b).backgroundColor") != bright, "the dark theme")
         page.wait_for_timeout(1500)
-        notebook.picture("dark")
+        shared.picture("dark")
         widths = board.evaluate("b => [...b.querySelectorAll('.wb-chart-drawing')].map(s => s.clientWidth)")
         assert min(widths) > 200
     finally:
         page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
         page.wait_for_timeout(500)
     page.evaluate("jupyterapp.commands.execute('notebook:create-output-view')")
-    notebook.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
+    shared.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
     other = page.locator(".wb-dashboard").last
     other.get_by_text("running", exact=True).first.wait_for()
     press(other, "Stop")
-    notebook.wait(lambda: notebook.state() == "stopped", "the end")
+    shared.wait(lambda: shared.state() == "stopped", "the end")
     board.get_by_text("stopped", exact=True).first.wait_for()
 
 
