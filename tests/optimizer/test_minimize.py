@@ -336,7 +336,8 @@ class TestSelection:
     def test_another_default_program(self):
         with program() as (main, startup):
             loss = regression()
-        optimizer.SGD(0.1).minimize(loss, startup_program=startup)
+        with names.guard():
+            optimizer.SGD(0.1).minimize(loss, startup_program=startup)
         assert types(main)[-1] == "sgd" and outputs(startup)[-1] == "learning_rate_0"
 
     def test_sparse_gradients(self):

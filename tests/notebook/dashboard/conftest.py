@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model as Built
 from tests.parallel.models import classifier
+from workbench.framework import names
 from workbench.framework.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 from workbench.notebook.dashboard.model import Model
@@ -19,7 +20,7 @@ from workbench.notebook.dashboard.subject import Subject
 
 @pytest.fixture(autouse=True)
 def _static() -> Iterator[None]:
-    with static_mode():
+    with static_mode(), names.guard():
         yield
 
 
@@ -44,11 +45,11 @@ def loader() -> DataLoader:
 @pytest.fixture
 def model_of(built: Built, loader: DataLoader) -> Iterator[Callable[[Any], Model]]:
     """A model of a target in a notebook that has the program as `net` and the loader as `batches`."""
-    names = {"net": built.main, "net_startup": built.startup, "batches": loader, "cost": built.loss}
+    bound = {"net": built.main, "net_startup": built.startup, "batches": loader, "cost": built.loss}
     models = []
 
     def make(target: Any) -> Model:
-        models.append(Model(Subject.of(target, names), lambda: names, lambda program, name: names[f"{name}_startup"]))
+        models.append(Model(Subject.of(target, bound), lambda: bound, lambda program, name: bound[f"{name}_startup"]))
         return models[-1]
 
     yield make
