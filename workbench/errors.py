@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -107,11 +107,34 @@ class DtypeError(ShapeError, TypeError):
     """Raised by an op's `infer` rule: a dtype is not accepted."""
 
 
+def described(value: Any) -> str:
+    """A value in a few words for a message: arrays by shape and dtype, dicts by their keys, never their numbers."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array {value.dtype}{list(value.shape)}"
+    if isinstance(value, Mapping):
+        return f"a dict with keys {one_of(map(str, value))}" if value else "an empty dict"
+    if isinstance(value, list | tuple):
+        inside = ", ".join(dict.fromkeys(described(item) for item in itertools.islice(value, 5)))
+        return f"a {type(value).__name__} of {len(value)}: {inside}" if value else f"an empty {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= 100 else f"{type(value).__name__} {text[:100]}…"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the closest known name, else an empty string."""
     candidates = itertools.islice((n for n in known if len(n) <= 100), 5000)  # the search is slow
     close = difflib.get_close_matches(name[:100], list(candidates), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def suggesting(module: str, known: Iterable[str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that proposes one of its public names for an unknown one."""
+
+    def __getattr__(name: str) -> Any:
+        hint = "" if name.startswith("_") else did_you_mean(name, known)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
+
+    return __getattr__
 
 
 def one_of(names: Iterable[str], limit: int = 12) -> str:
@@ -121,6 +144,11 @@ def one_of(names: Iterable[str], limit: int = 12) -> str:
         return "(none)"
     shown = ", ".join(repr(n) for n in names[:limit])
     return shown if len(names) <= limit else f"{shown} … ({len(names)} in all)"
+
+
+def add_line(error: EnforceNotMet, line: str) -> None:
+    """Add a line to the message of an error that somebody else raised."""
+    error.args = (f"{error}\n  {line}", *error.args[1:])
 
 
 def located(error: EnforceNotMet) -> EnforceNotMet:

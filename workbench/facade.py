@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from workbench.errors import did_you_mean
+from workbench.errors import suggesting
 
 # Functions on tensors, Paddle 2.x's `paddle.*`.
 TENSOR = {
@@ -151,6 +151,7 @@ def lazy(
     where, own = names(table), dict(n.split("=") for line in table.values() for n in line.split() if "=" in n)
     planned = {name: hint for line, hint in PLANNED.get(module, {}).items() for name in line.split()}
     children = frozenset(submodules)
+    unknown = suggesting(module, {*where, *children})
 
     def __getattr__(name: str) -> Any:
         if name in where:
@@ -160,8 +161,7 @@ def lazy(
         elif name in planned:
             raise AttributeError(f"{module}.{name} is not available yet: {planned[name]}")
         else:
-            hint = did_you_mean(name, {*where, *children})
-            raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
+            return unknown(name)
         setattr(sys.modules[module], name, value)
         return value
 

@@ -86,7 +86,8 @@ def test_a_failing_cell_is_named_and_the_partial_copy_is_kept(tmp_path: Path) ->
     written(tmp_path / "bad.ipynb", "print('first')", "# divide\n1 / 0", "print('never')")
     result = run_apart(tmp_path, "bad.ipynb", "--out", "results/deep")
     assert result.returncode == 1
-    assert "failed in cell 2 of 3 (# divide): ZeroDivisionError: division by zero" in lines(result.stderr)[-1]
+    assert "failed in cell 2 of 3 (# divide): ZeroDivisionError: division by zero" in lines(result.stderr)[-2]
+    assert lines(result.stderr)[-1].strip() == "raised in cell In[2], line 2"
     cells = executed(tmp_path / "results/deep/bad.executed.ipynb").cells
     assert cells[1].outputs[0].text == "first\n"
     assert cells[2].outputs[0].ename == "ZeroDivisionError"

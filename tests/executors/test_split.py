@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.autodiff.small import Built
 from workbench import static
-from workbench.errors import EnforceNotMet, PreconditionNotMet, Unimplemented
+from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
 from workbench.executors.feed import Feed
 from workbench.executors.split import Fed, Splitter, split_sizes
 from workbench.framework.program import Program
@@ -307,17 +307,17 @@ def test_x16_element_i_is_for_device_i_unsplit(program: Program) -> None:
     ],
 )
 def test_x16_a_training_graph_takes_one_dict_per_device(program: Program, count: int, text: str) -> None:
-    with pytest.raises(Unimplemented, match=text):
+    with pytest.raises(InvalidForm, match=text):
         feed_devices(program, [{"x": numbered(2, 3)}] * count, 2)
 
 
 def test_x16_empty_dicts_do_not_count(program: Program) -> None:
     one = {"x": numbered(2, 3)}
-    with pytest.raises(Unimplemented, match="list of 1 non-empty dict for"):
+    with pytest.raises(InvalidForm, match="list of 1 non-empty dict for"):
         feed_devices(program, [one, {}], 2)
-    with pytest.raises(Unimplemented, match="list of 1 non-empty dict with empty ones between them for"):
+    with pytest.raises(InvalidForm, match="list of 1 non-empty dict with empty ones between them for"):
         feed_devices(program, [{}, one], 2)
-    with pytest.raises(Unimplemented, match="with empty ones between them"):
+    with pytest.raises(InvalidForm, match="with empty ones between them"):
         feed_devices(program, [{}, one], 2, partial=True)
     splitter = Splitter(program, 2, partial=True)
     assert [splitter.split([one, {}]).active for _ in range(2)] == [1, 1]
@@ -422,7 +422,7 @@ def test_x31_a_list_may_be_shorter_and_not_longer(program: Program) -> None:
     one = {"x": numbered(2, 3)}
     fed = feed_devices(program, [one], 2, partial=True)
     assert (fed.active, fed.rows) == (1, {"x": (2,)})
-    with pytest.raises(Unimplemented, match=r"3 non-empty dicts .*\n  expected: a dict for each of the first devices"):
+    with pytest.raises(InvalidForm, match=r"3 non-empty dicts .*\n  expected: one dict per device, \d at most, for the first ones"):
         feed_devices(program, [one] * 3, 2, partial=True)
 
 

@@ -266,6 +266,7 @@ class TestState:
             optimizer.Momentum(0.1, name="m").minimize(regression())
         assert main.global_block().has_var("fc_0.w_0_m_velocity_0")
 
+    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
     def test_two_optimizers_have_two_states(self):
         with program() as (main, _):
             loss = regression()
@@ -274,6 +275,7 @@ class TestState:
         kept = [v.name for v in main.persistables() if not v.is_parameter]
         assert kept == ["fc_0.w_0_velocity_0", "learning_rate_0", "fc_0.w_0_velocity_1", "learning_rate_1"]
 
+    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
     def test_one_optimizer_twice_keeps_one_state(self):
         opt = optimizer.Momentum(0.1, 0.5)
         with program() as (main, startup):

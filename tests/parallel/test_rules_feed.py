@@ -19,7 +19,6 @@ from workbench.errors import (
     InvalidForm,
     InvalidType,
     PreconditionNotMet,
-    Unimplemented,
 )
 
 TABLE = [
@@ -152,12 +151,12 @@ def test_x_16_element_i_goes_to_device_i_unsplit():
 
 @pytest.mark.parametrize("given_", [1, 3])
 def test_x_16_a_training_graph_takes_one_for_every_device(given_):
-    with pytest.raises(Unimplemented, match=f"a list of {given_} non-empty dicts? for the 2 devices"):
+    with pytest.raises(InvalidForm, match=f"a list of {given_} non-empty dicts? for the 2 devices"):
         line().start().parallel(2).run([], feed=[{"X": numbers(2)}] * given_)
 
 
 def test_x_16_empty_dicts_do_not_count():
-    with pytest.raises(Unimplemented, match="1 non-empty dict for"):
+    with pytest.raises(InvalidForm, match="1 non-empty dict for"):
         line().start().parallel(2).run([], feed=[{"X": numbers(2)}, {}])
 
 
@@ -331,7 +330,7 @@ def test_x_31_a_list_may_be_shorter_and_never_longer():
     pe = model.parallel(4, program=model.test)
     (found,) = pe.run([model.loss], feed=[{"X": column(3)}, {"X": column(5)}])
     assert found.tolist() == [3, 5]
-    with pytest.raises(Unimplemented, match="5 non-empty dicts for the 4 devices"):
+    with pytest.raises(InvalidForm, match="5 non-empty dicts for the 4 devices"):
         pe.run([model.loss], feed=[{"X": column(1)}] * 5)
 
 
@@ -348,7 +347,7 @@ def test_x_32_training_graphs_never_do(split):
     pe = line().start().parallel(4, exec_strategy=rule(split))
     with pytest.raises(EnforceNotMet, match="a training graph needs a chunk for every device"):
         pe.run([], feed={"X": numbers(3)})
-    with pytest.raises(Unimplemented, match="one for every device"):
+    with pytest.raises(InvalidForm, match="one for every device"):
         pe.run([], feed=[{"X": numbers(3)}])
 
 

@@ -57,7 +57,8 @@ def run_notebook(path: Path, out: Path, timeout: float | None) -> int:
     finally:
         progress.close()
     elapsed = clock(time.monotonic() - progress.started)
-    typer.echo(f"{path.name}: {verdict} ({elapsed})", err=bool(status))
+    first, *rest = verdict.splitlines()
+    typer.echo("\n".join([f"{path.name}: {first} ({elapsed})", *rest]), err=bool(status))
     for copy in write_copies(notebook, out, path.stem):
         typer.echo(f"  {copy}")
     return status

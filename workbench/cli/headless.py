@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import contextlib
+import re
 import signal
 import tempfile
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from workbench.cli.failure import CommandError
 
 PATIENCE_S = 5.0  # how long an interrupted cell may take to end before its kernel is ended
 START_S = 60
+LONGEST_MESSAGE = 20  # lines of an error that are shown
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 LONGEST_SOCKET_PATH = 100  # the system's limit is 108 bytes, and a channel number is appended
 
 
@@ -80,7 +83,7 @@ class HeadlessRun:
         try:
             await client.async_execute_cell(cell, index, execution_count=number)
         except CellExecutionError as error:
-            self._fail(f"{error.ename}: {first_line_of(error.evalue)}")
+            self._fail(f"{error.ename}: {told(error)}")
         except CellTimeoutError:
             await client.km.shutdown_kernel(now=True)  # it is busy: asking it politely would only wait
             self._fail(f"it took longer than {self.timeout:g} s")
@@ -156,6 +159,18 @@ def clear(notebook: Any) -> None:
 
 def is_code(cell: Any) -> bool:
     return cell.cell_type == "code" and bool(cell.source.strip())
+
+
+def told(error: Any) -> str:
+    """What a cell's error says, on as many lines as it takes, and the line of the cell it came from."""
+    message = str(error.evalue).strip() or "(no message)"
+    lines = message.splitlines()
+    if len(lines) > LONGEST_MESSAGE:
+        lines[LONGEST_MESSAGE:] = ["…"]
+    raised = re.search(r"Cell In\[(\d+)\], line (\d+)", COLOURS.sub("", error.traceback))
+    if raised is not None:
+        lines.append(f"raised in cell In[{raised[1]}], line {raised[2]}")
+    return "\n  ".join(line.strip() for line in lines)
 
 
 def first_line_of(text: str) -> str:

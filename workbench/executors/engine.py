@@ -22,6 +22,7 @@ from workbench.executors.calls import Call
 from workbench.executors.collect import Collector, Fill
 from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.feed_notes import note_feed
 from workbench.executors.local_view import LocalScope
 from workbench.executors.plan import Plan
 from workbench.executors.replicas import Replicas
@@ -296,9 +297,17 @@ class Engine:
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
-        binding = self._same_as_last(fetches, fed)
-        if self.execution._dry_run:
-            return _nothing(fetches)
+        try:
+            binding = self._same_as_last(fetches, fed)
+            if self.execution._dry_run:
+                return _nothing(fetches)
+            return self._steps(binding, fed, return_numpy, merged)
+        except InvalidArgument as error:
+            note_feed(error, self.program, fed)
+            raise
+
+    def _steps(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+        """As many as `ExecutionStrategy.iterations` asks for; what the last one fetches."""
         step = kind_of_step(self.reporter.name)
         try:
             for _ in range(self.execution.iterations - 1):

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidForm, InvalidType, did_you_mean, one_of
+from workbench.errors import (
+    InvalidArgument,
+    InvalidForm,
+    InvalidType,
+    add_line,
+    described,
+    did_you_mean,
+    one_of,
+)
 from workbench.framework.program import Program
 from workbench.framework.spec import shape_text
 from workbench.framework.variable import Variable
@@ -16,7 +25,7 @@ from workbench.runtime.tensor import LoDTensor
 Feed = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
-def as_dict(feed: Feed) -> Mapping[str, Any]:
+def as_dict(feed: Feed, program: Program) -> Mapping[str, Any]:
     """The feed of a single device as one dict.
 
     Raises:
@@ -27,12 +36,19 @@ def as_dict(feed: Feed) -> Mapping[str, Any]:
     if isinstance(feed, Mapping):
         return feed
     if not isinstance(feed, list | tuple):
-        raise InvalidType(f"feed takes a dict of name to array, got {feed!r}")
+        raise InvalidType(f"feed takes a dict of name to array, got {described(feed)}")
+    if feed and not isinstance(feed[0], Mapping):
+        raise InvalidType(f"feed takes a dict of name to array, got {described(feed)}{by_name(program, feed)}")
     if len(feed) != 1:
         raise InvalidForm(f"an Executor runs on one device and takes one dict of feeds, got a list of {len(feed)}")
-    if not isinstance(feed[0], Mapping):
-        raise InvalidType(f"feed takes a list of dicts, got {feed[0]!r} in it")
     return feed[0]
+
+
+def by_name(program: Program, feed: Sequence[Any]) -> str:
+    """A hint where arrays came without their names: which names there are."""
+    if not all(hasattr(value, "shape") for value in feed):
+        return ""
+    return f"; name the arrays: feed={{{', '.join(f'{name!r}: …' for name in _feed_names(program))}}}"
 
 
 def check_feed(program: Program, feed: Feed) -> dict[str, Any]:
@@ -43,10 +59,14 @@ def check_feed(program: Program, feed: Feed) -> dict[str, Any]:
         InvalidArgument: a wrong shape, or a name the program does not have (Paddle's plain executor only warns, E-6;
             a misspelt feed is never what was meant).
     """
-    arrays: dict[str, Any] = {}
-    for name, value in as_dict(feed).items():
-        variable = fed_variable(program, name)
-        arrays[variable.name] = check_value(variable, as_array(variable, value))
+    fed = [(fed_variable(program, name), value) for name, value in as_dict(feed, program).items()]
+    arrays = {variable.name: as_array(variable, value) for variable, value in fed}
+    try:
+        for variable, _ in fed:
+            check_value(variable, arrays[variable.name])
+    except InvalidArgument as error:
+        note_exchanged(error, program, arrays)
+        raise
     return arrays
 
 
@@ -108,12 +128,11 @@ def _from_numbers(variable: Variable, value: Any) -> np.ndarray:
     return cast
 
 
-def check_value(variable: Variable, array: np.ndarray) -> np.ndarray:
+def check_value(variable: Variable, array: np.ndarray) -> None:
     """Refuse an array whose dtype or shape differs from the declared one (E-8)."""
     if variable.need_check_feed or variable.persistable:
         check_dtype(variable, array.dtype)
         check_shape(variable, array.shape)
-    return array
 
 
 def check_dtype(variable: Variable, dtype: Any, where: str = "") -> None:
@@ -141,15 +160,32 @@ def check_shape(variable: Variable, shape: tuple[int, ...], where: str = "", not
     Raises:
         InvalidArgument: another rank, or a known dimension differs.
     """
-    declared = variable.shape
-    fits = len(shape) == len(declared) and all(
-        want < 0 or want == got for want, got in zip(declared, shape, strict=True)
-    )
-    if not fits:
+    if not _has_shape(variable, shape):
         raise InvalidArgument(
-            f"feed {variable.name!r} has the wrong shape{where}\n  expected: {shape_text(declared)}\n"
+            f"feed {variable.name!r} has the wrong shape{where}\n  expected: {shape_text(variable.shape)}\n"
             f"  got:      {shape_text(shape)}{note}{made_at(variable)}"
         )
+
+
+def _has_shape(variable: Variable, shape: tuple[int, ...]) -> bool:
+    declared = variable.shape
+    return len(shape) == len(declared) and all(
+        want < 0 or want == got for want, got in zip(declared, shape, strict=True)
+    )
+
+
+def note_exchanged(error: InvalidArgument, program: Program, arrays: Mapping[str, np.ndarray]) -> None:
+    """Say so if two feeds fit neither's variable but each other's."""
+    block = program.global_block()
+
+    def fits(name: str, array: np.ndarray) -> bool:
+        variable = block.var(name)
+        return array.dtype == variable.dtype.numpy and _has_shape(variable, array.shape)
+
+    for (a, for_a), (b, for_b) in combinations(arrays.items(), 2):
+        if fits(a, for_b) and fits(b, for_a) and not (fits(a, for_a) and fits(b, for_b)):
+            add_line(error, f"the arrays for {a!r} and {b!r} look exchanged")
+            return
 
 
 def made_at(variable: Variable) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidForm, InvalidType
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, described
 from workbench.framework.operator import Operator
 from workbench.framework.roles import OPTIMIZE
 from workbench.framework.rows import dense
@@ -63,19 +64,26 @@ def as_items(fetch_list: Any) -> list[Any]:
     if isinstance(fetch_list, Variable | str):
         return [fetch_list]
     if not isinstance(fetch_list, list | tuple):
-        raise InvalidForm(f"fetch_list takes a list of Variables or names, got {fetch_list!r}")
+        given = described(fetch_list) + _exchanged(fetch_list)
+        raise InvalidForm(f"fetch_list takes a list of Variables or names, got {given}")
     return list(fetch_list)
 
 
 def _optimizer_ops(items: Any) -> list[Operator]:
     for item in items:
         if not isinstance(item, Operator) or not item.role & OPTIMIZE:
-            raise InvalidType(f"fetch_list takes Variables, names and optimizer operators, got {_what(item)}")
+            given = _what(item) + _exchanged(item)
+            raise InvalidType(f"fetch_list takes Variables, names and optimizer operators, got {given}")
     return list(items)
 
 
 def _what(item: Any) -> str:
-    return f"the operator {item.type!r}" if isinstance(item, Operator) else f"{type(item).__name__} {item!r}"
+    return f"the operator {item.type!r}" if isinstance(item, Operator) else described(item)
+
+
+def _exchanged(given: Any) -> str:
+    """A hint where what should be fetched is a dict of feeds."""
+    return "; feed and fetch_list look exchanged: pass them by name" if isinstance(given, Mapping) else ""
 
 
 def fetchable(value: Any) -> np.ndarray:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from workbench.errors import EnforceNotMet, InvalidType, PreconditionNotMet, Unavailable
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.cache import Cache
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.feed import Feed, as_dict, check_feed
+from workbench.executors.feed_notes import note_rows
 from workbench.executors.fetch import split_optimize_ops, to_user
 from workbench.executors.ownership import warn_of_overwriting
 from workbench.executors.step import Prepared, Step, prepare
@@ -19,6 +20,7 @@ from workbench.framework.program import Program
 from workbench.framework.prune import prune
 from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
+from workbench.runtime.devices import require_gpu
 from workbench.runtime.scope import Scope, global_scope
 
 _CACHE_SIZE = 64  # programs; a cached one is kept alive
@@ -40,7 +42,7 @@ class Executor:
         if not isinstance(place, Place):
             raise InvalidType(f"Executor takes a place such as CPUPlace(), got {place!r}")
         if isinstance(place, CUDAPlace):
-            raise Unavailable(f"Executor on {place!r}: running on GPUs is not available yet; use CPUPlace()")
+            require_gpu()
         self.place = place
         self._closed = False
         self._prepared: Cache[Prepared] = Cache(_CACHE_SIZE)
@@ -118,7 +120,11 @@ class Executor:
     ) -> tuple[Step, list[Any]]:
         """A step that is ready to commit, and what was fetched."""
         step = Step(prepared, scope, arrays, self.place.index)
-        step.speculate()
+        try:
+            step.speculate()
+        except InvalidArgument as error:
+            note_rows(error, prepared.program, {n: len(a) for n, a in arrays.items() if a.ndim})
+            raise
         return step, [to_user(step.fetch(name), return_numpy) for name in names]
 
     def close(self) -> None:
@@ -141,7 +147,7 @@ class Executor:
         self, program: Program, feed: Feed, fetches: list[str], optimize_ops: list[Operator]
     ) -> tuple[Program, dict[str, Any]]:
         """The part of the program the targets need, and the feeds that are left (E-5)."""
-        given = {k.name if isinstance(k, Variable) else k: v for k, v in as_dict(feed).items()}
+        given = {k.name if isinstance(k, Variable) else k: v for k, v in as_dict(feed, program).items()}
         block = program.global_block()
         if any(op.block is not block for op in optimize_ops):
             raise PreconditionNotMet("fetch_list holds optimizer operators of another program")

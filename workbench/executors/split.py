@@ -14,8 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented, one_of
-from workbench.executors.feed import Feed, as_array, check_dtype, check_shape, fed_variable, made_at
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet, described, one_of
+from workbench.executors.feed import (
+    Feed,
+    as_array,
+    by_name,
+    check_dtype,
+    check_shape,
+    fed_variable,
+    made_at,
+    note_exchanged,
+)
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 
@@ -103,6 +112,11 @@ class Fed:
         return len(self.recipe.data)
 
     @property
+    def is_divided(self) -> bool:
+        """Whether one batch was split over the devices; else each was given its own."""
+        return all(source is self.sources[0] for source in self.sources)
+
+    @property
     def rows(self) -> Mapping[str, tuple[int, ...]]:
         """Of the recipe."""
         return self.recipe.rows
@@ -179,7 +193,7 @@ class Splitter:
                 split into different numbers of chunks.
             PreconditionNotMet: fewer chunks than devices in a training graph (X-12), or a number of chunks that
                 suits no persistable variable (X-19).
-            Unimplemented: a list whose length does not suit the number of devices (X-16, X-31).
+            InvalidForm: a list whose length does not suit the number of devices (X-16, X-31).
         """
         if type(feed) is dict:
             feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
@@ -191,14 +205,18 @@ class Splitter:
                 return Fed(recipe, [*feed, *self._nothing])
         dicts = [] if feed is None or isinstance(feed, Mapping) else self._dicts(feed)
         if dicts:
-            return Fed(self._recipe(tuple(map(_key, dicts)), lambda: self._listed(dicts)), [*dicts, *self._nothing])
+            return Fed(self._recipe(tuple(map(_key, dicts)), dicts, self._listed), [*dicts, *self._nothing])
         arrays = self._arrays(feed) if isinstance(feed, Mapping) else {}
-        return Fed(self._recipe(_key(arrays), lambda: self._divided(arrays)), [arrays] * self.devices)
+        return Fed(self._recipe(_key(arrays), arrays, self._divided), [arrays] * self.devices)
 
-    def _recipe(self, key: Key, make: Callable[[], Recipe]) -> Recipe:
+    def _recipe(self, key: Key, given: Any, make: Callable[[Any], Recipe]) -> Recipe:
         found = self._recipes.get(key)
         if found is None:
-            found = make()
+            try:
+                found = make(given)
+            except InvalidArgument as error:
+                note_exchanged(error, self.program, given if isinstance(given, dict) else given[0])
+                raise
             if len(self._recipes) >= _RECIPES:
                 self._recipes.clear()
             self._recipes[key] = found
@@ -211,10 +229,11 @@ class Splitter:
     def _dicts(self, feed: Any) -> list[Arrays]:
         """A list feed without the empty dicts at its end, which stand for idle devices."""
         if not isinstance(feed, list | tuple):
-            raise InvalidType(f"feed takes a dict of name to array, or a list of dicts, got {feed!r}")
+            raise InvalidType(f"feed takes a dict of name to array, or a list of dicts, got {described(feed)}")
         for element in feed:
             if not isinstance(element, Mapping):
-                raise InvalidType(f"feed takes a list of dicts, got {element!r} in it")
+                hint = by_name(self.program, feed)
+                raise InvalidType(f"feed takes a list of dicts, got {described(element)} in it{hint}")
         used = [i for i, element in enumerate(feed) if element]
         return [self._arrays(element) for element in feed[: used[-1] + 1 if used else 0]]
 
@@ -321,8 +340,10 @@ class Splitter:
         if given == len(dicts) and (given == self.devices or (self.partial and given < self.devices)):
             return
         gap = "" if given == len(dicts) else " with empty ones between them"
-        takes = "a dict for each of the first devices at most" if self.partial else "one for every device, none empty"
-        raise Unimplemented(
+        takes = "one for every device, none empty"
+        if self.partial:
+            takes = f"one dict per device, {self.devices} at most, for the first ones"
+        raise InvalidForm(
             f"feed is a list of {_count(given, 'non-empty dict')}{gap} for {self._all_devices()}\n  expected: {takes}"
         )
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean
+from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
 from workbench.executors.ownership import owner_of, written_first
 from workbench.executors.runner import Runner
@@ -26,6 +26,7 @@ from workbench.framework.program import Program
 from workbench.framework.rows import dense
 from workbench.framework.spec import agree, spec_of
 from workbench.framework.variable import Variable
+from workbench.graph.loss import perhaps
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor
 
@@ -153,7 +154,7 @@ class Step:
             if found is not None and found.tensor.initialized:
                 return found.tensor.array
             raise NotFound(
-                f"fetch {name!r}: the program has no such variable.{did_you_mean(name, block.vars)} "
+                f"fetch {name!r}: the program has no such variable.{perhaps(name, self.prepared.program)} "
                 "Only variables that an op reads or writes can be fetched"
             )
         if block.var(name).is_data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import InvalidType, Unimplemented
+from workbench.errors import InvalidType, Unimplemented, did_you_mean
 from workbench.framework.dtype import DType
 from workbench.framework.infer import infer_specs
 from workbench.framework.infix import Infix
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from workbench.framework.op import Op
     from workbench.framework.operator import Operator
     from workbench.framework.site import Site
+
+
+_FETCH = "run the program and fetch it: exe.run(program, fetch_list=[variable])"
+_AT_ONCE = {  # what tensors of dynamic mode have
+    "backward": "optimizer.minimize(loss), or static.append_backward(loss), appends its gradients to the program",
+    "item": _FETCH,
+    "tolist": _FETCH,
+    "grad": "static.append_backward(loss) makes gradients, and fetching 'NAME@GRAD' gives one",
+}
+
+
+class NoValue(Unimplemented, TypeError):
+    """The value of a variable of a Program was asked for while the Program was built; `float()` raises TypeErrors."""
 
 
 class Variable(Infix):
@@ -110,10 +123,24 @@ class Variable(Infix):
 
     def numpy(self) -> Any:
         """Variables have no data; raises with the way to get it."""
-        raise Unimplemented(
-            f"variable {self.name!r} belongs to a static Program and has no value of its own; "
-            "run the program and fetch it: exe.run(program, fetch_list=[variable])"
-        )
+        raise NoValue(f"variable {self.name!r} belongs to a static Program and has no value of its own; {_FETCH}")
+
+    def __getattr__(self, name: str) -> Any:
+        """What there is not, with a way to get it."""
+        if name in _AT_ONCE:
+            hint = f" Variable {self.name!r} belongs to a static Program: {_AT_ONCE[name]}"
+        else:
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(type(self)))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
+
+    def __float__(self) -> float:
+        return self.numpy()
+
+    def __int__(self) -> int:
+        return self.numpy()
+
+    def __format__(self, how: str) -> str:
+        return self.numpy() if how else str(self)
 
     def __bool__(self) -> bool:
         raise InvalidType(

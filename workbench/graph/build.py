@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from workbench.errors import PreconditionNotMet, Unimplemented, did_you_mean
+from workbench.errors import PreconditionNotMet, Unimplemented
 from workbench.framework.names import EMPTY
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
 from workbench.framework.program import Program
 from workbench.framework.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
 from workbench.framework.spec import ROWS, size_of
+from workbench.graph.loss import perhaps
 from workbench.graph.ssa import (
     ALL_REDUCE,
     BROADCAST,
@@ -87,10 +88,11 @@ class _Builder:
             self.graph.nodes.append(Node(FETCH, [v.place for v in found], [found], [], {"name": name}, 0))
 
     def _not_fetchable(self, name: str) -> Exception:
-        known = {value_name for value_name, _ in self.graph.newest}
-        what = "no op reads or writes it" if self.block.has_var(name) else "the program has no such variable"
+        what = "no op reads or writes it."
+        if not self.block.has_var(name):
+            what = f"the program has no such variable.{perhaps(name, self.block.program)}"
         return PreconditionNotMet(
-            f"fetch {name!r}: {what}.{did_you_mean(name, known)} Only variables that are inputs or outputs of some op "
+            f"fetch {name!r}: {what} Only variables that are inputs or outputs of some op "
             "can be fetched; an op appended after the executor was made is not part of what it runs"
         )
 

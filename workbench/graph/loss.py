@@ -33,17 +33,28 @@ def check_loss(program: Program, loss_name: str | None) -> None:
                 "loss_name=loss.name"
             )
         return
-    block = program.global_block()
-    if not block.has_var(loss_name):
+    if not program.global_block().has_var(loss_name):
+        raise InvalidArgument(f"loss_name {loss_name!r} is no variable of the program.{perhaps(loss_name, program)}")
+    losses = losses_of(program)
+    if losses and loss_name not in losses:
         raise InvalidArgument(
-            f"loss_name {loss_name!r} is no variable of the program.{did_you_mean(loss_name, block.vars)}"
+            f"loss_name {loss_name!r} is not the loss the backward pass starts from, which is {losses[0]!r}"
         )
-    gradients = loss_gradients(program)
-    if gradients and loss_gradient_of(loss_name) not in gradients:
-        raise InvalidArgument(
-            f"loss_name {loss_name!r} is not the loss the backward pass starts from, which is "
-            f"{gradients[0].removesuffix('@GRAD')!r}"
-        )
+
+
+def losses_of(program: Program) -> list[str]:
+    """The variables whose gradients the backward passes of the program start from."""
+    return [name.removesuffix("@GRAD") for name in loss_gradients(program)]
+
+
+def perhaps(name: str, program: Program) -> str:
+    """What somebody may have meant by a name that the program does not have: one like it, or the loss.
+
+    Users know a loss by the name of their Python variable, which is not its name in the program.
+    """
+    close = did_you_mean(name, program.global_block().vars)
+    losses = losses_of(program)
+    return close or (f" Its loss is called {losses[0]!r}." if losses else "")
 
 
 class MissingLoss(InvalidArgument, AssertionError):

@@ -1,7 +1,8 @@
 """Tracebacks of workbench's own errors show the user's lines, not the inside of workbench.
 
 The message of such an error names the op, what was expected and what came; the frames between it and the cell
-help nobody but us. `%xmode Verbose` shows them all, and `%debug` finds them in any mode.
+help nobody but us, and no more do those that an interrupt finds. `%xmode Verbose` shows them all, and `%debug` finds
+them in any mode. A misspelt keyword of a function of ours gets a suggestion, as Python gives it from 3.13 on.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet
 from workbench.framework.site import is_ours
+from workbench.notebook.keywords import suggest_keyword
 
-HANDLED = (EnforceNotMet, SyntaxError)
+HANDLED = (EnforceNotMet, SyntaxError, KeyboardInterrupt, TypeError)
 _PLUMBING = ("IPython", "contextlib", "threading")
 
 
 class UserLines:
-    """The handler for `EnforceNotMet`, and for syntax errors in cells that a magic compiles."""
+    """The handler for `EnforceNotMet`, interrupts, wrong keywords, and syntax errors in cells that a magic compiles."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -39,6 +41,10 @@ class UserLines:
         if isinstance(error, SyntaxError):
             in_cell = shell.compile.format_code_name(error.filename) is not None
             shell.showsyntaxerror(running_compiled_code=not in_cell)  # the error itself says where it is
+            return
+        if isinstance(error, TypeError) and not isinstance(error, EnforceNotMet):
+            suggest_keyword(error, trace)
+            shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
             return
         kept = None if shell.InteractiveTB.mode == "Verbose" else users_lines(trace)
         if kept is None:

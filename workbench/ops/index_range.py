@@ -7,6 +7,17 @@ from typing import Any
 from workbench.errors import InvalidArgument
 
 
+class OutOfRange(InvalidArgument):
+    """An index or label names nothing.
+
+    Attributes:
+        position: where it stands in the array of indices. value: what it is.
+    """
+
+    position: tuple[int, ...] = ()
+    value = 0
+
+
 def require_in_range(xp: Any, what: str, index: Any, size: int, ignore: int | None = None) -> None:
     """Check that every entry of an integer array lies in [0, size).
 
@@ -17,7 +28,7 @@ def require_in_range(xp: Any, what: str, index: Any, size: int, ignore: int | No
         ignore: one further value that is allowed.
 
     Raises:
-        InvalidArgument: naming the first wrong value, its position and the allowed range.
+        OutOfRange: naming the first wrong value, its position and the allowed range.
     """
     if not index.size or (int(index.min()) >= 0 and int(index.max()) < size):
         return
@@ -28,8 +39,10 @@ def require_in_range(xp: Any, what: str, index: Any, size: int, ignore: int | No
             return
     position = tuple(int(i) for i in xp.argwhere(wrong)[0])
     also = "" if ignore is None else f", or {ignore} (ignored)"
-    raise InvalidArgument(
+    error = OutOfRange(
         f"{what} {int(index[position])} at position {list(position)} is out of range\n"
         f"  expected: an integer in [0, {size}){also}\n"
         f"  got:      {int(index[position])}"
     )
+    error.position, error.value = position, int(index[position])
+    raise error

@@ -1,5 +1,6 @@
 """Optimizers and learning rate schedules (Paddle 2.x's `paddle.optimizer`)."""
 
+from workbench.errors import suggesting
 from workbench.optimizer import lr
 from workbench.optimizer.adagrad import Adagrad
 from workbench.optimizer.adam import Adam, AdamW
@@ -10,3 +11,5 @@ from workbench.optimizer.rmsprop import RMSProp
 from workbench.optimizer.sgd import SGD
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Momentum", "Optimizer", "RMSProp", "lr"]
+
+__getattr__ = suggesting(__name__, __all__)

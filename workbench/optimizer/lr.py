@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, suggesting
 from workbench.framework.portable import portable
 from workbench.optimizer.plateau import ReduceOnPlateau
 from workbench.optimizer.schedule import LRScheduler, number, positive, positive_int, rate, shrinking
@@ -32,6 +32,8 @@ __all__ = [
     "ReduceOnPlateau",
     "CosineAnnealingDecay",
 ]
+
+__getattr__ = suggesting(__name__, __all__)
 
 
 @portable

@@ -18,15 +18,16 @@ import workbench.ops  # noqa: F401  (registers the ops updates are made of)
 from workbench.autodiff import append_backward
 from workbench.builders.initializer import Constant
 from workbench.builders.layer import global_variable
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented, one_of
 from workbench.framework import names
 from workbench.framework.block import Block
 from workbench.framework.dtype import DType, bfloat16, float16, float32
 from workbench.framework.guard import default_startup_program, program_guard, static_mode
+from workbench.framework.notice import tell
 from workbench.framework.operator import Operator
 from workbench.framework.portable import portable
 from workbench.framework.program import Program
-from workbench.framework.roles import LR_SCHED, OPTIMIZE
+from workbench.framework.roles import LOSS_GRAD, LR_SCHED, OPTIMIZE
 from workbench.framework.undo import unchanged_on_error
 from workbench.framework.variable import Parameter, Variable
 from workbench.optimizer.clip import ClipGradBase
@@ -133,9 +134,12 @@ class Optimizer:
         """
         loss = self._require_loss(loss)
         startup = startup_program if startup_program is not None else default_startup_program()
+        updated = _updated_for(loss)
         with self._all_or_nothing(loss.block.program, startup):
             pairs = self.backward(loss, startup, parameters, no_grad_set)
-            return self.apply_optimize(loss, startup, pairs), pairs
+            ops = self.apply_optimize(loss, startup, pairs)
+        _tell_of_second_update(loss, updated.intersection(parameter.name for parameter, _ in pairs))
+        return ops, pairs
 
     def backward(
         self,
@@ -344,6 +348,23 @@ def refuse_multi_precision(owner: str, multi_precision: bool) -> None:
     """Raise Unimplemented for float32 master copies of parameters."""
     if multi_precision:
         raise Unimplemented(f"{owner}: multi_precision is not supported; keep the parameters in float32")
+
+
+def _updated_for(loss: Variable) -> set[str]:
+    """The parameters a program updates, if it has gradients of this loss already."""
+    ops = loss.block.program.global_block().ops
+    if not any(op.role == LOSS_GRAD and loss.grad_name in op.output_arg_names for op in ops):
+        return set()
+    return {name for op in ops if op.role & OPTIMIZE for name in op.inputs.get("Param", ())}
+
+
+def _tell_of_second_update(loss: Variable, twice: set[str]) -> None:
+    """A notice where a loss is minimized once more: a cell was run twice, or it is meant."""
+    if twice:
+        tell(
+            f"the program minimizes {loss.name!r} already: every step now computes its gradients twice and updates "
+            f"{one_of(twice, limit=3)} twice. To change the optimizer, build the program anew"
+        )
 
 
 def _checked_rate(owner: str, rate: Any) -> Any:

@@ -76,12 +76,12 @@ def require_gpu() -> None:
     Raises:
         Unavailable: it cannot; names everything that is missing, and how to get it.
     """
+    if not _GPU_EXECUTORS:
+        raise Unavailable(f"running on GPUs is not available yet; {_ON_THE_CPU}")
     absent = missing_for_gpu()
     if absent:
         listed = "\n".join(f"  {line}" for line in absent)
         raise Unavailable(f"running on a GPU needs what is missing here:\n{listed}\n{_ON_THE_CPU}")
-    if not _GPU_EXECUTORS:
-        raise Unavailable(f"running on GPUs is not available yet. {_ON_THE_CPU}")
 
 
 def is_compiled_with_cuda() -> bool:

@@ -1,0 +1,58 @@
+"""`conv2d() got an unexpected keyword argument 'num_filter'` gets the keyword that was meant."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from workbench.errors import did_you_mean, one_of
+from workbench.framework.site import is_ours
+
+_UNEXPECTED = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
+
+
+def suggest_keyword(error: TypeError, trace: TracebackType | None) -> None:
+    """Add to the message of a call with a wrong keyword which one is close, or which there are.
+
+    Args:
+        error: any TypeError; left alone unless it is about a keyword of a public function or class of workbench.
+        trace: where it came from; its innermost frame made the call.
+    """
+    found = _UNEXPECTED.fullmatch(str(error))
+    if found is None or trace is None or _is_users(found[1], trace):
+        return
+    takes = [[*inspect.signature(function).parameters] for function in _named(found[1])]
+    takes = [[name for name in known if name != "self"] for known in takes if found[2] not in known]
+    hints = [hint for known in takes if (hint := did_you_mean(found[2], known))]
+    if takes:
+        error.args = (f"{error}.{hints[0] if hints else f' It takes {one_of(takes[0])}'}",)
+
+
+def _is_users(qualified: str, trace: TracebackType) -> bool:
+    """Whether the caller's own function has that name."""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    frame, name = trace.tb_frame, qualified.split(".")[0]
+    own = frame.f_locals.get(name, frame.f_globals.get(name))
+    return own is not None and not _is_public(own)
+
+
+def _named(qualified: str) -> Iterator[Any]:
+    """The functions of workbench that call themselves so: `conv2d`, `Adam.__init__`."""
+    first, *rest = qualified.split(".")
+    for module in [m for name, m in sys.modules.items() if name.startswith("workbench.")]:
+        value = vars(module).get(first)
+        if not first.startswith("_") and _is_public(value):
+            for part in rest:
+                value = getattr(value, part, None)
+            if inspect.isfunction(value) and value.__qualname__ == qualified:
+                yield value
+
+
+def _is_public(value: Any) -> bool:
+    file = getattr(sys.modules.get(getattr(value, "__module__", "")), "__file__", None)
+    return callable(value) and file is not None and is_ours(file)
