@@ -291,9 +291,9 @@ class TestState:
     def test_one_optimizer_on_two_programs(self):
         opt = optimizer.Momentum(0.1, 0.5)
         for start in (1.0, 2.0):
-    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
             assert history(opt, [start], [[2.0]] * 2).ravel() == pytest.approx([start - 0.2, start - 0.5])
 
+    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
     def test_fresh_counters_over_the_same_program_do_not_share_states(self):
         with program() as (main, _):
             loss = regression()
