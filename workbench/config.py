@@ -115,6 +115,10 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
 
     Raises:
         NotFound: an unknown flag.
+
+    Example:
+        >>> wb.get_flags("FLAGS_check_nan_inf")
+        {'FLAGS_check_nan_inf': False}
     """
     given = [flags] if isinstance(flags, str) else list(flags)
     return {name: get_flag(name) for name in given}
@@ -125,6 +129,10 @@ def set_flags(flags: Mapping[str, Any]) -> None:
 
     Raises:
         NotFound: an unknown flag. InvalidArgument: a value of the wrong type.
+
+    Example:
+        >>> wb.set_flags({"FLAGS_check_nan_inf": True})
+        >>> wb.set_flags({"FLAGS_check_nan_inf": False})
     """
     parsed = {_name(name): FLAGS[_name(name)].parse(name, value) for name, value in flags.items()}
     for name, value in parsed.items():

@@ -24,7 +24,7 @@ def append_backward(
     callbacks: Sequence[Any] | None = None,
     checkpoints: Sequence[Any] | None = None,
 ) -> list[tuple[Parameter, Variable]]:
-    """Append the gradient operators of `loss` to its program (P-30 … P-35).
+    """Append the gradient operators of `loss` to its program.
 
     Args:
         loss: shape [1].
@@ -38,6 +38,13 @@ def append_backward(
     Raises:
         InvalidType: `loss` is not a Variable. InvalidArgument: its shape is not [1], or it depends on no
             trainable parameter. Unimplemented: callbacks or checkpoints.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> [(parameter.name, gradient.name) for parameter, gradient in static.append_backward(loss)]
+        [('fc_0.w_0', 'fc_0.w_0@GRAD'), ('fc_0.b_0', 'fc_0.b_0@GRAD')]
     """
     if callbacks or checkpoints:
         raise Unimplemented("append_backward supports neither callbacks nor checkpoints")
@@ -128,6 +135,14 @@ def gradients(
 
     Raises:
         InvalidType: something is not a Variable. InvalidArgument: counts or shapes do not match.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 2])
+        >>> y = x * x
+        >>> (dx,) = static.gradients(y, x)
+        >>> static.Executor().run(feed={"x": np.array([[1.0, 3.0]], np.float32)}, fetch_list=[dx])[0].tolist()
+        [[2.0, 6.0]]
     """
     target_list, input_list = _as_list(targets, "targets"), _as_list(inputs, "inputs")
     given = _given_gradients(target_list, target_gradients)

@@ -40,6 +40,13 @@ def cond(
     Raises:
         InvalidType: `pred` is not a tensor, or a function cannot be called. InvalidArgument: the structures differ.
         Unimplemented: a function writes a variable from outside.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [1])
+        >>> y = static.nn.cond(x > 0, lambda: x * 2, lambda: x * -1)
+        >>> static.Executor().run(feed={"x": np.array([-3.0], np.float32)}, fetch_list=[y])[0].tolist()
+        [3.0]
     """
     for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if function is not None and not callable(function):
@@ -91,6 +98,13 @@ def while_loop(
     Raises:
         InvalidType: a function cannot be called, or `loop_vars` is no list. InvalidArgument: `loop_vars` is empty,
             or `body` returns another structure. Unimplemented: a function writes a variable from outside.
+
+    Example:
+        >>> wb.enable_static()
+        >>> i, x = wb.zeros([1], "int64"), wb.ones([1])
+        >>> i, x = static.nn.while_loop(lambda i, x: i < 3, lambda i, x: [i + 1, x * 2], [i, x])
+        >>> static.Executor().run(fetch_list=[x])[0].tolist()
+        [8.0]
     """
     for what, function in (("cond", cond), ("body", body)):
         if not callable(function):

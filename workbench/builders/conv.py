@@ -49,6 +49,11 @@ def conv2d(
 
     Raises:
         InvalidArgument: channels that are unknown or do not divide by the groups, sizes that do not fit.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.conv2d(static.data("image", [None, 3, 8, 8]), num_filters=4, filter_size=3, padding=1).shape
+        (-1, 4, 8, 8)
     """
     with building("conv2d", name) as layer:
         activate = layer.activation(act)
@@ -98,6 +103,12 @@ def conv2d_transpose(
 
     Raises:
         InvalidArgument: neither size is given, or channels, groups or sizes that do not fit.
+
+    Example:
+        >>> wb.enable_static()
+        >>> image = static.data("image", [None, 3, 8, 8])
+        >>> static.nn.conv2d_transpose(image, num_filters=4, filter_size=2, stride=2).shape
+        (-1, 4, 16, 16)
     """
     with building("conv2d_transpose", name) as layer:
         activate = layer.activation(act)

@@ -14,7 +14,7 @@ from workbench.framework.variable import Variable
 
 
 def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: int = 0) -> Variable:
-    """Declare a variable the program is fed (P-15).
+    """Declare a variable the program is fed.
 
     Args:
         name: the key in `feed`.
@@ -29,6 +29,11 @@ def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: i
     Raises:
         PreconditionNotMet: in dynamic mode. AlreadyExists: the name is taken by something else, or by a
             declaration of another shape or dtype. InvalidType: not a name, shape or dtype.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.data("image", [None, 1, 28, 28], "float32").shape
+        (-1, 1, 28, 28)
     """
     require_static("static.data")
     spec = _declared(name, shape, dtype, lod_level)

@@ -24,7 +24,7 @@ def fc(
     activation: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """A fully connected layer: `activation(sum_i(x_i @ w_i) + b)` (names: P-4).
+    """A fully connected layer: `activation(sum_i(x_i @ w_i) + b)`.
 
     Args:
         x: one input or several; dimensions before `num_flatten_dims` are rows, the others are flattened to
@@ -41,6 +41,11 @@ def fc(
 
     Raises:
         InvalidArgument: unknown activation, shapes that do not fit. InvalidType: `x` is no Variable.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.fc(static.data("x", [None, 4]), size=2, activation="relu").shape
+        (-1, 2)
     """
     inputs: list[Any] = list(x) if isinstance(x, list | tuple) else [x]
     _check_inputs(inputs, size)
@@ -113,6 +118,11 @@ def embedding(
     Raises:
         InvalidArgument: `size` is not two positive ints, `padding_idx` lies outside.
         InvalidType: ids that are no integers.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.embedding(static.data("word", [None, 5], "int64"), size=(1000, 16)).shape
+        (-1, 5, 16)
     """
     if not isinstance(size, list | tuple) or len(size) != 2:
         raise InvalidArgument(f"embedding takes [vocabulary, width] as size, got {size!r}")

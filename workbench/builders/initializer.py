@@ -38,7 +38,15 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
 
 
 class Initializer:
-    """Base class. A subclass says which op fills a value of a given shape and dtype."""
+    """Base class. A subclass says which op fills a value of a given shape and dtype.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.Constant(0.5)))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         """Type and attributes of the op (besides shape, dtype and seed)."""
@@ -82,7 +90,15 @@ def _deviation(owner: str, value: Any) -> float:
 
 
 class Constant(Initializer):
-    """Every element is `value`."""
+    """Every element is `value`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.Constant(0.5)))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(self, value: float = 0.0) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -94,7 +110,15 @@ class Constant(Initializer):
 
 
 class Uniform(Initializer):
-    """Uniform on [low, high)."""
+    """Uniform on [low, high).
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.Uniform(-0.1, 0.1)))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(self, low: float = -1.0, high: float = 1.0, name: str | None = None) -> None:
         self.low, self.high = _number("Uniform", "low", low), _number("Uniform", "high", high)
@@ -106,7 +130,15 @@ class Uniform(Initializer):
 
 
 class Normal(Initializer):
-    """Normal with the given mean and standard deviation."""
+    """Normal with the given mean and standard deviation.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.Normal(0.0, 0.02)))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> None:
         self.mean, self.std = _number("Normal", "mean", mean), _deviation("Normal", std)
@@ -116,7 +148,15 @@ class Normal(Initializer):
 
 
 class TruncatedNormal(Initializer):
-    """Normal, cut off two (untruncated) standard deviations from the mean."""
+    """Normal, cut off two (untruncated) standard deviations from the mean.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.TruncatedNormal(std=0.02)))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> None:
         self.mean, self.std = _number("TruncatedNormal", "mean", mean), _deviation("TruncatedNormal", std)
@@ -152,10 +192,17 @@ def _normal(std: float) -> tuple[str, dict[str, Any]]:
 
 
 class XavierUniform(_Fans):
-    """Uniform with limit sqrt(6 / (fan_in + fan_out)); the default of weights (P-12).
+    """Uniform with limit sqrt(6 / (fan_in + fan_out)); the default of weights.
 
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
     AISTATS 2010.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.XavierUniform()))
+        >>> y.shape
+        (-1, 2)
     """
 
     def __init__(
@@ -168,7 +215,15 @@ class XavierUniform(_Fans):
 
 
 class XavierNormal(_Fans):
-    """Normal with standard deviation sqrt(2 / (fan_in + fan_out)) (P-12). Source: see `XavierUniform`."""
+    """Normal with standard deviation sqrt(2 / (fan_in + fan_out)). Source: see `XavierUniform`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.XavierNormal()))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(
         self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None
@@ -194,6 +249,13 @@ class KaimingUniform(_Kaiming):
     """Uniform with limit gain * sqrt(3 / fan_in); for ReLU that is sqrt(6 / fan_in).
 
     Source: He et al., "Delving Deep into Rectifiers", 2015.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.KaimingUniform()))
+        >>> y.shape
+        (-1, 2)
     """
 
     def __init__(
@@ -210,7 +272,15 @@ class KaimingUniform(_Kaiming):
 
 
 class KaimingNormal(_Kaiming):
-    """Normal with standard deviation gain / sqrt(fan_in). Source: see `KaimingUniform`."""
+    """Normal with standard deviation gain / sqrt(fan_in). Source: see `KaimingUniform`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.KaimingNormal()))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(
         self,
@@ -226,7 +296,15 @@ class KaimingNormal(_Kaiming):
 
 
 class Assign(Initializer):
-    """A copy of `value`: an array or nested lists of the parameter's shape."""
+    """A copy of `value`: an array or nested lists of the parameter's shape.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(initializer=wb.nn.initializer.Assign(np.eye(4, 2))))
+        >>> y.shape
+        (-1, 2)
+    """
 
     def __init__(self, value: Any, name: str | None = None) -> None:
         if isinstance(value, Variable):
@@ -270,6 +348,10 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises:
         InvalidArgument: an unknown name.
+
+    Example:
+        >>> round(wb.nn.initializer.calculate_gain("relu"), 4)
+        1.4142
     """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else _number("calculate_gain", "param", param)
@@ -293,6 +375,11 @@ def set_global_initializer(weight_init: Initializer | None, bias_init: Initializ
 
     Raises:
         InvalidType: an argument is no initializer.
+
+    Example:
+        >>> wb.enable_static()
+        >>> wb.nn.initializer.set_global_initializer(wb.nn.initializer.Normal(std=0.02))
+        >>> wb.nn.initializer.set_global_initializer(None)
     """
     for what, value in (("weight_init", weight_init), ("bias_init", bias_init)):
         if not (value is None or isinstance(value, Initializer)):

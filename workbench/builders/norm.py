@@ -44,7 +44,7 @@ def batch_norm(
     do_model_average_for_mean_and_var: bool = True,
     use_global_stats: bool = False,
 ) -> Variable:
-    """Normalise every channel over the batch, then scale and shift (names: P-5).
+    """Normalise every channel over the batch, then scale and shift.
 
     In training the batch's mean and biased variance are used and the moving ones follow,
     `moving = momentum * moving + (1 - momentum) * batch`; in test programs the moving ones are used.
@@ -63,6 +63,11 @@ def batch_norm(
 
     Raises:
         InvalidArgument: an unknown channel dimension, layout or activation.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.batch_norm(static.data("image", [None, 3, 8, 8]), act="relu").shape
+        (-1, 3, 8, 8)
     """
     _check_float("batch_norm", input)
     with building("batch_norm", name) as layer:
@@ -133,6 +138,11 @@ def layer_norm(
         InvalidArgument: `begin_norm_axis` out of range, unknown dimensions or activation.
 
     Source: Ba, Kiros and Hinton, "Layer Normalization", 2016.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.layer_norm(static.data("x", [None, 5, 8]), begin_norm_axis=2).shape
+        (-1, 5, 8)
     """
     _check_float("layer_norm", input)
     if not 1 <= begin_norm_axis < input.ndim:

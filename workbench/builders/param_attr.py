@@ -13,17 +13,24 @@ class ParamAttr:
     """Name, initial value and training options of a parameter.
 
     Args:
-        name: the parameter's name, taken verbatim; the same name used twice shares the parameter (P-3).
+        name: the parameter's name, taken verbatim; the same name used twice shares the parameter.
             None counts it under its layer, `fc_0.w_0`.
-        initializer: how it is filled by the startup program; the layer's default if None (P-12).
-        learning_rate: factor on the optimizer's rate (P-46).
-        regularizer: replaces the optimizer's `weight_decay` for this parameter (P-44).
+        initializer: how it is filled by the startup program; the layer's default if None.
+        learning_rate: factor on the optimizer's rate.
+        regularizer: replaces the optimizer's `weight_decay` for this parameter.
         trainable: False keeps it out of backward and of the optimizer.
         do_model_average: accepted for Paddle's sake; there is no model averaging to take part in.
         need_clip: False leaves its gradient out of gradient clipping.
 
     Raises:
         InvalidType, InvalidArgument: an argument of the wrong kind, a negative learning rate.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2, weight_attr=wb.ParamAttr(name="w", learning_rate=0.1))
+        >>> static.default_main_program().all_parameters()[0].name
+        'w'
     """
 
     def __init__(

@@ -20,7 +20,7 @@ def create_parameter(
     is_bias: bool = False,
     default_initializer: Initializer | None = None,
 ) -> Parameter:
-    """A parameter in both programs (P-11).
+    """A parameter in both programs.
 
     Args:
         shape: known dimensions.
@@ -30,7 +30,13 @@ def create_parameter(
         default_initializer: used where `attr` names none.
 
     Raises:
-        InvalidArgument: an unknown dimension, or a shared name with another shape or dtype (P-3).
+        InvalidArgument: an unknown dimension, or a shared name with another shape or dtype.
+
+    Example:
+        >>> wb.enable_static()
+        >>> w = static.create_parameter([4, 2], "float32", name="w")
+        >>> w.shape
+        (4, 2)
     """
     with building("create_parameter") as layer:
         if attr is None:
@@ -56,6 +62,12 @@ def create_global_var(
 
     Raises:
         AlreadyExists: the name is taken.
+
+    Example:
+        >>> wb.enable_static()
+        >>> step = static.create_global_var([1], 0.0, "float32", persistable=True, name="step")
+        >>> step.persistable
+        True
     """
     with building("global_var") as layer:
         made = layer.global_variable(shape, as_dtype(dtype), Constant(value), name)

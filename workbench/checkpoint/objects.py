@@ -25,6 +25,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidType: it holds something that is no data, naming where.
         InvalidArgument: `path` is a link or a folder. OSError: it cannot be written.
+
+    Example:
+        >>> wb.save({"step": 3, "w": np.zeros(2, np.float32)}, "state.wb")
     """
     if isinstance(obj, Program):
         write_json(path, program_to_dict(obj), PROGRAM)
@@ -38,6 +41,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Raises:
         InvalidArgument: another kind of file, truncated or damaged. OSError: it cannot be read.
+
+    Example:
+        >>> wb.save({"step": 3, "w": np.zeros(2, np.float32)}, "state.wb")
+        >>> wb.load("state.wb")["step"]
+        3
     """
     if is_document(path):
         return program_from_dict(read_json(path, PROGRAM))

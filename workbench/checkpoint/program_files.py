@@ -49,6 +49,13 @@ def save(program: Program, model_path: str | os.PathLike[str], protocol: int = 4
     Raises:
         InvalidType: not a Program. InvalidArgument: no file prefix.
         PreconditionNotMet: variables without a value, naming them. OSError: a file cannot be written.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> static.save(static.default_main_program(), "model")
     """
     _require_program(program, "save")
     prefix = _prefix(model_path)
@@ -76,6 +83,14 @@ def load(
     Raises:
         InvalidArgument: missing and unexpected variables, other shapes and dtypes, in one message; a damaged
             file. OSError: it cannot be read.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> static.save(static.default_main_program(), "model")
+        >>> static.load(static.default_main_program(), "model")
     """
     _require_program(program, "load")
     if executor is not None:
@@ -91,7 +106,7 @@ def save_persistables(
     main_program: Program | None = None,
     filename: str | None = None,
 ) -> None:
-    """Write the persistable variables and schedule states of a program to one file in `dirname` (rule F-6).
+    """Write the persistable variables and schedule states of a program to one file in `dirname`.
 
     Args:
         filename: default `variables.wbparams`. (Paddle writes a file for each variable, which could not be
@@ -99,6 +114,13 @@ def save_persistables(
 
     Raises:
         as `save`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> static.save_persistables(executor, "folder")
     """
     program = _checked(executor, main_program, "save_persistables")
     path = file_inside(_folder(dirname), filename or DEFAULT_FILE)
@@ -111,7 +133,16 @@ def load_persistables(
     main_program: Program | None = None,
     filename: str | None = None,
 ) -> None:
-    """Put back what `save_persistables` wrote; raises as `load`."""
+    """Put back what `save_persistables` wrote; raises as `load`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> static.save_persistables(executor, "folder")
+        >>> static.load_persistables(executor, "folder")
+    """
     program = _checked(executor, main_program, "load_persistables")
     _restore(program, file_inside(_folder(dirname), filename or DEFAULT_FILE), None)
 
@@ -124,7 +155,15 @@ def save_vars(
     predicate: Callable[[Variable], bool] | None = None,
     filename: str | None = None,
 ) -> None:
-    """Write the variables listed in `vars`, or those that `predicate` accepts; raises as `save`."""
+    """Write the variables listed in `vars`, or those that `predicate` accepts; raises as `save`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> static.save_vars(executor, "folder", vars=static.default_main_program().all_parameters())
+    """
     program = _checked(executor, main_program, "save_vars")
     variables = _selected(program, vars, predicate)
     path = file_inside(_folder(dirname), filename or DEFAULT_FILE)
@@ -140,7 +179,17 @@ def load_vars(
     predicate: Callable[[Variable], bool] | None = None,
     filename: str | None = None,
 ) -> None:
-    """Put back the variables listed in `vars`, or those that `predicate` accepts; raises as `load`."""
+    """Put back the variables listed in `vars`, or those that `predicate` accepts; raises as `load`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> weights = static.default_main_program().all_parameters()
+        >>> static.save_vars(executor, "folder", vars=weights)
+        >>> static.load_vars(executor, "folder", vars=weights)
+    """
     program = _checked(executor, main_program, "load_vars")
     variables = _selected(program, vars, predicate)
     _restore(program, file_inside(_folder(dirname), filename or DEFAULT_FILE), variables)

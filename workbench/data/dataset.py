@@ -17,6 +17,15 @@ class Dataset:
     """A map-style dataset: `dataset[i]` is sample i, `len(dataset)` the number of samples.
 
     A sample is an array, a number, a string, or a (nested) tuple, list or dict of those.
+
+    Example:
+        >>> class Squares(wb.io.Dataset):
+        ...     def __getitem__(self, index):
+        ...         return np.float32(index**2)
+        ...     def __len__(self):
+        ...         return 4
+        >>> float(Squares()[3])
+        9.0
     """
 
     def __getitem__(self, index: int) -> Any:
@@ -27,7 +36,15 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """A stream of samples: subclasses define `__iter__`; there is no length and no index."""
+    """A stream of samples: subclasses define `__iter__`; there is no length and no index.
+
+    Example:
+        >>> class Stream(wb.io.IterableDataset):
+        ...     def __iter__(self):
+        ...         yield from np.arange(3.0)
+        >>> [float(value) for value in Stream()]
+        [0.0, 1.0, 2.0]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise Unimplemented(f"{type(self).__name__} has to define __iter__()")
@@ -50,6 +67,11 @@ class TensorDataset(Dataset):
     Raises:
         InvalidType: `tensors` is not a list or tuple.
         InvalidArgument: no array, a 0-d array, or different numbers of rows.
+
+    Example:
+        >>> data = wb.io.TensorDataset([np.zeros((5, 4)), np.arange(5)])
+        >>> len(data), int(data[3][1])
+        (5, 3)
     """
 
     def __init__(self, tensors: Sequence[Any]) -> None:
@@ -82,6 +104,10 @@ class Subset(Dataset):
 
     Raises:
         InvalidArgument: an index that `dataset` does not have.
+
+    Example:
+        >>> float(wb.io.Subset(wb.io.TensorDataset([np.arange(5.0)]), [4, 2])[0][0])
+        4.0
     """
 
     def __init__(self, dataset: Any, indices: Sequence[int] | np.ndarray) -> None:
@@ -150,6 +176,11 @@ def random_split(
             the floor of its share, the remaining samples go to the first parts, one each).
         generator: source of the permutation; by default NumPy's global one.
         seed: instead of `generator`, for the same split every time.
+
+    Example:
+        >>> train, valid = wb.io.random_split(range(10), [8, 2], seed=0)
+        >>> len(train), len(valid)
+        (8, 2)
     """
     total = len(dataset)
     sizes = _split_sizes(lengths, total)

@@ -53,6 +53,11 @@ class DataLoader:
     Raises:
         InvalidArgument, InvalidType: an argument is wrong or contradicts another.
         Unimplemented: worker processes were asked for.
+
+    Example:
+        >>> data = wb.io.TensorDataset([np.zeros((5, 4), np.float32), np.arange(5)])
+        >>> [images.shape for images, labels in wb.io.DataLoader(data, batch_size=2)]
+        [(2, 4), (2, 4), (1, 4)]
     """
 
     def __init__(

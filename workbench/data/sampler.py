@@ -17,7 +17,17 @@ from workbench.errors import InvalidArgument, InvalidType
 
 
 class Sampler:
-    """Yields sample indices; subclasses define `__iter__` and, where it is known, `__len__`."""
+    """Yields sample indices; subclasses define `__iter__` and, where it is known, `__len__`.
+
+    Example:
+        >>> class Backwards(wb.io.Sampler):
+        ...     def __iter__(self):
+        ...         return iter(range(len(self.data_source) - 1, -1, -1))
+        ...     def __len__(self):
+        ...         return len(self.data_source)
+        >>> list(Backwards(range(3)))
+        [2, 1, 0]
+    """
 
     def __init__(self, data_source: Sized | None = None) -> None:
         self.data_source = data_source
@@ -27,7 +37,12 @@ class Sampler:
 
 
 class SequenceSampler(Sampler):
-    """0, 1, 2, … len(data_source) - 1."""
+    """0, 1, 2, … len(data_source) - 1.
+
+    Example:
+        >>> list(wb.io.SequenceSampler(range(3)))
+        [0, 1, 2]
+    """
 
     data_source: Sized
 
@@ -57,6 +72,10 @@ class RandomSampler(Sampler):
             `np.random.seed` fixes them too.
 
     Every `iter()` is the next epoch; `set_epoch` says which one the next `iter()` is.
+
+    Example:
+        >>> sorted(wb.io.RandomSampler(range(4), seed=1))
+        [0, 1, 2, 3]
     """
 
     data_source: Sized
@@ -125,6 +144,10 @@ class BatchSampler(Sampler):
         sampler: an iterable of indices.
         drop_last: leave out a last batch with fewer than `batch_size` indices.
         seed: of the shuffle, as in `RandomSampler`.
+
+    Example:
+        >>> list(wb.io.BatchSampler(range(5), batch_size=2))
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(

@@ -59,12 +59,24 @@ dynamic_recorder = DynamicRecorder(numpy_xp)
 
 
 def enable_static() -> None:
-    """From now on ops append to the default main program."""
+    """From now on ops append to the default main program.
+
+    Example:
+        >>> wb.enable_static()
+        >>> wb.in_dynamic_mode()
+        False
+    """
     set_mode(guard.static_recorder)
 
 
 def disable_static(place: Any = None) -> None:
-    """From now on ops compute at once."""
+    """From now on ops compute at once.
+
+    Example:
+        >>> wb.disable_static()
+        >>> wb.in_dynamic_mode()
+        True
+    """
     set_mode(dynamic_recorder)
 
 
@@ -75,5 +87,10 @@ def default_mode() -> None:
 
 
 def in_dynamic_mode() -> bool:
-    """Whether ops compute at once."""
+    """Whether ops compute at once.
+
+    Example:
+        >>> wb.in_dynamic_mode()
+        True
+    """
     return not guard.in_static_mode()

@@ -25,6 +25,11 @@ class Tensor(Infix):
     Attributes:
         array: the value.
         stop_gradient: kept for compatibility; nothing is recorded.
+
+    Example:
+        >>> x = wb.Tensor(np.ones((2, 3), np.float32))
+        >>> (x + 1).sum().numpy()
+        array([12.], dtype=float32)
     """
 
     __slots__ = ("array", "stop_gradient")
@@ -117,6 +122,10 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | None = None, stop_gra
 
     Raises:
         InvalidType: no supported dtype.
+
+    Example:
+        >>> wb.to_tensor([[1, 2], [3, 4]], dtype="float32").shape
+        (2, 2)
     """
     import workbench.ops  # noqa: F401 (a tensor's methods and operators; loaded with the first tensor)
 

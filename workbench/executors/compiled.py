@@ -25,7 +25,7 @@ class CompiledProgram(Debugging):
     """A program and how to run it; `Executor.run` takes it like a Program.
 
     The program is copied: what is appended to it later does not run. Nothing is compiled before the first run. Without
-    `with_data_parallel` it runs on the executor's one device, through the same engine (C-4).
+    `with_data_parallel` it runs on the executor's one device, through the same engine.
 
     Its methods that look into a step may be called before the first run; it then stays with the scope that
     is the global one at that moment, and with its first place (CPUPlace() without places).
@@ -36,7 +36,20 @@ class CompiledProgram(Debugging):
         build_strategy: how to transform the graph.
 
     Raises:
-        InvalidType: something else (C-1).
+        InvalidType: something else.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> program = static.CompiledProgram(static.default_main_program())
+        >>> parallel = program.with_data_parallel(loss_name=loss.name, places=static.cpu_places(2))
+        >>> (losses,) = executor.run(parallel, feed={"x": np.ones((6, 4), np.float32)}, fetch_list=[loss])
+        >>> losses.shape
+        (2,)
     """
 
     def __init__(self, program_or_graph: Program | Graph, build_strategy: BuildStrategy | None = None) -> None:
@@ -69,13 +82,13 @@ class CompiledProgram(Debugging):
         Args:
             loss_name: the loss the program trains; needed if it has a backward pass.
             build_strategy: takes the place of the constructor's.
-            places: the devices; CPU_NUM CPU workers, or the visible GPUs, if None (C-3).
+            places: the devices; CPU_NUM CPU workers, or the visible GPUs, if None.
 
         Returns:
             self.
 
         Raises:
-            InvalidForm: called a second time (C-2). InvalidType: an argument of another type; then nothing has changed.
+            InvalidForm: called a second time. InvalidType: an argument of another type; then nothing has changed.
             InvalidArgument: loss_name is missing or unknown, or there is no place.
         """
         if self._is_data_parallel:
@@ -93,7 +106,7 @@ class CompiledProgram(Debugging):
         return self
 
     def bind(self, scope: Scope) -> None:
-        """Stay with a scope from now on, as the first run would decide (X-8).
+        """Stay with a scope from now on, as the first run would decide.
 
         Raises:
             PreconditionNotMet: it stays with another one already.
@@ -115,7 +128,7 @@ class CompiledProgram(Debugging):
         """One step, on behalf of an Executor.
 
         Raises:
-            InvalidArgument: another scope or place than at the first run (X-8), or a place of another kind.
+            InvalidArgument: another scope or place than at the first run, or a place of another kind.
         """
         engine = self._engine or self._start(place, scope)
         if self._looked_at and not engine.started:

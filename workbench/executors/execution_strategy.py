@@ -10,6 +10,12 @@ class ExecutionStrategy(Options):
 
     Every field has a default, a type that is checked when it is set, and an effect, see
     `ExecutionStrategy.effect(name)`. Fields may be changed at any time; plans that exist keep their threads.
+
+    Example:
+        >>> wb.enable_static()
+        >>> strategy = static.ExecutionStrategy()
+        >>> strategy.num_threads = 2
+        >>> strategy.num_iteration_per_drop_scope = 100
     """
 
     __slots__ = ()

@@ -25,9 +25,9 @@ class ParallelExecutor(Debugging):
     devices make the same step. The loss gradient of each is scaled by 1/N, hence the sum is a mean.
 
     Args:
-        use_cuda: run on GPUs; False runs on `CPU_NUM` CPU workers (X-2).
-        loss_name: the loss the program trains; needed if it has a backward pass (X-4).
-        main_program: the default main program if None. It is copied: later changes have no effect (X-3).
+        use_cuda: run on GPUs; False runs on `CPU_NUM` CPU workers.
+        loss_name: the loss the program trains; needed if it has a backward pass.
+        main_program: the default main program if None. It is copied: later changes have no effect.
         share_vars_from: an executor that has run, whose devices' variables this one uses; `scope` is then ignored.
         exec_strategy: threads, drop interval, rule for splitting feeds.
         build_strategy: AllReduce or Reduce, gradient scale, fusion.
@@ -37,6 +37,18 @@ class ParallelExecutor(Debugging):
     Raises:
         InvalidArgument: loss_name is missing or unknown. InvalidType: an argument of another type.
         Unavailable: `use_cuda` and there is no usable GPU; names what is missing.
+
+    Example:
+        >>> wb.enable_static()
+        >>> main, startup = static.Program(), static.Program()
+        >>> with static.program_guard(main, startup):
+        ...     loss = wb.mean(static.nn.fc(static.data("x", [None, 4]), 2))
+        ...     ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> none = static.Executor().run(startup)
+        >>> executor = static.ParallelExecutor(use_cuda=False, loss_name=loss.name, main_program=main)
+        >>> (losses,) = executor.run([loss], feed={"x": np.ones((6, 4), np.float32)})
+        >>> losses.shape == (executor.device_count,)
+        True
     """
 
     def __init__(
@@ -79,7 +91,7 @@ class ParallelExecutor(Debugging):
 
         Args:
             fetch_list: Variables or names; [] runs the step and returns []. What `minimize` returns may be in it and
-                has no result; with some of the updates only, just they and what they need is run (E-3).
+                has no result; with some of the updates only, just they and what they need is run.
             feed: a dict of arrays, split over the devices along dimension 0, or a list with one dict per device.
             feed_dict: not used any more; accepted and ignored, as in Paddle.
             return_numpy: ndarrays, else LoDTensors; both are copies.
@@ -94,10 +106,10 @@ class ParallelExecutor(Debugging):
         return run_needed(self._engine, feed, fetch_list, return_numpy)
 
     def drop_local_exe_scopes(self) -> None:
-        """Give the memory of temporaries back at once (X-52); waits for a step of another thread.
+        """Give the memory of temporaries back at once; waits for a step of another thread.
 
         Raises:
-            InvalidType: before the first run (X-7). Unavailable: another thread does not come to the end of its step.
+            InvalidType: before the first run. Unavailable: another thread does not come to the end of its step.
         """
         if not self._engine.started:
             raise InvalidType("drop_local_exe_scopes() has nothing to drop before the first run")
@@ -105,7 +117,7 @@ class ParallelExecutor(Debugging):
 
     @property
     def program(self) -> Program:
-        """The copy that runs (X-3)."""
+        """The copy that runs."""
         return self._engine.program
 
     @property

@@ -90,6 +90,17 @@ class Profile:
 
     Raises:
         InvalidType: no kinds of events. InvalidArgument: limit below 1.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> program = static.CompiledProgram(static.default_main_program())
+        >>> parallel = program.with_data_parallel(places=static.cpu_places(2))
+        >>> with wb.profiler.profile() as profile:
+        ...     losses = executor.run(parallel, feed={"x": np.ones((6, 4), np.float32)}, fetch_list=[loss])
     """
 
     def __init__(self, *kinds: type[Event], limit: int = 1_000_000) -> None:

@@ -35,6 +35,16 @@ class Executor:
 
     Raises:
         InvalidType: not a place. Unavailable: a place this machine or version does not serve.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> (value,) = executor.run(feed={"x": np.ones((6, 4), np.float32)}, fetch_list=[loss])
+        >>> value.shape
+        (1,)
     """
 
     def __init__(self, place: Place | None = None) -> None:
@@ -67,15 +77,15 @@ class Executor:
         counter in the scope has changed.
 
         Args:
-            program: the default main program if None (E-1); a CompiledProgram runs on its devices.
-            feed: {name: array}, or a list of one such dict (E-6 … E-8).
-            fetch_list: Variables or names; optimizer operators in it switch `use_prune` on (E-2, E-3).
+            program: the default main program if None; a CompiledProgram runs on its devices.
+            feed: {name: array}, or a list of one such dict.
+            fetch_list: Variables or names; optimizer operators in it switch `use_prune` on.
             feed_var_name, fetch_var_name: accepted for compatibility; feeds and fetches need no variables here.
             scope: where persistable variables live; `global_scope()` if None.
-            return_numpy: ndarrays if True, LoDTensors otherwise; both are copies (E-10).
-            use_program_cache: accepted for compatibility; prepared programs are always kept (E-12).
+            return_numpy: ndarrays if True, LoDTensors otherwise; both are copies.
+            use_program_cache: accepted for compatibility; prepared programs are always kept.
             return_merged: of several devices, join their values along dimension 0; False gives a list per variable.
-            use_prune: run only what the fetches and the listed optimizer operators need (E-5).
+            use_prune: run only what the fetches and the listed optimizer operators need.
 
         Returns:
             one entry per fetched variable.
@@ -83,7 +93,7 @@ class Executor:
         Several threads may run programs in one scope; their steps have the effect of one after the other.
 
         Raises:
-            EnforceNotMet: closed executor, or any of its subclasses for what rule E-9 lists.
+            EnforceNotMet: closed executor; or a subclass, for a feed or fetch the program does not have, an op that fails.
         """
         if self._closed:
             raise EnforceNotMet("the executor is closed")
@@ -128,7 +138,7 @@ class Executor:
         return step, [to_user(step.fetch(name), return_numpy) for name in names]
 
     def close(self) -> None:
-        """Refuse further runs (E-1)."""
+        """Refuse further runs."""
         self._closed = True
         self._prepared.clear()
         self._pruned.clear()

@@ -23,12 +23,26 @@ _startup = Program()
 
 
 def default_main_program() -> Program:
-    """The program layers append their operators to."""
+    """The program layers append their operators to.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> x.block.program is static.default_main_program()
+        True
+    """
     return _main
 
 
 def default_startup_program() -> Program:
-    """The program layers append their initialisers to."""
+    """The program layers append their initialisers to.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> len(static.default_startup_program().global_block().ops)
+        2
+    """
     return _startup
 
 
@@ -48,10 +62,18 @@ def switch_startup_program(program: Program) -> Program:
 
 @contextmanager
 def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
-    """Use other default programs inside the `with` body; without `startup_program` only the main one (P-10).
+    """Use other default programs inside the `with` body; without `startup_program` only the main one.
 
     Raises:
         InvalidType: an argument is not a Program.
+
+    Example:
+        >>> wb.enable_static()
+        >>> main, startup = static.Program(), static.Program()
+        >>> with static.program_guard(main, startup):
+        ...     x = static.data("x", [None, 4])
+        >>> x.block.program is main
+        True
     """
     for what, program in (("main_program", main_program), ("startup_program", startup_program)):
         if not isinstance(program, Program) and not (program is None and what == "startup_program"):

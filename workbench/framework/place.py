@@ -41,6 +41,10 @@ class CPUPlace(Place):
 
     Args:
         index: the worker; Paddle programs write `CPUPlace()` for worker 0.
+
+    Example:
+        >>> static.Executor(wb.CPUPlace()).place
+        CPUPlace()
     """
 
     kind = "cpu"
@@ -51,7 +55,12 @@ class CPUPlace(Place):
 
 
 class CUDAPlace(Place):
-    """An NVIDIA GPU by its index among the visible ones."""
+    """An NVIDIA GPU by its index among the visible ones.
+
+    Example:
+        >>> wb.CUDAPlace(1)
+        CUDAPlace(1)
+    """
 
     kind = "gpu"
     __slots__ = ()

@@ -20,7 +20,7 @@ class Program:
     """Operators and variables, in blocks; block 0 is the global one, the others are bodies of control flow.
 
     Attributes:
-        random_seed: seed of the random ops that give none of their own; 0 means the process-wide seed (P-14).
+        random_seed: seed of the random ops that give none of their own; 0 means the process-wide seed.
         name: what messages and printers call the program ("" if it was not named).
         version: moves on with every change, so that executors know when to prepare anew.
         uid: unique in this process.
@@ -28,10 +28,18 @@ class Program:
         copied: `uid` of the program an executor's copy was taken of, else its own.
         rng_step: name of the persistable int64 [1] variable that counts the program's steps for its random ops; ""
             until it has one. The startup program sets it to 0.
-        lr_schedulers: `{learning-rate variable: scheduler}`; an executor writes the current rate before a run (P-48).
+        lr_schedulers: `{learning-rate variable: scheduler}`; an executor writes the current rate before a run.
         streams: how many random ops have got a stream (see `next_stream`).
         attributes: what layers above keep with the program; plain values and registered objects are saved with it.
         op_role, op_role_var: given to the operators appended from now on; see `role_guard`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> main, startup = static.Program(), static.Program()
+        >>> with static.program_guard(main, startup):
+        ...     y = static.nn.fc(static.data("x", [None, 4]), 2)
+        >>> [op.type for op in main.global_block().ops]
+        ['mul', 'elementwise_add']
     """
 
     def __init__(self) -> None:
@@ -113,7 +121,7 @@ class Program:
 
     @property
     def random_seed(self) -> int:
-        """What the program's random numbers follow from; 0 draws other ones every time (P-14)."""
+        """What the program's random numbers follow from; 0 draws other ones every time."""
         return self._seed
 
     @random_seed.setter
@@ -149,7 +157,7 @@ class Program:
             yield from block.ops
 
     def clone(self, for_test: bool = False) -> Program:
-        """A deep copy; `for_test` drops backward and update ops and sets `is_test` (P-20 … P-24)."""
+        """A deep copy; `for_test` drops backward and update ops and sets `is_test`."""
         from workbench.framework.clone import clone, clone_for_test
 
         return clone_for_test(self) if for_test else clone(self)

@@ -30,6 +30,10 @@ def seed(seed: int) -> int:
 
     Returns:
         the seed, as Paddle's `paddle.seed` gives back a generator for chaining.
+
+    Example:
+        >>> wb.seed(7)
+        7
     """
     global _global_seed, _dynamic_calls
     _global_seed = int(seed)

@@ -43,6 +43,13 @@ class Variable(Infix):
         persistable: kept in the scope between runs.
         stop_gradient: no gradient flows through it.
         is_data: declared with `static.data`; `need_check_feed`: fed values are checked against shape and dtype.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2)
+        >>> y.shape, str(y.dtype), y.persistable
+        ((-1, 2), 'float32', False)
     """
 
     __slots__ = (
@@ -91,7 +98,7 @@ class Variable(Infix):
 
     @property
     def grad_name(self) -> str:
-        """The name of its gradient (P-8)."""
+        """The name of its gradient."""
         return grad_name(self.name)
 
     @property

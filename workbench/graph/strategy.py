@@ -31,7 +31,7 @@ class ReduceStrategy(Enum):
 
 
 class GradientScaleStrategy(Enum):
-    """What each device's loss gradient starts from; gradients are summed over the devices (B-10 … B-12)."""
+    """What each device's loss gradient starts from; gradients are summed over the devices."""
 
     CoeffNumDevice = 0
     """1 / (num_trainers * devices), so that the sum is the mean of the devices' gradients."""
@@ -61,13 +61,19 @@ class BuildStrategy(Options):
     """What the graph of a program is built and optimised for.
 
     Every field has a default, a type that is checked when it is set, and an effect, see `BuildStrategy.effect(name)`.
-    It can be changed until it is first compiled with; most fields then refuse (B-1). `copy.copy` gives one that can
+    It can be changed until it is first compiled with; most fields then refuse. `copy.copy` gives one that can
     be changed again.
 
     Some fields are decided at compile time if they were never set: `fuse_all_reduce_ops` reads True, and is on except
     in Reduce mode; `fuse_broadcast_ops` reads True, and is on in Reduce mode only; `fuse_all_optimizer_ops` and
     `memory_optimize` read None (which is false in a condition) and are on, the former except in Reduce mode, as both
     leave every bit of the results as it is.
+
+    Example:
+        >>> wb.enable_static()
+        >>> strategy = static.BuildStrategy()
+        >>> strategy.reduce_strategy = static.BuildStrategy.ReduceStrategy.Reduce
+        >>> strategy.gradient_scale_strategy = static.BuildStrategy.GradientScaleStrategy.WeightedBySamples
     """
 
     __slots__ = ("_passes",)
@@ -211,7 +217,7 @@ class BuildStrategy(Options):
         self._passes.append(pass_)
 
     def set_trainers(self, num_trainers: int, trainer_id: int) -> None:
-        """What an executor was told about its process goes before the strategy's own fields, with a notice (X-6).
+        """What an executor was told about its process goes before the strategy's own fields, with a notice.
 
         Raises:
             InvalidArgument: one is not a whole number or out of range; both fields are then as before.

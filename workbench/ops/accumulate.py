@@ -82,6 +82,10 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
     Raises:
         InvalidArgument: an empty list, or shapes that differ. InvalidType: dtypes that differ.
+
+    Example:
+        >>> print(wb.add_n([wb.to_tensor([1.0]), wb.to_tensor([2.0]), wb.to_tensor([3.0])]).numpy())
+        [6.]
     """
     return SUM(list(inputs) if isinstance(inputs, list | tuple) else [inputs], name=name)
 
@@ -117,6 +121,10 @@ def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
 
     Raises:
         InvalidArgument: x has another shape. InvalidType: a fractional value for an integer counter.
+
+    Example:
+        >>> print(wb.increment(wb.to_tensor([1.0]), value=2.0).numpy())
+        [3.]
     """
     if x.shape not in ((1,), ()):
         raise InvalidArgument(f"increment counts in a tensor of shape [1], got {shape_text(x.shape)}")

@@ -35,8 +35,14 @@ def TANH(xp: Any, x: Any) -> Any:
     return xp.tanh(x)
 
 
-sigmoid = unary(SIGMOID, "1 / (1 + exp(-x)), in (0, 1).")
-tanh = unary(TANH, "The hyperbolic tangent, in (-1, 1).")
+sigmoid = unary(
+    SIGMOID, "1 / (1 + exp(-x)), in (0, 1).",
+    example=("print(F.sigmoid(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.5   0.731]"),
+)
+tanh = unary(
+    TANH, "The hyperbolic tangent, in (-1, 1).",
+    example=("print(wb.tanh(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.762]"),
+)
 
 
 @float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid")
@@ -46,7 +52,8 @@ def LOG_SIGMOID(xp: Any, x: Any) -> Any:
 
 
 log_sigmoid = unary(
-    LOG_SIGMOID, "log(sigmoid(x)), finite for every finite `x`.", name="log_sigmoid", methods=""
+    LOG_SIGMOID, "log(sigmoid(x)), finite for every finite `x`.", name="log_sigmoid", methods="",
+    example=("print(F.log_sigmoid(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[-0.693 -0.313]"),
 )
 
 
@@ -65,7 +72,10 @@ def RELU(xp: Any, x: Any) -> Any:
     return xp.maximum(x, 0)
 
 
-relu = unary(RELU, "max(x, 0). The gradient at 0 is 0.", methods="")
+relu = unary(
+    RELU, "max(x, 0). The gradient at 0 is 0.", methods="",
+    example=("print(F.relu(wb.to_tensor([-1.0, 2.0])).numpy().round(3))", "[0. 2.]"),
+)
 
 
 @float_elementwise(
@@ -80,7 +90,12 @@ def RELU6(xp: Any, x: Any, threshold: float) -> Any:
 
 
 def relu6(x: Tensor, name: str | None = None) -> Tensor:
-    """min(max(x, 0), 6) of a floating tensor. The gradient at 0 and 6 is 0."""
+    """min(max(x, 0), 6) of a floating tensor. The gradient at 0 and 6 is 0.
+
+    Example:
+        >>> print(F.relu6(wb.to_tensor([-1.0, 2.0, 9.0])).numpy())
+        [0. 2. 6.]
+    """
     return RELU6(x, name=name)
 
 
@@ -103,6 +118,10 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None)
 
     Raises:
         InvalidType: `x` is not floating.
+
+    Example:
+        >>> print(F.leaky_relu(wb.to_tensor([-1.0, 2.0])).numpy())
+        [-0.01  2.  ]
     """
     return LEAKY_RELU(x, alpha=float(negative_slope), name=name)
 
@@ -123,7 +142,12 @@ def _not_above(x: Any, bound: float) -> Any:
 
 
 def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
-    """x where it is positive, alpha * (exp(x) - 1) elsewhere. Args and Raises: as for `leaky_relu`."""
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere. Args and Raises: as for `leaky_relu`.
+
+    Example:
+        >>> print(F.elu(wb.to_tensor([-1.0, 2.0])).numpy().round(3))
+        [-0.632  2.   ]
+    """
     return ELU(x, alpha=float(alpha), name=name)
 
 
@@ -143,6 +167,10 @@ def selu(x: Tensor, scale: float = SELU_SCALE, alpha: float = SELU_ALPHA, name: 
     """scale * elu(x, alpha), self-normalising with the default constants (Klambauer et al. 2017).
 
     Args and Raises: as for `leaky_relu`.
+
+    Example:
+        >>> print(F.selu(wb.to_tensor([-1.0, 1.0])).numpy().round(3))
+        [-1.111  1.051]
     """
     return SELU(x, scale=float(scale), alpha=float(alpha), name=name)
 
@@ -166,6 +194,10 @@ def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
 
     Raises:
         InvalidArgument: alpha <= 0. InvalidType: `x` is not floating.
+
+    Example:
+        >>> print(F.celu(wb.to_tensor([-1.0, 2.0])).numpy().round(3))
+        [-0.632  2.   ]
     """
     return CELU(x, alpha=_positive("alpha of celu", alpha), name=name)
 
@@ -201,6 +233,10 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20, name: str | None
 
     Raises:
         InvalidArgument: beta <= 0. InvalidType: `x` is not floating.
+
+    Example:
+        >>> print(F.softplus(wb.to_tensor([0.0, 1.0])).numpy().round(3))
+        [0.693 1.313]
     """
     return SOFTPLUS(x, beta=_positive("beta of softplus", beta), threshold=float(threshold), name=name)
 
@@ -216,7 +252,10 @@ def SOFTSIGN(xp: Any, x: Any) -> Any:
     return x / (1.0 + xp.abs(x))
 
 
-softsign = unary(SOFTSIGN, "x / (1 + |x|), in (-1, 1).", methods="")
+softsign = unary(
+    SOFTSIGN, "x / (1 + |x|), in (-1, 1).", methods="",
+    example=("print(F.softsign(wb.to_tensor([-1.0, 3.0])).numpy().round(3))", "[-0.5   0.75]"),
+)
 
 
 def _silu_grad(g: Any, y: Any, x: Any) -> Any:
@@ -230,7 +269,10 @@ def SILU(xp: Any, x: Any) -> Any:
     return x * SIGMOID.forward(xp, x)
 
 
-silu = unary(SILU, "x * sigmoid(x).", methods="")
+silu = unary(
+    SILU, "x * sigmoid(x).", methods="",
+    example=("print(F.silu(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.731]"),
+)
 
 
 def _swish_grad(g: Any, y: Any, x: Any, beta: float) -> Any:
@@ -245,7 +287,12 @@ def SWISH(xp: Any, x: Any, beta: float) -> Any:
 
 
 def swish(x: Tensor, name: str | None = None) -> Tensor:
-    """x * sigmoid(x) of a floating tensor (Ramachandran et al. 2017); the same as `silu`."""
+    """x * sigmoid(x) of a floating tensor (Ramachandran et al. 2017); the same as `silu`.
+
+    Example:
+        >>> print(F.swish(wb.to_tensor([0.0, 1.0])).numpy().round(3))
+        [0.    0.731]
+    """
     return SWISH(x, name=name)
 
 
@@ -281,6 +328,10 @@ def gelu(x: Tensor, approximate: bool = False, name: str | None = None) -> Tenso
 
     Raises:
         InvalidType: `x` is not floating.
+
+    Example:
+        >>> print(F.gelu(wb.to_tensor([-1.0, 0.0, 1.0])).numpy().round(3))
+        [-0.159  0.     0.841]
     """
     return GELU(x, approximate=bool(approximate), name=name)
 
@@ -296,7 +347,10 @@ def MISH(xp: Any, x: Any) -> Any:
     return x * xp.tanh(SOFTPLUS.forward(xp, x, beta=1.0, threshold=20.0))
 
 
-mish = unary(MISH, "x * tanh(softplus(x)) (Misra 2019).", methods="")
+mish = unary(
+    MISH, "x * tanh(softplus(x)) (Misra 2019).", methods="",
+    example=("print(F.mish(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.865]"),
+)
 
 
 @float_elementwise("tanh_shrink", grad=lambda g, y, x: g * tanh(x) * tanh(x))
@@ -305,7 +359,10 @@ def TANH_SHRINK(xp: Any, x: Any) -> Any:
     return x - xp.tanh(x)
 
 
-tanhshrink = unary(TANH_SHRINK, "x - tanh(x).", name="tanhshrink", methods="")
+tanhshrink = unary(
+    TANH_SHRINK, "x - tanh(x).", name="tanhshrink", methods="",
+    example=("print(F.tanhshrink(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.238]"),
+)
 
 
 # Piecewise linear stand-ins. At and beyond the corners the gradient is 0 (as in Paddle).
@@ -324,7 +381,12 @@ def HARD_SIGMOID(xp: Any, x: Any, slope: float, offset: float) -> Any:
 
 
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None) -> Tensor:
-    """slope * x + offset kept within [0, 1]. Args and Raises: as for `leaky_relu`."""
+    """slope * x + offset kept within [0, 1]. Args and Raises: as for `leaky_relu`.
+
+    Example:
+        >>> print(F.hardsigmoid(wb.to_tensor([-4.0, 0.0, 4.0])).numpy())
+        [0.  0.5 1. ]
+    """
     return HARD_SIGMOID(x, slope=float(slope), offset=float(offset), name=name)
 
 
@@ -345,7 +407,12 @@ def HARD_SWISH(xp: Any, x: Any, threshold: float, scale: float, offset: float) -
 
 
 def hardswish(x: Tensor, name: str | None = None) -> Tensor:
-    """x * min(max(x + 3, 0), 6) / 6 of a floating tensor (Howard et al. 2019, MobileNetV3)."""
+    """x * min(max(x + 3, 0), 6) / 6 of a floating tensor (Howard et al. 2019, MobileNetV3).
+
+    Example:
+        >>> print(F.hardswish(wb.to_tensor([-4.0, 1.0, 4.0])).numpy().round(3))
+        [-0.     0.667  4.   ]
+    """
     return HARD_SWISH(x, name=name)
 
 
@@ -365,6 +432,10 @@ def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = 
 
     Raises:
         InvalidArgument: min > max. InvalidType: `x` is not floating.
+
+    Example:
+        >>> print(F.hardtanh(wb.to_tensor([-4.0, 0.5, 4.0])).numpy())
+        [-1.   0.5  1. ]
     """
     if min > max:
         raise InvalidArgument(f"hardtanh: min {min} is greater than max {max}")

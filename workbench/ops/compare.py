@@ -66,37 +66,66 @@ def equal(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 
     Raises:
         InvalidType: the dtypes differ. InvalidArgument: the shapes do not broadcast.
+
+    Example:
+        >>> print(wb.equal(wb.to_tensor([1, 2, 3]), wb.to_tensor([1, 0, 3])).numpy())
+        [ True False  True]
     """
     return binary(EQUAL, x, y, name)
 
 
 @tensor_method("not_equal")
 def not_equal(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x != y element by element. Args, Returns and Raises: as for `equal`."""
+    """x != y element by element. Args, Returns and Raises: as for `equal`.
+
+    Example:
+        >>> print(wb.not_equal(wb.to_tensor([1, 2, 3]), wb.to_tensor([1, 0, 3])).numpy())
+        [False  True False]
+    """
     return binary(NOT_EQUAL, x, y, name)
 
 
 @tensor_method("less_than")
 def less_than(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x < y element by element. Args, Returns and Raises: as for `equal`."""
+    """x < y element by element. Args, Returns and Raises: as for `equal`.
+
+    Example:
+        >>> print(wb.less_than(wb.to_tensor([1, 2, 3]), wb.to_tensor([2, 2, 2])).numpy())
+        [ True False False]
+    """
     return binary(LESS_THAN, x, y, name)
 
 
 @tensor_method("less_equal")
 def less_equal(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x <= y element by element. Args, Returns and Raises: as for `equal`."""
+    """x <= y element by element. Args, Returns and Raises: as for `equal`.
+
+    Example:
+        >>> print(wb.less_equal(wb.to_tensor([1, 2, 3]), wb.to_tensor([2, 2, 2])).numpy())
+        [ True  True False]
+    """
     return binary(LESS_EQUAL, x, y, name)
 
 
 @tensor_method("greater_than")
 def greater_than(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x > y element by element. Args, Returns and Raises: as for `equal`."""
+    """x > y element by element. Args, Returns and Raises: as for `equal`.
+
+    Example:
+        >>> print(wb.greater_than(wb.to_tensor([1, 2, 3]), wb.to_tensor([2, 2, 2])).numpy())
+        [False False  True]
+    """
     return binary(GREATER_THAN, x, y, name)
 
 
 @tensor_method("greater_equal")
 def greater_equal(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x >= y element by element. Args, Returns and Raises: as for `equal`."""
+    """x >= y element by element. Args, Returns and Raises: as for `equal`.
+
+    Example:
+        >>> print(wb.greater_equal(wb.to_tensor([1, 2, 3]), wb.to_tensor([2, 2, 2])).numpy())
+        [False  True  True]
+    """
     return binary(GREATER_EQUAL, x, y, name)
 
 
@@ -152,25 +181,44 @@ def logical_and(x: Tensor, y: Tensor, out: Any = None, name: str | None = None) 
 
     Raises:
         InvalidType: the dtypes differ, or `out` is given. InvalidArgument: the shapes do not broadcast.
+
+    Example:
+        >>> print(wb.logical_and(wb.to_tensor([True, True]), wb.to_tensor([True, False])).numpy())
+        [ True False]
     """
     return _logical(LOGICAL_AND, x, y, out, name)
 
 
 @tensor_method("logical_or")
 def logical_or(x: Tensor, y: Tensor, out: Any = None, name: str | None = None) -> Tensor:
-    """x or y element by element. Args, Returns and Raises: as for `logical_and`."""
+    """x or y element by element. Args, Returns and Raises: as for `logical_and`.
+
+    Example:
+        >>> print(wb.logical_or(wb.to_tensor([True, False]), wb.to_tensor([False, False])).numpy())
+        [ True False]
+    """
     return _logical(LOGICAL_OR, x, y, out, name)
 
 
 @tensor_method("logical_xor")
 def logical_xor(x: Tensor, y: Tensor, out: Any = None, name: str | None = None) -> Tensor:
-    """Exactly one of x and y, element by element. Args, Returns and Raises: as for `logical_and`."""
+    """Exactly one of x and y, element by element. Args, Returns and Raises: as for `logical_and`.
+
+    Example:
+        >>> print(wb.logical_xor(wb.to_tensor([True, True]), wb.to_tensor([True, False])).numpy())
+        [False  True]
+    """
     return _logical(LOGICAL_XOR, x, y, out, name)
 
 
 @tensor_method("logical_not")
 def logical_not(x: Tensor, out: Any = None, name: str | None = None) -> Tensor:
-    """not x element by element: true where x is zero or false. Args and Raises: as for `logical_and`."""
+    """not x element by element: true where x is zero or false. Args and Raises: as for `logical_and`.
+
+    Example:
+        >>> print(wb.logical_not(wb.to_tensor([True, False])).numpy())
+        [False  True]
+    """
     _refuse_out("logical_not", out)
     return LOGICAL_NOT(x, name=name)
 
@@ -250,6 +298,11 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
         InvalidType: the condition is not bool, the dtypes of x and y differ, or both are numbers.
         InvalidArgument: the shapes do not broadcast.
         Unimplemented: x and y are missing (Paddle then returns the positions where the condition holds).
+
+    Example:
+        >>> x = wb.to_tensor([-1.0, 2.0])
+        >>> print(wb.where(x > 0, x, x * 0.1).numpy())
+        [-0.1  2. ]
     """
     if x is None or y is None:
         raise Unimplemented("where needs x and y; a list of positions would have a shape known only when run")

@@ -236,6 +236,10 @@ def conv2d(
 
     Raises:
         InvalidArgument: channels, groups or sizes that do not fit. InvalidType: other dtypes, or two.
+
+    Example:
+        >>> F.conv2d(wb.ones([1, 3, 8, 8]), wb.ones([4, 3, 3, 3]), padding=1).shape
+        (1, 4, 8, 8)
     """
     paddings, algorithm = parse_padding("conv2d", padding, data_format)
     groups = one_int("conv2d's groups", groups)
@@ -359,6 +363,10 @@ def conv2d_transpose(
 
     Raises:
         InvalidArgument: channels, groups or sizes that do not fit. InvalidType: other dtypes, or two.
+
+    Example:
+        >>> F.conv2d_transpose(wb.ones([1, 3, 8, 8]), wb.ones([3, 4, 2, 2]), stride=2).shape
+        (1, 4, 16, 16)
     """
     paddings, algorithm = parse_padding("conv2d_transpose", padding, data_format)
     out = CONV2D_TRANSPOSE(

@@ -81,6 +81,11 @@ def full(shape: Any, fill_value: float, dtype: Any = None, name: str | None = No
 
     Raises:
         InvalidType: the shape or the value is or contains a tensor. InvalidArgument: a negative dim.
+
+    Example:
+        >>> print(wb.full([2, 2], 7.0).numpy())
+        [[7. 7.]
+         [7. 7.]]
     """
     if not is_number(fill_value):
         raise InvalidType(f"full takes a number to fill with, got {fill_value!r}")
@@ -96,12 +101,24 @@ def _attribute(number: Any) -> Any:
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """A tensor of zeros. Args and Raises: as for `full`."""
+    """A tensor of zeros. Args and Raises: as for `full`.
+
+    Example:
+        >>> print(wb.zeros([2, 2]).numpy())
+        [[0. 0.]
+         [0. 0.]]
+    """
     return full(shape, 0, dtype, name)
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """A tensor of ones. Args and Raises: as for `full`."""
+    """A tensor of ones. Args and Raises: as for `full`.
+
+    Example:
+        >>> print(wb.ones([2, 2], "int32").numpy())
+        [[1 1]
+         [1 1]]
+    """
     return full(shape, 1, dtype, name)
 
 
@@ -139,6 +156,10 @@ def full_like(x: Tensor, fill_value: float, dtype: Any = None, name: str | None 
 
     Raises:
         InvalidType: `fill_value` is no number, `dtype` no dtype.
+
+    Example:
+        >>> print(wb.full_like(wb.to_tensor([1.0, 2.0]), 7.0).numpy())
+        [7. 7.]
     """
     if not is_number(fill_value):
         raise InvalidType(f"full_like takes a number to fill with, got {fill_value!r}")
@@ -147,12 +168,22 @@ def full_like(x: Tensor, fill_value: float, dtype: Any = None, name: str | None 
 
 
 def zeros_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Zeros in the shape of `x`. Args and Raises: as for `full_like`."""
+    """Zeros in the shape of `x`. Args and Raises: as for `full_like`.
+
+    Example:
+        >>> print(wb.zeros_like(wb.to_tensor([5.0, 6.0])).numpy())
+        [0. 0.]
+    """
     return full_like(x, 0, dtype, name)
 
 
 def ones_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Ones in the shape of `x`. Args and Raises: as for `full_like`."""
+    """Ones in the shape of `x`. Args and Raises: as for `full_like`.
+
+    Example:
+        >>> print(wb.ones_like(wb.to_tensor([5.0, 6.0])).numpy())
+        [1. 1.]
+    """
     return full_like(x, 1, dtype, name)
 
 
@@ -200,6 +231,10 @@ def assign(x: Any, output: Tensor | None = None, name: str | None = None) -> Ten
 
     Raises:
         InvalidType: values that are no numbers. InvalidArgument: `output` has another shape or dtype.
+
+    Example:
+        >>> print(wb.assign(np.array([1.0, 2.0], np.float32)).numpy())
+        [1. 2.]
     """
     if isinstance(x, Infix):
         return _assigned(ASSIGN, (x,), {}, output, name)
@@ -259,6 +294,10 @@ def arange(
 
     Raises:
         InvalidType: an argument is no number (a tensor, for example). InvalidArgument: step is 0.
+
+    Example:
+        >>> print(wb.arange(0, 10, 3).numpy())
+        [0 3 6 9]
     """
     if end is None:
         start, end = 0, start
@@ -290,6 +329,10 @@ def linspace(start: float, stop: float, num: int, dtype: Any = None, name: str |
 
     Raises:
         InvalidType: an argument is no number. InvalidArgument: num < 1.
+
+    Example:
+        >>> print(wb.linspace(0.0, 1.0, 5).numpy())
+        [0.   0.25 0.5  0.75 1.  ]
     """
     if not (is_number(start) and is_number(stop)):
         raise InvalidType(f"linspace takes numbers, got {start!r} and {stop!r}")
@@ -322,6 +365,11 @@ def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: 
 
     Raises:
         InvalidType: a size is no int. InvalidArgument: it is negative.
+
+    Example:
+        >>> print(wb.eye(2, 3).numpy())
+        [[1. 0. 0.]
+         [0. 1. 0.]]
     """
     rows, columns = as_shape("eye", [num_rows, num_rows if num_columns is None else num_columns])
     return EYE(num_rows=rows, num_columns=columns, dtype=as_dtype(dtype or float32).name, name=name)
@@ -361,11 +409,22 @@ def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
 
     Raises:
         InvalidArgument: fewer than two dims.
+
+    Example:
+        >>> print(wb.tril(wb.ones([2, 2])).numpy())
+        [[1. 0.]
+         [1. 1.]]
     """
     return TRIL_TRIU(x, diagonal=one_int("diagonal", diagonal), lower=True, name=name)
 
 
 @tensor_method("triu")
 def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
-    """The upper triangle of the last two dims, zeros below it. Args and Raises: as for `tril`."""
+    """The upper triangle of the last two dims, zeros below it. Args and Raises: as for `tril`.
+
+    Example:
+        >>> print(wb.triu(wb.ones([2, 2])).numpy())
+        [[1. 1.]
+         [0. 1.]]
+    """
     return TRIL_TRIU(x, diagonal=one_int("diagonal", diagonal), lower=False, name=name)

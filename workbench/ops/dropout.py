@@ -157,6 +157,10 @@ def dropout(
 
     Raises:
         InvalidArgument: `p`, `axis` or `mode` is out of range.
+
+    Example:
+        >>> print(F.dropout(wb.to_tensor([1.0, 2.0]), p=0.5, training=False).numpy())
+        [1. 2.]
     """
     implementation = _implementation(mode)
     axes = () if axis is None else tuple([axis] if isinstance(axis, int) else axis)

@@ -145,6 +145,12 @@ def embedding(
 
     Raises:
         InvalidArgument: `padding_idx` or, when run, an id out of range; ids that are no integers.
+
+    Example:
+        >>> table = wb.to_tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+        >>> print(F.embedding(wb.to_tensor([2, 0]), table).numpy())
+        [[2. 2.]
+         [0. 0.]]
     """
     return LOOKUP_TABLE(
         weight, x, padding_idx=_padding(padding_idx, weight.shape[0]), is_sparse=sparse, name=name
@@ -192,5 +198,10 @@ def one_hot(x: Any, num_classes: int, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: `num_classes` < 1, `x` is no integer tensor, or, when run, a value is out of range.
+
+    Example:
+        >>> print(F.one_hot(wb.to_tensor([1, 0]), 3).numpy())
+        [[0. 1. 0.]
+         [1. 0. 0.]]
     """
     return ONE_HOT(x, depth=num_classes, name=name)

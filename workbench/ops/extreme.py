@@ -88,13 +88,22 @@ def max(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
     Raises:
         InvalidArgument: a dimension of size 0, an axis that `x` does not have.
         InvalidType: an axis is no int.
+
+    Example:
+        >>> print(wb.max(wb.to_tensor([[1.0, 5.0], [3.0, 2.0]]), axis=1).numpy())
+        [5. 3.]
     """
     return REDUCE_MAX(x, name=name, **reduction(axis, keepdim))
 
 
 @tensor_method("min")
 def min(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The smallest element over one, several or all dimensions. Args, Returns and Raises: as for `max`."""
+    """The smallest element over one, several or all dimensions. Args, Returns and Raises: as for `max`.
+
+    Example:
+        >>> print(wb.min(wb.to_tensor([[1.0, 5.0], [3.0, 2.0]]), axis=1).numpy())
+        [1. 2.]
+    """
     return REDUCE_MIN(x, name=name, **reduction(axis, keepdim))
 
 
@@ -152,6 +161,10 @@ def argmax(
 
     Raises:
         InvalidArgument: no such axis, or a dimension of size 0. InvalidType: a dtype that is no integer.
+
+    Example:
+        >>> print(wb.argmax(wb.to_tensor([[1.0, 5.0], [3.0, 2.0]]), axis=1).numpy())
+        [1 0]
     """
     return _position(ARG_MAX, x, axis, keepdim, dtype, name)
 
@@ -160,5 +173,10 @@ def argmax(
 def argmin(
     x: Tensor, axis: int | None = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None
 ) -> Tensor:
-    """The position of the smallest element. Args, Returns and Raises: as for `argmax`."""
+    """The position of the smallest element. Args, Returns and Raises: as for `argmax`.
+
+    Example:
+        >>> print(wb.argmin(wb.to_tensor([[1.0, 5.0], [3.0, 2.0]]), axis=1).numpy())
+        [0 1]
+    """
     return _position(ARG_MIN, x, axis, keepdim, dtype, name)

@@ -127,13 +127,23 @@ def gather(x: Any, index: Any, axis: int | None = None, name: str | None = None)
 
     Raises:
         InvalidArgument: the axis is out of range; when run, an index out of range.
+
+    Example:
+        >>> print(wb.gather(wb.to_tensor([10, 20, 30]), wb.to_tensor([2, 0])).numpy())
+        [30 10]
     """
     return GATHER(x, _column(index), axis=0 if axis is None else one_int("gather's axis", axis), name=name)
 
 
 @tensor_method("index_select")
 def index_select(x: Any, index: Any, axis: int = 0, name: str | None = None) -> Any:
-    """The slices of `x` along `axis` that `index` (shape [N]) names; see `gather`."""
+    """The slices of `x` along `axis` that `index` (shape [N]) names; see `gather`.
+
+    Example:
+        >>> print(wb.index_select(wb.to_tensor([[1, 2], [3, 4]]), wb.to_tensor([1]), axis=1).numpy())
+        [[2]
+         [4]]
+    """
     if len(index.shape) != 1:
         raise ShapeError("index_select takes a 1-D index", "shape [N]", shape_text(index.shape))
     return GATHER(x, index, axis=one_int("index_select's axis", axis), name=name)
@@ -174,6 +184,10 @@ def index_add(x: Any, index: Any, axis: int, value: Any, name: str | None = None
 
     Raises:
         InvalidArgument: shapes that do not fit; when run, an index out of range.
+
+    Example:
+        >>> print(wb.index_add(wb.zeros([3]), wb.to_tensor([0, 0]), 0, wb.to_tensor([1.0, 2.0])).numpy())
+        [3. 0. 0.]
     """
     return INDEX_ADD(x, index, value, axis=one_int("index_add's axis", axis), name=name)
 
@@ -236,6 +250,10 @@ def gather_nd(x: Any, index: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: k is larger than the rank; when run, a coordinate out of range.
+
+    Example:
+        >>> print(wb.gather_nd(wb.to_tensor([[1, 2], [3, 4]]), wb.to_tensor([[1, 0], [0, 1]])).numpy())
+        [3 2]
     """
     return GATHER_ND(x, index, name=name)
 
@@ -269,6 +287,10 @@ def scatter_nd_add(x: Any, index: Any, updates: Any, name: str | None = None) ->
 
     Raises:
         InvalidArgument: shapes that do not fit; when run, a coordinate out of range.
+
+    Example:
+        >>> print(wb.scatter_nd_add(wb.zeros([3]), wb.to_tensor([[1], [1]]), wb.to_tensor([1.0, 2.0])).numpy())
+        [0. 3. 0.]
     """
     return SCATTER_ND_ADD(x, index, updates, name=name)
 
@@ -327,6 +349,10 @@ def scatter(x: Any, index: Any, updates: Any, overwrite: bool = True, name: str 
 
     Raises:
         InvalidArgument: shapes that do not fit; when run, an index out of range.
+
+    Example:
+        >>> print(wb.scatter(wb.zeros([3]), wb.to_tensor([2, 0]), wb.to_tensor([5.0, 6.0])).numpy())
+        [6. 0. 5.]
     """
     return SCATTER(x, _column(index), updates, overwrite=overwrite, name=name)
 
@@ -374,6 +400,11 @@ def take_along_axis(arr: Any, indices: Any, axis: int) -> Any:
 
     Raises:
         InvalidArgument: shapes that do not fit; when run, an index out of range.
+
+    Example:
+        >>> print(wb.take_along_axis(wb.to_tensor([[1, 2], [3, 4]]), wb.to_tensor([[1], [0]]), 1).numpy())
+        [[2]
+         [3]]
     """
     axis = one_int("take_along_axis's axis", axis)
     return TAKE_ALONG_AXIS(arr, _expanded_index(arr, indices, axis), axis=axis)
@@ -437,6 +468,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int, reduce: str =
 
     Raises:
         InvalidArgument: shapes that do not fit; when run, an index out of range.
+
+    Example:
+        >>> x = wb.to_tensor([[1, 2], [3, 4]])
+        >>> print(wb.put_along_axis(x, wb.to_tensor([[1], [0]]), wb.to_tensor([[9], [9]]), 1).numpy())
+        [[1 9]
+         [9 4]]
     """
     axis = one_int("put_along_axis's axis", axis)
     return PUT_ALONG_AXIS(arr, _expanded_index(arr, indices, axis), values, axis=axis, reduce=reduce)

@@ -78,6 +78,10 @@ def concat(x: Any, axis: int = 0, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: they differ in another dimension; InvalidType: they differ in dtype.
+
+    Example:
+        >>> print(wb.concat([wb.to_tensor([1, 2]), wb.to_tensor([3])]).numpy())
+        [1 2 3]
     """
     return CONCAT(list(x), axis=one_int("concat's axis", axis), name=name)
 
@@ -192,6 +196,10 @@ def split(x: Any, num_or_sections: Any, axis: int = 0, name: str | None = None) 
 
     Raises:
         InvalidArgument: the dimension is no multiple of the number, or the sizes do not add up to it.
+
+    Example:
+        >>> [part.shape for part in wb.split(wb.zeros([5, 2]), [2, 3])]
+        [(2, 2), (3, 2)]
     """
     axis = one_int("split's axis", axis)
     if isinstance(num_or_sections, list | tuple):
@@ -205,6 +213,10 @@ def chunk(x: Any, chunks: int, axis: int = 0, name: str | None = None) -> list[A
 
     Raises:
         InvalidArgument: the dimension is no multiple of `chunks`.
+
+    Example:
+        >>> [part.shape for part in wb.chunk(wb.zeros([4, 2]), 2)]
+        [(2, 2), (2, 2)]
     """
     return split(x, one_int("chunks", chunks), axis, name)
 
@@ -255,6 +267,11 @@ def stack(x: Any, axis: int = 0, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: the shapes differ; InvalidType: the dtypes differ.
+
+    Example:
+        >>> print(wb.stack([wb.to_tensor([1, 2]), wb.to_tensor([3, 4])], axis=1).numpy())
+        [[1 3]
+         [2 4]]
     """
     return STACK(list(x), axis=one_int("stack's axis", axis), name=name)
 
@@ -297,6 +314,10 @@ def unstack(x: Any, axis: int = 0, num: int | None = None) -> list[Any]:
 
     Raises:
         InvalidArgument: `num` is not the dimension, or the dimension is unknown and `num` is not given.
+
+    Example:
+        >>> [part.shape for part in wb.unstack(wb.zeros([2, 3]), axis=1)]
+        [(2,), (2,), (2,)]
     """
     axis = one_int("unstack's axis", axis)
     dim = x.shape[normalize_axis(axis, len(x.shape))]
@@ -311,5 +332,9 @@ def unbind(input: Any, axis: int = 0) -> list[Any]:
 
     Raises:
         InvalidArgument: the dimension is known only when the program runs (see `unstack`).
+
+    Example:
+        >>> [part.shape for part in wb.unbind(wb.zeros([2, 3]))]
+        [(3,), (3,)]
     """
     return unstack(input, axis)

@@ -47,6 +47,10 @@ def square_error_cost(input: Any, label: Any) -> Any:
 
     Raises:
         InvalidArgument: the shapes do not broadcast, or the dtypes differ.
+
+    Example:
+        >>> print(F.square_error_cost(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
+        [0. 4.]
     """
     layer = names.generate("square_error_cost")  # both operators are counted under one layer (P-5)
     return find_op("square")(find_op("elementwise_sub")(input, label, name=layer), name=layer)
@@ -61,13 +65,22 @@ def mse_loss(input: Any, label: Any, reduction: str = "mean", name: str | None =
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not broadcast.
+
+    Example:
+        >>> print(F.mse_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
+        [2.]
     """
     _require_reduction(reduction)
     return _reduced(square_error_cost(input, label), reduction, name)
 
 
 def l1_loss(input: Any, label: Any, reduction: str = "mean", name: str | None = None) -> Any:
-    """Mean absolute error. Arguments, result and errors as for `mse_loss`."""
+    """Mean absolute error. Arguments, result and errors as for `mse_loss`.
+
+    Example:
+        >>> print(F.l1_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
+        [1.]
+    """
     _require_reduction(reduction)
     return _reduced(abs(input - label), reduction, name)
 
@@ -99,6 +112,10 @@ def smooth_l1_loss(
 
     Raises:
         InvalidArgument: an unknown reduction, `delta` <= 0, or shapes that do not broadcast.
+
+    Example:
+        >>> print(F.smooth_l1_loss(wb.to_tensor([0.0, 0.0]), wb.to_tensor([0.5, 3.0])).numpy())
+        [1.3125]
     """
     _require_reduction(reduction)
     if delta <= 0:
@@ -159,6 +176,11 @@ def binary_cross_entropy_with_logits(
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not fit.
+
+    Example:
+        >>> score, label = wb.to_tensor([0.0, 0.0]), wb.to_tensor([1.0, 0.0])
+        >>> print(F.binary_cross_entropy_with_logits(score, label).numpy().round(3))
+        [0.693]
     """
     _require_reduction(reduction)
     loss = SIGMOID_CROSS_ENTROPY(logit, label)
@@ -192,6 +214,11 @@ def binary_cross_entropy(
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not fit.
+
+    Example:
+        >>> p, label = wb.to_tensor([0.5, 0.5]), wb.to_tensor([1.0, 0.0])
+        >>> print(F.binary_cross_entropy(p, label).numpy().round(3))
+        [0.693]
     """
     _require_reduction(reduction)
     loss = BCE_LOSS(input, label)
@@ -221,6 +248,11 @@ def kl_div(input: Any, label: Any, reduction: str = "mean", name: str | None = N
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not fit.
+
+    Example:
+        >>> p = wb.to_tensor([0.5, 0.5])
+        >>> print(F.kl_div(wb.log(p), p, reduction="sum").numpy().round(3))
+        [0.]
     """
     _require_reduction(reduction, (*REDUCTIONS, "batchmean"))
     loss = KL_LOSS(input, label)
@@ -255,6 +287,11 @@ def cross_entropy(
 
     Raises:
         InvalidArgument: shapes, dtypes or options that do not fit; when run, a label out of range.
+
+    Example:
+        >>> scores, label = wb.to_tensor([[0.0, 0.0], [9.0, 0.0]]), wb.to_tensor([1, 0])
+        >>> print(F.cross_entropy(scores, label).numpy().round(3))
+        [0.347]
     """
     _require_reduction(reduction)
     axis = normalize_axis(axis, len(input.shape))
@@ -340,6 +377,11 @@ def nll_loss(
 
     Raises:
         InvalidArgument: shapes or options that do not fit; when run, a label out of range.
+
+    Example:
+        >>> logp = wb.log(wb.to_tensor([[0.5, 0.5]]))
+        >>> print(F.nll_loss(logp, wb.to_tensor([0])).numpy().round(3))
+        [0.693]
     """
     _require_reduction(reduction)
     if len(input.shape) < 2 or len(label.shape) != len(input.shape) - 1:

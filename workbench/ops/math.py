@@ -136,25 +136,44 @@ def add(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     Raises:
         InvalidType: the dtypes differ (cast one with `.astype()`), or neither is a tensor.
         InvalidArgument: the shapes do not broadcast.
+
+    Example:
+        >>> print(wb.add(wb.to_tensor([1.0, 2.0]), wb.to_tensor([10.0, 20.0])).numpy())
+        [11. 22.]
     """
     return binary(ADD, x, y, name)
 
 
 @tensor_method("subtract")
 def subtract(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x - y. Args, Returns and Raises: as for `add`."""
+    """x - y. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.subtract(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 1.0])).numpy())
+        [-2.  1.]
+    """
     return binary(SUB, x, y, name)
 
 
 @tensor_method("multiply")
 def multiply(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x * y, element by element. Args, Returns and Raises: as for `add`."""
+    """x * y, element by element. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.multiply(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 4.0])).numpy())
+        [3. 8.]
+    """
     return binary(MUL, x, y, name)
 
 
 @tensor_method("divide")
 def divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x / y; integers are cast to float32 first. Args, Returns and Raises: as for `add`."""
+    """x / y; integers are cast to float32 first. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.divide(wb.to_tensor([1.0, 3.0]), wb.to_tensor([2.0, 2.0])).numpy())
+        [0.5 1.5]
+    """
     return binary(DIV, _as_float(x), _as_float(y), name)
 
 
@@ -164,13 +183,23 @@ def _as_float(x: Any) -> Any:
 
 @tensor_method("floor_divide")
 def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x / y rounded down. Has no gradient. Args, Returns and Raises: as for `add`."""
+    """x / y rounded down. Has no gradient. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.floor_divide(wb.to_tensor([7, 9]), wb.to_tensor([2, 4])).numpy())
+        [3 2]
+    """
     return binary(FLOORDIV, x, y, name)
 
 
 @tensor_method("mod", "remainder", "floor_mod")
 def remainder(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-    """x - y * floor(x / y): what is left of x, with the sign of y. Args, Returns and Raises: as for `add`."""
+    """x - y * floor(x / y): what is left of x, with the sign of y. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.remainder(wb.to_tensor([7, -7]), wb.to_tensor([3, 3])).numpy())
+        [1 2]
+    """
     return binary(MOD, x, y, name)
 
 
@@ -182,6 +211,10 @@ def maximum(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The larger of x and y; NaN if either is. At a tie the gradient goes to y.
 
     Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.maximum(wb.to_tensor([1.0, 5.0]), wb.to_tensor([3.0, 2.0])).numpy())
+        [3. 5.]
     """
     return binary(MAX, x, y, name)
 
@@ -191,6 +224,10 @@ def minimum(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The smaller of x and y; NaN if either is. At a tie the gradient goes to y.
 
     Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.minimum(wb.to_tensor([1.0, 5.0]), wb.to_tensor([3.0, 2.0])).numpy())
+        [1. 2.]
     """
     return binary(MIN, x, y, name)
 
@@ -239,6 +276,10 @@ def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
     Raises:
         InvalidType: the dtypes differ. InvalidArgument: shapes that do not broadcast, an integer tensor to a
             negative power.
+
+    Example:
+        >>> print(wb.pow(wb.to_tensor([1.0, 2.0, 3.0]), 2).numpy())
+        [1. 4. 9.]
     """
     if is_number(y) and isinstance(x, Infix):
         return POW(fit_to_number(x, y), factor=float(y), name=name)
@@ -290,6 +331,10 @@ def scale(
 
     Raises:
         InvalidType: scale or bias is no number, or fractional for integers. NotFound: no such activation.
+
+    Example:
+        >>> print(wb.scale(wb.to_tensor([1.0, 2.0]), scale=10.0, bias=1.0).numpy())
+        [11. 21.]
     """
     for what, value in (("scale", scale), ("bias", bias)):
         if not is_number(value):
@@ -340,6 +385,10 @@ def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -
     Raises:
         InvalidArgument: min > max.
         InvalidType: a bound is neither number nor tensor, or fractional for integers.
+
+    Example:
+        >>> print(wb.clip(wb.to_tensor([-2.0, 0.5, 3.0]), -1.0, 1.0).numpy())
+        [-1.   0.5  1. ]
     """
     if isinstance(min, Infix) or isinstance(max, Infix):
         x = x if min is None else maximum(x, min)
@@ -375,5 +424,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
     Raises:
         InvalidType: no such dtype.
+
+    Example:
+        >>> print(wb.cast(wb.to_tensor([1.7, -1.7]), "int32").numpy())
+        [ 1 -1]
     """
     return x.astype(dtype)

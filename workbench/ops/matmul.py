@@ -291,13 +291,22 @@ def matmul(x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False,
     Raises:
         InvalidArgument: inner dimensions that differ, batch dimensions that do not broadcast.
         InvalidType: two dtypes.
+
+    Example:
+        >>> print(wb.matmul(wb.to_tensor([[1.0, 2.0]]), wb.to_tensor([[3.0], [4.0]])).numpy())
+        [[11.]]
     """
     return MATMUL(x, y, trans_x=bool(transpose_x), trans_y=bool(transpose_y), name=name)
 
 
 @tensor_method("mm")
 def mm(input: Any, mat2: Any, name: str | None = None) -> Any:
-    """`matmul(input, mat2)` without transpositions."""
+    """`matmul(input, mat2)` without transpositions.
+
+    Example:
+        >>> print(wb.mm(wb.to_tensor([[1.0, 2.0]]), wb.to_tensor([[3.0], [4.0]])).numpy())
+        [[11.]]
+    """
     return MATMUL(input, mat2, name=name)
 
 
@@ -307,6 +316,10 @@ def bmm(x: Any, y: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: not three dimensions each, or two different batches.
+
+    Example:
+        >>> wb.bmm(wb.ones([5, 2, 3]), wb.ones([5, 3, 4])).shape
+        (5, 2, 4)
     """
     if len(x.shape) != 3 or len(y.shape) != 3 or not same_dim(x.shape[0], y.shape[0]):
         raise ShapeError(
@@ -338,5 +351,9 @@ def dot(x: Any, y: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: the shapes differ. InvalidType: the dtypes differ.
+
+    Example:
+        >>> print(wb.dot(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 4.0])).numpy())
+        [11.]
     """
     return DOT(x, y, name=name)

@@ -52,6 +52,14 @@ def accuracy(
     Raises:
         InvalidArgument: shapes or dtypes that do not fit, `k` out of range.
         Unimplemented: `correct` or `total` is given.
+
+    Example:
+        >>> wb.enable_static()
+        >>> scores, label = static.data("scores", [None, 3]), static.data("label", [None, 1], "int64")
+        >>> accuracy = static.accuracy(scores, label)
+        >>> feed = {"scores": np.eye(3, dtype=np.float32), "label": np.array([[0], [1], [0]])}
+        >>> print(static.Executor().run(feed=feed, fetch_list=[accuracy])[0].round(3))
+        [0.667]
     """
     if correct is not None or total is not None:
         raise Unimplemented(

@@ -224,6 +224,12 @@ def batch_norm(
 
     Raises:
         InvalidArgument: an unknown format, or shapes that do not fit; when run in training, an empty batch.
+
+    Example:
+        >>> x, zero, one = wb.to_tensor([[1.0], [3.0]]), wb.zeros([1]), wb.ones([1])
+        >>> print(F.batch_norm(x, zero, one, one, zero, training=True).numpy().round(3))
+        [[-1.]
+         [ 1.]]
     """
     if data_format not in DATA_FORMATS:
         raise InvalidArgument(f"data_format is one of {', '.join(DATA_FORMATS)}, got {data_format!r}")
@@ -366,6 +372,10 @@ def layer_norm(
 
     Raises:
         InvalidArgument: `x` does not end in `normalized_shape`, or a weight does not fit it.
+
+    Example:
+        >>> print(F.layer_norm(wb.to_tensor([[1.0, 3.0]]), 2).numpy().round(3))
+        [[-1.  1.]]
     """
     wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     begin = len(x.shape) - len(wanted)

@@ -147,6 +147,10 @@ def pad(
 
     Raises:
         InvalidArgument: too many or too few sizes, a negative one, or more than the mode can take.
+
+    Example:
+        >>> F.pad(wb.ones([1, 1, 2, 2]), [1, 1, 0, 0]).shape
+        (1, 1, 2, 4)
     """
     sizes = int_list("pad", pad)
     rank = len(x.shape)

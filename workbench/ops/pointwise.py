@@ -39,7 +39,13 @@ def float_elementwise(
 
 
 def unary(
-    op: Op, text: str, floating: bool = True, name: str = "", methods: str | None = None
+    op: Op,
+    text: str,
+    floating: bool = True,
+    name: str = "",
+    methods: str | None = None,
+    *,
+    example: tuple[str, str],
 ) -> Callable[..., Any]:
     """The public function of an op with one input and no attributes.
 
@@ -49,6 +55,7 @@ def unary(
         floating: the op refuses integers (said in the docstring).
         name: of the function, if it is not the op's type; `methods`: its names as a tensor method
             (default: the function's name, "" = none).
+        example: a line of Python for the docstring, and what it prints.
     """
 
     def function(x: Tensor, name: str | None = None) -> Any:
@@ -65,6 +72,7 @@ def unary(
     )
     if floating:
         function.__doc__ += "\nRaises:\n    InvalidType: `x` is not floating; cast it first.\n"
+    function.__doc__ += f"\nExample:\n    >>> {example[0]}\n    {example[1]}\n"
     own = (name or op.type) if methods is None else methods
     return tensor_method(*own.split())(function)
 

@@ -76,6 +76,11 @@ def uniform(
 
     Raises:
         InvalidType: the dtype is not floating, the shape holds a tensor. InvalidArgument: min > max.
+
+    Example:
+        >>> x = wb.uniform([100], min=0.0, max=1.0).numpy()
+        >>> bool((x >= 0).all() and (x < 1).all())
+        True
     """
     dims, kind = as_shape("uniform", shape), as_dtype(dtype or float32).name
     low, high = _number("min of uniform", min), _number("max of uniform", max)
@@ -83,7 +88,12 @@ def uniform(
 
 
 def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Uniform random numbers in [0, 1). Args and Raises: as for `uniform`."""
+    """Uniform random numbers in [0, 1). Args and Raises: as for `uniform`.
+
+    Example:
+        >>> wb.rand([2, 3]).shape
+        (2, 3)
+    """
     return uniform(shape, dtype, 0.0, 1.0, name=name)
 
 
@@ -134,7 +144,12 @@ def gaussian(
 
 
 def standard_normal(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Normal random numbers with mean 0 and standard deviation 1. Args and Raises: as for `gaussian`."""
+    """Normal random numbers with mean 0 and standard deviation 1. Args and Raises: as for `gaussian`.
+
+    Example:
+        >>> wb.standard_normal([2, 3]).shape
+        (2, 3)
+    """
     return gaussian(shape, dtype=dtype, name=name)
 
 
@@ -154,6 +169,10 @@ def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None 
     Raises:
         InvalidType: an argument is neither number nor tensor.
         InvalidArgument: `shape` together with a tensor, or a tensor with an unknown dimension.
+
+    Example:
+        >>> wb.normal(mean=1.0, std=0.5, shape=[2, 3]).shape
+        (2, 3)
     """
     given = [v for v in (mean, std) if isinstance(v, Infix)]
     if not given:
@@ -213,6 +232,10 @@ def randint(
 
     Raises:
         InvalidArgument: the range is empty or does not fit the dtype. InvalidType: the dtype is no integer.
+
+    Example:
+        >>> wb.randint(0, 10, [2, 3]).dtype
+        workbench.int64
     """
     if high is None:
         low, high = 0, low
@@ -239,6 +262,10 @@ def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
 
     Raises:
         InvalidArgument: n < 1. InvalidType: n is no int.
+
+    Example:
+        >>> sorted(wb.randperm(5).numpy().tolist())
+        [0, 1, 2, 3, 4]
     """
     n = one_int("n of randperm", n)
     if n < 1:
@@ -268,5 +295,9 @@ def bernoulli(x: Tensor, name: str | None = None) -> Tensor:
 
     Raises:
         InvalidType: `x` is not floating.
+
+    Example:
+        >>> sorted(set(wb.bernoulli(wb.full([100], 0.5)).numpy().tolist()))
+        [0.0, 1.0]
     """
     return BERNOULLI(x, name=name)

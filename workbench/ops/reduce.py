@@ -216,6 +216,11 @@ def sum(
 
     Raises:
         InvalidArgument: an axis that `x` does not have, or one given twice. InvalidType: an axis is no int.
+
+    Example:
+        >>> print(wb.sum(wb.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=1, keepdim=True).numpy())
+        [[3.]
+         [7.]]
     """
     if dtype is None and not x.dtype.is_float:
         dtype = int64
@@ -237,6 +242,10 @@ def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = 
     Raises:
         InvalidType: `x` is not floating, or an axis is no int.
         InvalidArgument: an axis that `x` does not have.
+
+    Example:
+        >>> print(wb.mean(wb.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).numpy())
+        [2. 3.]
     """
     attrs = reduction(axis, keepdim)
     if attrs["reduce_all"] and not keepdim:
@@ -285,6 +294,10 @@ def prod(
 
     Raises:
         InvalidArgument: an axis that `x` does not have. InvalidType: an axis is no int.
+
+    Example:
+        >>> print(wb.prod(wb.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=1).numpy())
+        [ 2. 12.]
     """
     return REDUCE_PROD(x if dtype is None else x.astype(dtype), name=name, **reduction(axis, keepdim))
 
@@ -316,6 +329,10 @@ def all(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
 
     Raises:
         InvalidType: `x` is not bool. InvalidArgument: an axis that `x` does not have.
+
+    Example:
+        >>> print(wb.all(wb.to_tensor([[True, False], [True, True]]), axis=1).numpy())
+        [False  True]
     """
     return REDUCE_ALL(x, name=name, **reduction(axis, keepdim))
 
@@ -325,6 +342,10 @@ def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
     """Whether some element is true, over one, several or all dimensions.
 
     Args, Returns and Raises: as for `all`.
+
+    Example:
+        >>> print(wb.any(wb.to_tensor([[True, False], [False, False]]), axis=1).numpy())
+        [ True False]
     """
     return REDUCE_ANY(x, name=name, **reduction(axis, keepdim))
 
@@ -367,6 +388,10 @@ def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | No
     Raises:
         InvalidType: `x` is not floating, or an axis is no int.
         InvalidArgument: an axis that `x` does not have.
+
+    Example:
+        >>> print(wb.logsumexp(wb.to_tensor([[0.0, 0.0], [1.0, 2.0]]), axis=1).numpy().round(3))
+        [0.693 2.313]
     """
     return LOGSUMEXP(x, name=name, **reduction(axis, keepdim))
 

@@ -133,6 +133,10 @@ def reshape(x: Any, shape: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: the number of elements differs. InvalidType: a size is not an int.
+
+    Example:
+        >>> wb.reshape(wb.zeros([2, 3, 4]), [2, -1]).shape
+        (2, 12)
     """
     return RESHAPE(x, shape=int_list("reshape's shape", shape), name=name)
 
@@ -179,6 +183,10 @@ def flatten(x: Any, start_axis: int = 0, stop_axis: int = -1, name: str | None =
 
     Raises:
         InvalidArgument: an axis is out of range, or they are in the wrong order.
+
+    Example:
+        >>> wb.flatten(wb.zeros([2, 3, 4]), start_axis=1).shape
+        (2, 12)
     """
     return FLATTEN(x, start_axis=start_axis, stop_axis=stop_axis, name=name)
 
@@ -224,6 +232,10 @@ def squeeze(x: Any, axis: Any = None, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: an axis is out of range. ExecutionError: a dimension unknown while building is not 1.
+
+    Example:
+        >>> wb.squeeze(wb.zeros([1, 3, 1]), axis=0).shape
+        (3, 1)
     """
     rank = len(x.shape)
     asked = range(rank) if axis is None else distinct_axes(int_list("squeeze's axis", axis), rank)
@@ -264,6 +276,10 @@ def unsqueeze(x: Any, axis: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: an axis is out of range.
+
+    Example:
+        >>> wb.unsqueeze(wb.zeros([3]), axis=0).shape
+        (1, 3)
     """
     return UNSQUEEZE(x, axes=int_list("unsqueeze's axis", axis), name=name)
 
@@ -312,6 +328,10 @@ def transpose(x: Any, perm: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: `perm` is no permutation of the axes.
+
+    Example:
+        >>> wb.transpose(wb.zeros([2, 3, 4]), [2, 0, 1]).shape
+        (4, 2, 3)
     """
     return TRANSPOSE(x, axis=int_list("transpose's perm", perm), name=name)
 
@@ -322,6 +342,10 @@ def t(input: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: more than two dimensions.
+
+    Example:
+        >>> wb.t(wb.zeros([2, 3])).shape
+        (3, 2)
     """
     rank = len(input.shape)
     if rank > 2:
@@ -335,6 +359,10 @@ def moveaxis(x: Any, source: Any, destination: Any, name: str | None = None) -> 
 
     Raises:
         InvalidArgument: axes out of range, repeated, or not as many on both sides.
+
+    Example:
+        >>> wb.moveaxis(wb.zeros([2, 3, 4]), 0, -1).shape
+        (3, 4, 2)
     """
     rank = len(x.shape)
     froms = distinct_axes(int_list("source", source), rank, "source")
@@ -369,7 +397,12 @@ def SHAPE(xp: Any, x: Any) -> Any:
 
 
 def shape(input: Any) -> Any:
-    """The shape `input` has when the program runs: int32 of shape [rank]."""
+    """The shape `input` has when the program runs: int32 of shape [rank].
+
+    Example:
+        >>> print(wb.shape(wb.zeros([2, 3])).numpy())
+        [2 3]
+    """
     return SHAPE(input)
 
 
@@ -385,5 +418,10 @@ def SIZE(xp: Any, x: Any) -> Any:
 
 @tensor_method("numel")
 def numel(x: Any, name: str | None = None) -> Any:
-    """The number of elements `x` has when the program runs: int64 of shape [1]."""
+    """The number of elements `x` has when the program runs: int64 of shape [1].
+
+    Example:
+        >>> print(wb.numel(wb.zeros([2, 3])).numpy())
+        [6]
+    """
     return SIZE(x, name=name)

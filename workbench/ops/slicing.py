@@ -151,6 +151,11 @@ def slice(input: Any, axes: Any, starts: Any, ends: Any) -> Any:
 
     Raises:
         InvalidArgument: an axis is out of range, or the lists differ in length.
+
+    Example:
+        >>> print(wb.slice(wb.to_tensor([[1, 2, 3], [4, 5, 6]]), axes=[1], starts=[0], ends=[2]).numpy())
+        [[1 2]
+         [4 5]]
     """
     names = ("axes", "starts", "ends")
     given: dict[str, Any] = {k: int_list(f"slice's {k}", v) for k, v in zip(names, (axes, starts, ends), strict=True)}
@@ -163,6 +168,10 @@ def strided_slice(x: Any, axes: Any, starts: Any, ends: Any, strides: Any, name:
 
     Raises:
         InvalidArgument: an axis is out of range, a stride is 0, or the lists differ in length.
+
+    Example:
+        >>> print(wb.strided_slice(wb.to_tensor([0, 1, 2, 3, 4]), [0], [0], [5], [2]).numpy())
+        [0 2 4]
     """
     names = ("axes", "starts", "ends", "strides")
     given = {k: int_list(f"strided_slice's {k}", v) for k, v in zip(names, (axes, starts, ends, strides), strict=True)}

@@ -116,6 +116,10 @@ def softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = None) 
 
     Raises:
         InvalidArgument: the axis does not exist, or `x` is not floating.
+
+    Example:
+        >>> print(F.softmax(wb.to_tensor([[1.0, 1.0, 1.0, 1.0]])).numpy())
+        [[0.25 0.25 0.25 0.25]]
     """
     return SOFTMAX(x if dtype is None else x.astype(dtype), axis=axis, name=name)
 
@@ -149,6 +153,10 @@ def log_softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = No
     """x_i - log(sum_j exp(x_j)) along `axis`; finite wherever `x` is.
 
     Args, Returns, Raises: as for `softmax`.
+
+    Example:
+        >>> print(F.log_softmax(wb.to_tensor([[0.0, 0.0]])).numpy().round(3))
+        [[-0.693 -0.693]]
     """
     return LOG_SOFTMAX(x if dtype is None else x.astype(dtype), axis=axis, name=name)
 
@@ -302,6 +310,11 @@ def softmax_with_cross_entropy(
     Raises:
         InvalidArgument: shapes or dtypes do not fit; when run, a label outside [0, C) that is not
             `ignore_index`.
+
+    Example:
+        >>> scores, label = wb.to_tensor([[2.0, 2.0]]), wb.to_tensor([[1]])
+        >>> print(F.softmax_with_cross_entropy(scores, label).numpy().round(3))
+        [[0.693]]
     """
     probabilities, loss = SOFTMAX_WITH_CROSS_ENTROPY(
         logits,

@@ -73,6 +73,10 @@ def argsort(x: Any, axis: int = -1, descending: bool = False, name: str | None =
 
     Raises:
         InvalidArgument: the axis is out of range.
+
+    Example:
+        >>> print(wb.argsort(wb.to_tensor([3.0, 1.0, 2.0])).numpy())
+        [1 2 0]
     """
     return ARGSORT(x, axis=one_int("argsort's axis", axis), descending=descending, name=name)[1]
 
@@ -83,6 +87,10 @@ def sort(x: Any, axis: int = -1, descending: bool = False, name: str | None = No
 
     Raises:
         InvalidArgument: the axis is out of range.
+
+    Example:
+        >>> print(wb.sort(wb.to_tensor([3.0, 1.0, 2.0]), descending=True).numpy())
+        [3. 2. 1.]
     """
     return ARGSORT(x, axis=one_int("sort's axis", axis), descending=descending, name=name)[0]
 
@@ -135,6 +143,11 @@ def topk(
 
     Raises:
         InvalidArgument: the axis is out of range, or k exceeds its dimension.
+
+    Example:
+        >>> values, indices = wb.topk(wb.to_tensor([3.0, 1.0, 2.0]), k=2)
+        >>> print(values.numpy(), indices.numpy())
+        [3. 2.] [0 2]
     """
     where = -1 if axis is None else one_int("topk's axis", axis)
     return TOP_K(x, k=one_int("topk's k", k), axis=where, largest=largest, sorted=sorted, name=name)

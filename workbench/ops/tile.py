@@ -69,6 +69,10 @@ def tile(x: Any, repeat_times: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: a count below 1.
+
+    Example:
+        >>> print(wb.tile(wb.to_tensor([1, 2]), [2]).numpy())
+        [1 2 1 2]
     """
     return TILE(x, repeat_times=int_list("tile's repeat_times", repeat_times), name=name)
 
@@ -116,13 +120,24 @@ def expand(x: Any, shape: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: a dimension is neither 1 nor the wanted size.
+
+    Example:
+        >>> print(wb.expand(wb.to_tensor([[1], [2]]), [-1, 3]).numpy())
+        [[1 1 1]
+         [2 2 2]]
     """
     return EXPAND(x, shape=int_list("expand's shape", shape), name=name)
 
 
 @tensor_method("broadcast_to")
 def broadcast_to(x: Any, shape: Any, name: str | None = None) -> Any:
-    """The same as `expand`."""
+    """The same as `expand`.
+
+    Example:
+        >>> print(wb.broadcast_to(wb.to_tensor([1, 2]), [2, 2]).numpy())
+        [[1 2]
+         [1 2]]
+    """
     return expand(x, shape, name)
 
 
@@ -156,6 +171,10 @@ def expand_as(x: Any, y: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: a dimension is neither 1 nor the wanted size.
+
+    Example:
+        >>> wb.expand_as(wb.zeros([1, 3]), wb.zeros([2, 3])).shape
+        (2, 3)
     """
     return EXPAND_AS(x, y, name=name)
 
@@ -165,6 +184,10 @@ def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
 
     Raises:
         InvalidArgument: two dimensions differ and neither is 1.
+
+    Example:
+        >>> wb.broadcast_shape([2, 1, 3], [4, 1])
+        [2, 4, 3]
     """
     return list(broadcast_shapes(tuple(x_shape), tuple(y_shape)))
 
@@ -201,6 +224,10 @@ def flip(x: Any, axis: Any, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: an axis is out of range or comes twice.
+
+    Example:
+        >>> print(wb.flip(wb.to_tensor([1, 2, 3]), axis=0).numpy())
+        [3 2 1]
     """
     return FLIP(x, axis=int_list("flip's axis", axis), name=name)
 
@@ -238,6 +265,10 @@ def roll(x: Any, shifts: Any, axis: Any = None, name: str | None = None) -> Any:
 
     Raises:
         InvalidArgument: an axis is out of range, or there are not as many as shifts.
+
+    Example:
+        >>> print(wb.roll(wb.to_tensor([1, 2, 3]), 1).numpy())
+        [3 1 2]
     """
     moves = int_list("roll's shifts", shifts)
     if axis is None:

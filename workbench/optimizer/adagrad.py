@@ -20,6 +20,14 @@ class Adagrad(Optimizer):
         Others: see `Optimizer`.
 
     Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning", JMLR 12, 2011.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.Adagrad(0.1).minimize(loss)
+        >>> [op.type for op in ops]
+        ['adagrad', 'adagrad']
     """
 
     op_type = "adagrad"

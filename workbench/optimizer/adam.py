@@ -36,6 +36,14 @@ class Adam(Optimizer):
 
     Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, end of section 2; epsilon
     as in Paddle 2.x.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.Adam(0.001).minimize(loss)
+        >>> [op.type for op in ops]
+        ['adam', 'adam']
     """
 
     op_type = "adam"
@@ -87,6 +95,14 @@ class AdamW(Adam):
         Others: see `Adam`.
 
     Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.AdamW(0.001, weight_decay=0.01).minimize(loss)
+        >>> [op.type for op in ops]
+        ['adamw', 'adamw']
     """
 
     op_type = "adamw"

@@ -23,6 +23,14 @@ class Adamax(Optimizer):
         Others: see `Optimizer`.
 
     Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, section 7.1.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.Adamax(0.001).minimize(loss)
+        >>> [op.type for op in ops]
+        ['adamax', 'adamax']
     """
 
     op_type = "adamax"

@@ -59,6 +59,12 @@ class ClipGradByValue(ClipGradBase):
     Args:
         max: upper bound.
         min: lower bound, `-max` if None (then `max` must be above 0).
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1, grad_clip=wb.nn.ClipGradByValue(0.5)).minimize(loss)
     """
 
     def __init__(self, max: float, min: float | None = None) -> None:
@@ -84,7 +90,14 @@ class ClipGradByValue(ClipGradBase):
 
 
 class ClipGradByNorm(ClipGradBase):
-    """Every gradient by itself: g * clip_norm / max(||g||, clip_norm)."""
+    """Every gradient by itself: g * clip_norm / max(||g||, clip_norm).
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1, grad_clip=wb.nn.ClipGradByNorm(1.0)).minimize(loss)
+    """
 
     def __init__(self, clip_norm: float) -> None:
         self.clip_norm = _positive("ClipGradByNorm", "clip_norm", clip_norm)
@@ -108,6 +121,12 @@ class ClipGradByGlobalNorm(ClipGradBase):
         group_name: accepted for Paddle's sake; every optimizer is a group of its own.
 
     Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks", 2013.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1, grad_clip=wb.nn.ClipGradByGlobalNorm(1.0)).minimize(loss)
     """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:

@@ -38,7 +38,15 @@ __getattr__ = suggesting(__name__, __all__)
 
 @portable
 class NoamDecay(LRScheduler):
-    """base_lr * d_model^-0.5 * min(e^-0.5, e * warmup_steps^-1.5) ("Attention Is All You Need", 2017)."""
+    """base_lr * d_model^-0.5 * min(e^-0.5, e * warmup_steps^-1.5) ("Attention Is All You Need", 2017).
+
+    Example:
+        >>> rate = wb.optimizer.lr.NoamDecay(d_model=64, warmup_steps=100)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.0 0.00013 0.00025
+    """
 
     def __init__(
         self,
@@ -60,7 +68,15 @@ class NoamDecay(LRScheduler):
 
 @portable
 class PiecewiseDecay(LRScheduler):
-    """`values[k]`, k the number of `boundaries` that are <= e. One more value than boundaries."""
+    """`values[k]`, k the number of `boundaries` that are <= e. One more value than boundaries.
+
+    Example:
+        >>> rate = wb.optimizer.lr.PiecewiseDecay(boundaries=[1, 2], values=[0.1, 0.01, 0.001])
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.01 0.001
+    """
 
     def __init__(
         self, boundaries: Sequence[int], values: Sequence[float], last_epoch: int = -1, verbose: bool = False
@@ -80,7 +96,15 @@ class PiecewiseDecay(LRScheduler):
 
 @portable
 class NaturalExpDecay(LRScheduler):
-    """base_lr * exp(-gamma * e)."""
+    """base_lr * exp(-gamma * e).
+
+    Example:
+        >>> rate = wb.optimizer.lr.NaturalExpDecay(0.1, gamma=0.5)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.06065 0.03679
+    """
 
     def __init__(
         self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
@@ -94,7 +118,15 @@ class NaturalExpDecay(LRScheduler):
 
 @portable
 class InverseTimeDecay(LRScheduler):
-    """base_lr / (1 + gamma * e)."""
+    """base_lr / (1 + gamma * e).
+
+    Example:
+        >>> rate = wb.optimizer.lr.InverseTimeDecay(0.1, gamma=0.5)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.06667 0.05
+    """
 
     def __init__(
         self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
@@ -112,6 +144,13 @@ class PolynomialDecay(LRScheduler):
 
     `e` stops at `decay_steps`; with `cycle`, `decay_steps` grows to its smallest multiple >= e instead, so
     the rate rises again after each multiple.
+
+    Example:
+        >>> rate = wb.optimizer.lr.PolynomialDecay(0.1, decay_steps=2, end_lr=0.0)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.05 0.0
     """
 
     def __init__(
@@ -145,6 +184,13 @@ class LinearWarmup(LRScheduler):
 
     Args:
         learning_rate: a rate, or a schedule whose epoch 0 is the end of the warm-up.
+
+    Example:
+        >>> rate = wb.optimizer.lr.LinearWarmup(0.1, warmup_steps=2, start_lr=0.0, end_lr=0.1)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.0 0.05 0.1
     """
 
     def __init__(
@@ -202,7 +248,15 @@ class LinearWarmup(LRScheduler):
 
 @portable
 class ExponentialDecay(LRScheduler):
-    """base_lr * gamma^e, 0 < gamma < 1."""
+    """base_lr * gamma^e, 0 < gamma < 1.
+
+    Example:
+        >>> rate = wb.optimizer.lr.ExponentialDecay(0.1, gamma=0.5)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.05 0.025
+    """
 
     def __init__(
         self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
@@ -216,7 +270,15 @@ class ExponentialDecay(LRScheduler):
 
 @portable
 class MultiStepDecay(LRScheduler):
-    """base_lr * gamma^k, k the number of `milestones` that are <= e."""
+    """base_lr * gamma^k, k the number of `milestones` that are <= e.
+
+    Example:
+        >>> rate = wb.optimizer.lr.MultiStepDecay(0.1, milestones=[1, 2])
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.01 0.001
+    """
 
     def __init__(
         self,
@@ -236,7 +298,15 @@ class MultiStepDecay(LRScheduler):
 
 @portable
 class StepDecay(LRScheduler):
-    """base_lr * gamma^(e // step_size)."""
+    """base_lr * gamma^(e // step_size).
+
+    Example:
+        >>> rate = wb.optimizer.lr.StepDecay(0.1, step_size=2)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.1 0.01
+    """
 
     def __init__(
         self,
@@ -255,7 +325,15 @@ class StepDecay(LRScheduler):
 
 
 class LambdaDecay(LRScheduler):
-    """base_lr * lr_lambda(e). It holds a function, so it is not saved with a program; its state is."""
+    """base_lr * lr_lambda(e). It holds a function, so it is not saved with a program; its state is.
+
+    Example:
+        >>> rate = wb.optimizer.lr.LambdaDecay(0.1, lr_lambda=lambda epoch: 0.5**epoch)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.05 0.025
+    """
 
     def __init__(
         self,
@@ -278,6 +356,13 @@ class CosineAnnealingDecay(LRScheduler):
     """eta_min + (base_lr - eta_min) * (1 + cos(pi * e / T_max)) / 2 (SGDR, 2017, without restarts).
 
     `step()` gets there from the rate before, as Paddle does, `step(epoch)` by this formula.
+
+    Example:
+        >>> rate = wb.optimizer.lr.CosineAnnealingDecay(0.1, T_max=2)
+        >>> for epoch in range(3):
+        ...     print(round(rate(), 5), end=' ')
+        ...     rate.step()
+        0.1 0.05 0.0
     """
 
     def __init__(

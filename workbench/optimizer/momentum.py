@@ -23,6 +23,14 @@ class Momentum(Optimizer):
         multi_precision: float32 copies of half-precision parameters; not supported.
         rescale_grad: only 1.0; scale the loss instead.
         Others: see `Optimizer`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.Momentum(0.1, momentum=0.9).minimize(loss)
+        >>> [op.type for op in ops]
+        ['momentum', 'momentum']
     """
 
     op_type = "momentum"

@@ -65,14 +65,23 @@ class Optimizer:
     """Base class. A subclass names its update op and states, and gives the op's attributes.
 
     Args:
-        learning_rate: a number, or an `optimizer.lr` schedule read before every run (P-48).
+        learning_rate: a number, or an `optimizer.lr` schedule read before every run.
         parameters: Parameters or names to update; None for every trainable one.
-        weight_decay: a number (stands for L2Decay) or a regularizer (P-44).
-        grad_clip: a `ClipGradBy…` (P-45).
+        weight_decay: a number (stands for L2Decay) or a regularizer.
+        grad_clip: a `ClipGradBy…`.
         name: put before the kind in the names of states.
 
     Raises:
         InvalidType, InvalidArgument: an argument of the wrong kind, a negative rate.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> optimizer = wb.optimizer.SGD(wb.optimizer.lr.StepDecay(0.1, step_size=30), weight_decay=1e-4)
+        >>> ops, pairs = optimizer.minimize(loss)
+        >>> [parameter.name for parameter, gradient in pairs]
+        ['fc_0.w_0', 'fc_0.b_0']
     """
 
     op_type = ""
@@ -120,13 +129,13 @@ class Optimizer:
         """Append gradient and update operators to the program of `loss`; if that fails, nothing is appended.
 
         Args:
-            loss: shape [1] (P-35).
+            loss: shape [1].
             startup_program: where states are filled; the default one if None.
             parameters: what to update instead of the constructor's.
             no_grad_set: Variables or names no gradient flows through.
 
         Returns:
-            the update operators, and the raw (parameter, gradient) pairs in the order of creation (P-40).
+            the update operators, and the raw (parameter, gradient) pairs in the order of creation.
 
         Raises:
             PreconditionNotMet: in dynamic mode.
@@ -169,7 +178,7 @@ class Optimizer:
         return self._apply(params_grads, startup_program)
 
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
-        """Append clip, decay and update operators for (parameter, gradient) pairs (P-41, P-42).
+        """Append clip, decay and update operators for (parameter, gradient) pairs.
 
         Returns:
             the update operators, in the order of the parameters' names.

@@ -27,6 +27,13 @@ class ReduceOnPlateau(LRScheduler):
         epsilon: a reduction by less than this is not made.
 
     A metric that is not a number never counts as the best; apart from that the rule is Paddle's.
+
+    Example:
+        >>> rate = wb.optimizer.lr.ReduceOnPlateau(0.1, patience=0)
+        >>> for loss in (1.0, 2.0):
+        ...     rate.step(loss)
+        >>> round(rate(), 4)
+        0.01
     """
 
     def __init__(

@@ -53,7 +53,14 @@ class WeightDecayRegularizer:
 
 @portable
 class L2Decay(WeightDecayRegularizer):
-    """Penalty coeff/2 * sum(param^2): the term is coeff * param (P-44)."""
+    """Penalty coeff/2 * sum(param^2): the term is coeff * param.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1, weight_decay=wb.regularizer.L2Decay(1e-4)).minimize(loss)
+    """
 
     def term(self, parameter: Variable) -> Variable:
         return find_op("scale")(parameter, scale=self.coeff)
@@ -61,7 +68,14 @@ class L2Decay(WeightDecayRegularizer):
 
 @portable
 class L1Decay(WeightDecayRegularizer):
-    """Penalty coeff * sum(|param|): the term is coeff * sign(param) (P-44)."""
+    """Penalty coeff * sum(|param|): the term is coeff * sign(param).
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1, weight_decay=wb.regularizer.L1Decay(1e-4)).minimize(loss)
+    """
 
     def term(self, parameter: Variable) -> Variable:
         return find_op("scale")(find_op("sign")(parameter), scale=self.coeff)

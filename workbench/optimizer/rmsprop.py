@@ -26,6 +26,14 @@ class RMSProp(Optimizer):
 
     Source: Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012; centred: Graves,
     "Generating Sequences With Recurrent Neural Networks", 2013.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.RMSProp(0.01).minimize(loss)
+        >>> [op.type for op in ops]
+        ['rmsprop', 'rmsprop']
     """
 
     op_type = "rmsprop"

@@ -26,6 +26,15 @@ class LRScheduler:
         last_epoch: number of steps made.
         last_lr: the current rate.
         keys: what `state_dict` holds; a subclass sets more in `state_keys()`.
+
+    Example:
+        >>> class Halving(wb.optimizer.lr.LRScheduler):
+        ...     def get_lr(self):
+        ...         return self.base_lr * 0.5**self.last_epoch
+        >>> rate = Halving(learning_rate=1.0)
+        >>> rate.step()
+        >>> rate()
+        0.5
     """
 
     keys: list[str]

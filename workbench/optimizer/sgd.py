@@ -12,7 +12,16 @@ from workbench.optimizer.optimizer import Optimizer
 
 
 class SGD(Optimizer):
-    """param -= learning_rate * grad. Arguments: see `Optimizer`."""
+    """param -= learning_rate * grad. Arguments: see `Optimizer`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> [op.type for op in ops]
+        ['sgd', 'sgd']
+    """
 
     op_type = "sgd"
 

@@ -41,6 +41,10 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
 
     Raises:
         InvalidType, InvalidArgument: the count is no whole number >= 1.
+
+    Example:
+        >>> static.cpu_places(2)
+        [CPUPlace(), CPUPlace(1)]
     """
     count = _cpu_num() if device_count is None else device_count
     if not isinstance(count, int) or isinstance(count, bool):
@@ -59,6 +63,10 @@ def cuda_places(device_ids: int | Sequence[int] | None = None) -> list[CUDAPlace
 
     Raises:
         InvalidType, InvalidArgument: not different whole numbers >= 0. Unavailable: None, and no driver or GPU.
+
+    Example:
+        >>> static.cuda_places([0, 1])
+        [CUDAPlace(0), CUDAPlace(1)]
     """
     if device_ids is None:
         return [CUDAPlace(index) for index in _selected() or range(_visible())]
@@ -85,7 +93,11 @@ def require_gpu() -> None:
 
 
 def is_compiled_with_cuda() -> bool:
-    """Whether programs could run on a GPU if there were one; False for now, so that `use_cuda` of it gives the CPU."""
+    """Whether programs could run on a GPU if there were one; False for now, so that `use_cuda` of it gives the CPU.
+
+    Example:
+        >>> use_cuda = wb.is_compiled_with_cuda()
+    """
     return _GPU_EXECUTORS
 
 

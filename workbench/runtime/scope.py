@@ -63,6 +63,14 @@ class Scope:
 
     Attributes:
         lock: (the root's counts) held by a thread that changes values, or copies several that belong together.
+
+    Example:
+        >>> wb.enable_static()
+        >>> scope = static.Scope()
+        >>> with static.scope_guard(scope):
+        ...     found = static.global_scope() is scope
+        >>> found
+        True
     """
 
     def __init__(self, parent: Scope | None = None) -> None:
@@ -122,7 +130,7 @@ class Scope:
 
     @property
     def root(self) -> Scope:
-        """The outermost ancestor, where persistable variables live (E-11)."""
+        """The outermost ancestor, where persistable variables live."""
         scope = self
         while scope.parent is not None:
             scope = scope.parent
@@ -183,7 +191,16 @@ _current: ContextVar[Scope | None] = ContextVar("workbench_scope", default=None)
 
 
 def global_scope() -> Scope:
-    """The scope executors use unless told otherwise."""
+    """The scope executors use unless told otherwise.
+
+    Example:
+        >>> wb.enable_static()
+        >>> y = static.nn.fc(static.data("x", [None, 4]), 2, weight_attr="w")
+        >>> executor = static.Executor()
+        >>> startup = executor.run(static.default_startup_program())
+        >>> static.global_scope().find_var("w").get_tensor().shape()
+        [4, 2]
+    """
     return _current.get() or _global
 
 
@@ -193,6 +210,14 @@ def scope_guard(scope: Scope) -> Iterator[None]:
 
     Raises:
         InvalidType: not a Scope.
+
+    Example:
+        >>> wb.enable_static()
+        >>> scope = static.Scope()
+        >>> with static.scope_guard(scope):
+        ...     found = static.global_scope()
+        >>> found is scope
+        True
     """
     if not isinstance(scope, Scope):
         raise InvalidType(f"scope_guard takes a Scope, got {scope!r}")

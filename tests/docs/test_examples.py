@@ -1,0 +1,86 @@
+"""The examples in public docstrings: there is one for every name, it runs as it stands, and no text is only for us."""
+
+import doctest
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import facade, static
+from workbench.framework import names
+from workbench.framework.dtype import DType
+
+TABLES = {
+    "": facade.TENSOR,
+    "nn.functional": facade.FUNCTIONAL,
+    "static": facade.STATIC,
+    "static.nn": facade.STATIC_NN,
+    "profiler": facade.PROFILER,
+    "io": facade.IO,
+}
+LISTED = ["optimizer", "optimizer.lr", "nn", "nn.initializer", "regularizer"]
+RULE = re.compile(r"\b[A-Z]-\d+\b")
+WITHOUT = {"Run"}  # what `train` returns; its example is there
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Everything users reach by a public name."""
+    for module, table in TABLES.items():
+        for name in facade.names(table):
+            yield from named(module, name)
+    for module in LISTED:
+        for name in importlib.import_module(f"workbench.{module}").__all__:
+            yield from named(module, name)
+
+
+def named(module: str, name: str) -> Iterator[tuple[str, Any]]:
+    value = getattr(importlib.import_module(f"workbench.{module}".rstrip(".")), name)
+    if not inspect.ismodule(value) and not isinstance(value, DType) and name not in WITHOUT:
+        yield f"{module}.{name}".lstrip("."), value
+
+
+PUBLIC = dict(public())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_example_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    example = doctest.DocTestParser().get_doctest(
+        text, {"wb": wb, "np": np, "static": static, "F": wb.nn.functional}, name, None, 0
+    )
+    assert example.examples, f"the docstring of {name} has no example"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CPU_NUM", "1")
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    wb.disable_static()
+    told: list[str] = []
+    try:
+        with (
+            static.program_guard(static.Program(), static.Program()),
+            static.scope_guard(static.Scope()),
+            names.guard(),
+        ):
+            runner.run(example, out=told.append)
+    finally:
+        wb.disable_static()
+    assert not runner.failures, "".join(told)
+
+
+def texts(value: Any) -> Iterator[str]:
+    """The docstrings that `?` shows of a public object and its methods."""
+    yield inspect.getdoc(value) or ""
+    for name, member in vars(value).items() if inspect.isclass(value) else ():
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if callable(function) and (name == "__init__" or not name.startswith("_")):
+            yield inspect.getdoc(function) or ""
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_rule_is_told_by_its_number(name: str) -> None:
+    assert [RULE.findall(text) for text in texts(PUBLIC[name]) if RULE.search(text)] == []
