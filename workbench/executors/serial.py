@@ -93,7 +93,7 @@ class Executor:
         Several threads may run programs in one scope; their steps have the effect of one after the other.
 
         Raises:
-            EnforceNotMet: closed executor; or a subclass, for a feed or fetch the program does not have, an op that fails.
+            EnforceNotMet: closed executor; a subclass for a wrong feed or fetch, or an op that fails.
         """
         if self._closed:
             raise EnforceNotMet("the executor is closed")
