@@ -134,4 +134,5 @@ def _refusal(nan: FirstNaN) -> StoppedOnNaN:
         f"{nan}\n  stopped because of stop_on_nan: the step was not applied, parameters are those of step {nan.step - 1}"
     )
     error.node = nan.node
-    return located(error)
+    located(error)
+    return error
