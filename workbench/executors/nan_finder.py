@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
 
@@ -114,11 +113,12 @@ def _rows(fed: Fed, bad: Sequence[tuple[Value, np.ndarray]]) -> tuple[int, ...]:
     """The rows of the whole batch that are not finite, where a value has a row for every row of its device."""
     found: set[int] = set()
     for value, data in bad:
-        starts = [list(accumulate(rows, initial=0)) for rows in fed.rows.values() if len(rows) > value.place]
-        fitting = [s[value.place] for s in starts if s[value.place + 1] - s[value.place] == len(data)] if data.ndim else []
-        if not fitting:
+        counts = [rows for rows in fed.rows.values() if len(rows) > value.place]
+        first = [sum(rows[: value.place]) for rows in counts if data.ndim and rows[value.place] == len(data)]
+        if not first:
             return ()
-        found.update(fitting[0] + row for row in np.flatnonzero(~np.isfinite(data.reshape(len(data), -1)).all(1)).tolist())
+        wrong = ~np.isfinite(data).reshape(len(data), -1).all(1)
+        found.update(first[0] + row for row in np.flatnonzero(wrong).tolist())
     return tuple(sorted(found))
 
 

@@ -131,9 +131,9 @@ class Executor:
         return step, [to_user(step.fetch(name), return_numpy) for name in names]
 
     def guard(self, guard: Guard) -> Callable[[], None]:
-        """Have `guard(take)` called when a step that is about to be applied has a NaN or an Inf in it; see `Engine.guard`.
+        """Have `guard(take)` called when a step that is about to be applied has a NaN or an Inf in it.
 
-        Of the steps of CompiledPrograms it is not called: these have an engine.
+        See `Engine.guard`. Of the steps of CompiledPrograms it is not called: these have an engine.
         """
         self._guards = (*self._guards, guard)
         return lambda: self._dismiss(guard)

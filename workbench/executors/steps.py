@@ -51,7 +51,7 @@ def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged:
 
 
 def _look(engine: Engine, binding: Binding, fed: Fed) -> None:
-    """Call the guards if a step that is ready to be applied has a NaN or an Inf in it; what one raises is the end of it."""
+    """Call the guards if there is a NaN or an Inf in a step that is ready to be applied; what one raises ends it."""
     if not _telltales(engine, binding).are_finite():
         engine.call_guards(binding, fed)
 

@@ -131,7 +131,7 @@ class NaNGuard:
 
 def _refusal(nan: FirstNaN) -> StoppedOnNaN:
     error: Any = StoppedOnNaN(
-        f"{nan}\n  stopped because of stop_on_nan: the step was not applied, parameters are those of step {nan.step - 1}"
+        f"{nan}\n  stopped because of stop_on_nan; the step was not applied, parameters are of step {nan.step - 1}"
     )
     error.node = nan.node
     located(error)

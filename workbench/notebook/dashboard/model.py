@@ -197,10 +197,8 @@ class Model:
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
         fed = self.watch.newest_fed()
-        newest = [fed] if fed is not None else []
-        return [
-            self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *self.watch.sampled(), *newest,
-        ]  # fmt: skip
+        steps = [*self.watch.sampled(), *([fed] if fed is not None else [])]
+        return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *steps]
 
     def state(self) -> Message:
         """The message `state`; see assets/src/README.md."""

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from workbench.runtime.kernels.interpreter import walk_any
-from workbench.runtime.kernels.intrinsics import INT, REORDERED, function, floats, ints
+from workbench.runtime.kernels.intrinsics import INT, REORDERED, floats, function, ints
 from workbench.runtime.kernels.registry import entry
 from workbench.runtime.native import step_words
 from workbench.runtime.native.step_words import (
