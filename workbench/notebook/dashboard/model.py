@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
-from workbench.experiments.first_nan import FirstNaN, StoppedOnNaN
+from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
 from workbench.experiments.setup import loss_of
@@ -269,8 +269,10 @@ class Model:
         if error is None and (told is None or told.step < self.watch.steps()):
             return None  # steps after it went well
         text = str(error) or type(error).__name__ if error is not None else told.text if told is not None else ""
-        if told is None and isinstance(error, StoppedOnNaN) and (nan := self._nan()) is not None:
-            return {"text": text, **{name: nan[name] for name in ("op", "device", "site")}}
+        if (node := getattr(error, "node", None)) is not None:
+            places = self.watch.graph.places
+            place = str(places[node.place]) if node.place < len(places) else None
+            return {"text": text, "op": node.type, "device": place, "site": str(node.site) if node.site else None}
         is_same = told is not None and (error is None or told.text == text)
         return {
             "text": text,

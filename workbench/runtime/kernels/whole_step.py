@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from workbench.runtime.kernels.interpreter import walk_any
-from workbench.runtime.kernels.intrinsics import INT, REORDERED, floats, function, ints
+from workbench.runtime.kernels.intrinsics import INT, floats, function, ints
 from workbench.runtime.kernels.registry import entry
 from workbench.runtime.native import step_words
 from workbench.runtime.native.step_words import (
@@ -83,13 +83,14 @@ def move(step, moves, count, inwards):
             copy_bytes(part, one[MEMORY], one[NBYTES])
 
 
-@function(fastmath=REORDERED)
+@function
 def are_finite(x, count):
-    """Whether there is neither NaN nor Inf: either minus itself is NaN, and so is every sum with that."""
-    total = x[0] - x[0]
-    for i in range(1, count):
-        total += x[i] - x[i]
-    return total == total
+    """Whether there is neither NaN nor Inf: either minus itself is NaN, which is not itself."""
+    found = 0
+    for i in range(count):
+        difference = x[i] - x[i]
+        found += difference != difference
+    return found == 0
 
 
 @function
