@@ -63,13 +63,13 @@ export class Store {
     return () => this.listeners.delete(listener);
   }
 
-  // What the newest step was fed: that of the sample that is shown, or of a later step that was not looked at. Null of a
-  // step that was chosen, since then that one is shown.
+  // What the newest step was fed, if it is not among those that were looked at. Null where the sample tells it, and while
+  // an earlier step is shown, which was chosen.
   get newestFed() {
     const { sample, fed, samples } = this;
     if (!fed || !sample) return fed ?? null;
     const follows = !samples?.step?.length || samples.step.at(-1) <= sample.step;
-    return follows && fed.graph === sample.graph && fed.step > sample.step ? fed : null;
+    return follows && fed.graph === sample.graph && fed.step >= sample.step ? fed : null;
   }
 
   select(node) {

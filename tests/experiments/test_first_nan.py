@@ -44,9 +44,8 @@ def feeds(bad: int, steps: int = 12, rows: int = 7, row: int = 4) -> list[dict[s
 def trained(model: Model, devices: int, data: Any, **options: Any) -> Any:
     executor = model.parallel(devices) if devices else None
     scope = None if devices else model.scope
-    return wb.train(
-        model.main, data, fetch={"loss": model.loss}, executor=executor, scope=scope, progress=False, record=False, **options
-    )  # fmt: skip
+    options |= {"fetch": {"loss": model.loss}, "executor": executor, "scope": scope}
+    return wb.train(model.main, data, progress=False, record=False, **options)
 
 
 WHERE = {0: "cpu:0", 2: "cpu:1", 3: "cpu:2"}  # 7 rows: 3 and 4 on two devices, 2, 2 and 3 on three

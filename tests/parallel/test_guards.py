@@ -38,7 +38,9 @@ GOOD = column(1, 2, 3, 4)
 REDUCE = {"reduce_strategy": ReduceStrategy.Reduce}
 
 
-def guarded(body: Callable[[], Any], threads: int = 0, rate: float = 0.01, **fields: Any) -> tuple[Any, Any, list[Moment]]:
+def guarded(
+    body: Callable[[], Any], threads: int = 0, rate: float = 0.01, **fields: Any
+) -> tuple[Any, Any, list[Moment]]:
     """A model, its executor on two devices, and what its guard has taken."""
     model = build(body, wb.optimizer.Momentum(rate, 0.9)).start()
     execution = static.ExecutionStrategy()

@@ -163,12 +163,12 @@ class Dashboard:
     def _way_back(self) -> list[str]:
         """What a still picture says of itself: a run may go on while nobody sees it."""
         session, run = current_session(), self.run
-        count = getattr(session.shell, "execution_count", None) if session is not None else None
+        count = getattr(session.shell.displayhook, "prompt_count", None) if session is not None else None
         cell = "this cell" if count is None else f"this cell, In[{count}],"
         goes_on = "A run that was begun from it goes on in the kernel all the same."
         if run is not None and not run.finished:
             of = f" of {run.steps:,}" if run.steps is not None else ""
-            goes_on = f"The run {run.name!r}, {run.state} at step {run.step:,}{of} then, goes on in the kernel all the same."
+            goes_on = f"The run {run.name!r}, at step {run.step:,}{of} then, goes on in the kernel all the same."
         return [
             "A still picture of when the cell was run: the live page is not here.",
             goes_on,

@@ -102,9 +102,9 @@ def _names(graph: Message, access: str) -> dict[int, tuple[str, ...]]:
 
 
 def newest_fed(messages: Mapping[str, Any]) -> Message | None:
-    """The message that says what the newest step was fed: `fed` where that step was not looked at, else `sample`."""
+    """The message that says what the newest step was fed: `fed` where nobody looked at that step, else `sample`."""
     sample, fed = messages.get("sample") or None, messages.get("fed") or None
-    return fed if fed and (sample is None or fed["step"] > sample["step"]) else sample
+    return fed if fed and (sample is None or fed["step"] >= sample["step"]) else sample
 
 
 def dropped(scopes: Message) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from workbench.notebook.figures.palette import ALARM, styled
+from workbench.notebook.figures.palette import TEXT, styled
 
 _LINE, _EDGE = 0.19, 0.12  # inches
 
@@ -23,5 +23,5 @@ def captioned(figure: Figure, lines: Sequence[str]) -> Figure:
         axes.set_position((left, low * share, across, up * share))
     for number, line in enumerate(lines):
         down = _EDGE + _LINE * (number + 0.3)
-        figure.text(_EDGE / width, 1 - down / (height + more), line, color=ALARM, weight="bold", va="center")
+        figure.text(_EDGE / width, 1 - down / (height + more), line, color=TEXT, weight="bold", va="center")
     return figure
