@@ -18,6 +18,7 @@ from workbench.magics.programs import ProgramMagics
 from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
 from workbench.notebook.dashboard.displayed import show_in, show_no_more
+from workbench.notebook.notices import show_as_before, show_plainly
 from workbench.notebook.session import session_of
 from workbench.notebook.sites import CellNames
 from workbench.notebook.tracebacks import UserLines
@@ -49,6 +50,7 @@ def load(shell: Any) -> None:
     site.add_formatter(made.cell_names)
     made.tracebacks.install()
     show_in(shell)
+    show_plainly(shell)
     _loaded[shell] = made
 
 
@@ -58,6 +60,7 @@ def unload(shell: Any) -> None:
     if made is None:
         return
     show_no_more(shell)
+    show_as_before()
     made.tracebacks.remove()
     site.remove_formatter(made.cell_names)
     made.completion.remove()

@@ -9,7 +9,7 @@ import { scopes } from "./panels/scopes.js";
 import { timeline } from "./panels/timeline.js";
 
 const PANELS = [header, controls, graph, feeds, curves, scopes, timeline];
-const KINDS = ["state", "graph", "sample", "samples", "scopes", "curves", "selected", "theme"];
+const KINDS = ["state", "graph", "sample", "samples", "fed", "scopes", "curves", "selected", "theme"];
 
 export function page(store, el) {
   const panels = PANELS.map((make) => make(store));

@@ -9,6 +9,7 @@ export class Store {
     this.state = null;
     this.graph = null;
     this.sample = null;
+    this.fed = null;
     this.samples = null;
     this.scopes = null;
     this.curves = new Map(); // by run
@@ -60,6 +61,15 @@ export class Store {
   listen(listener) {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  // What the newest step was fed, if it is not among those that were looked at. Null where the sample tells it, and while
+  // an earlier step is shown, which was chosen.
+  get newestFed() {
+    const { sample, fed, samples } = this;
+    if (!fed || !sample) return fed ?? null;
+    const follows = !samples?.step?.length || samples.step.at(-1) <= sample.step;
+    return follows && fed.graph === sample.graph && fed.step >= sample.step ? fed : null;
   }
 
   select(node) {

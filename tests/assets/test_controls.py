@@ -130,6 +130,7 @@ def test_run_sends_all_values(dashboard: Dashboard) -> None:
         "batch_size": None,
         "learning_rate": 0.01,
         "steps": 1000,
+        "stop_on_nan": False,
     }
 
 
@@ -206,3 +207,18 @@ def test_before_the_kernel_has_answered_nothing_is_open(dashboard: Dashboard) ->
     buttons = dashboard.page.get_by_role("toolbar", name="run").get_by_role("button").all()
     assert len(buttons) == 6
     assert all(one.get_attribute("aria-disabled") == "true" for one in buttons)
+
+
+def test_the_switch_for_nan_is_sent_and_stands_until_the_kernel_knows(dashboard: Dashboard) -> None:
+    dashboard.synthetic("synthetic_panels", "state", "done")
+    switch = dashboard.page.get_by_label("stop at the first NaN")
+    switch.check()
+    assert dashboard.sent("set")[-1]["values"] == {"stop_on_nan": True}
+    dashboard.synthetic("synthetic_panels", "state", "done", {"step": 121})  # older than the choice
+    assert switch.is_checked()
+    dashboard.synthetic("synthetic_panels", "state", "done", {}, {"values": {"stop_on_nan": True}})
+    dashboard.synthetic("synthetic_panels", "state", "done", {}, {"values": {"stop_on_nan": False}})
+    assert not switch.is_checked()
+    switch.check()
+    dashboard.page.get_by_role("button", name="Run", exact=True).click()
+    assert dashboard.sent("command")[-1]["values"]["stop_on_nan"] is True

@@ -99,3 +99,22 @@ def test_rows_over_time_are_drawn_when_there_are_several_looks(dashboard: Dashbo
 def test_a_sample_with_nothing_fed(dashboard: Dashboard) -> None:
     dashboard.synthetic(MODULE, "sample", [])
     assert "Here you will see" in panel(dashboard).inner_text()
+
+
+def test_the_newest_step_is_shown_though_nobody_looked_at_it(dashboard: Dashboard) -> None:
+    dashboard.synthetic("synthetic_panels", "sample", [32, 32], {"step": 120})
+    dashboard.page.evaluate(
+        """async () => {
+            const { sample } = await import("/assets/src/synthetic_panels.js");
+            const { step, graph, feeds } = sample([3, 4], { step: 133 });
+            window.receive({ type: "fed", step, graph, applied: false, feeds });
+        }"""
+    )
+    dashboard.settle()
+    panel = dashboard.page.get_by_role("region", name="Feeds")
+    assert "step 133, which was not applied: 7 rows over 2 devices" in panel.inner_text()
+    seconds = {"$": [1, 1], "dtype": "float32"}
+    dashboard.receive({"type": "samples", "step": {"$": [60, 120], "dtype": "int32"}, "seconds": seconds})
+    assert "step 133" in panel.inner_text()
+    dashboard.synthetic("synthetic_panels", "sample", [32, 32], {"step": 60})  # it was chosen
+    assert "step 60: 64 rows" in panel.inner_text()

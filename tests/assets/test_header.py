@@ -97,3 +97,34 @@ def test_the_state_is_announced_and_the_counter_is_not(dashboard: Dashboard) -> 
 def test_a_loss_that_is_no_number_is_named(dashboard: Dashboard) -> None:
     receive(dashboard, "running", {"last": {"loss": None}})
     assert dashboard.page.locator(".wb-last").inner_text().split() == ["loss", "NaN"]
+
+
+NAN = {
+    "step": 27, "title": "NaN from step 27", "reason": "op 'log' on cpu:1 makes it, in row 45 of the batch",
+    "op": "log", "device": "cpu:1", "site": "Cell In[3], line 7", "node": 2,
+}  # fmt: skip
+
+
+def test_a_run_with_a_nan_is_not_simply_done(dashboard: Dashboard) -> None:
+    receive(dashboard, "done", {"nan": NAN})
+    header = dashboard.page.get_by_role("region", name="what is run")
+    for words in ("done, NaN from step 27", "in row 45 of the batch", "log", "cpu:1", "Cell In[3], line 7"):
+        assert words in header.inner_text()
+    color = "pill => getComputedStyle(pill).borderTopColor"
+    marked = header.locator(".wb-pill").evaluate(color)
+    receive(dashboard, "done", {"nan": None, "id": "run-2"})
+    assert header.locator(".wb-pill").evaluate(color) != marked  # that of what is well
+    assert not dashboard.page.get_by_role("alert").is_visible()
+
+
+def test_the_numbers_of_the_step_with_the_first_nan_are_asked_for(dashboard: Dashboard) -> None:
+    dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 2, "layers": 2})
+    receive(dashboard, "done", {"nan": NAN})
+    dashboard.page.get_by_role("button", name="Show log in the graph").click()
+    dashboard.settle()
+    (asked,) = dashboard.sent("statistics")
+    assert (asked["node"], asked["step"]) == (2, 27)
+    details = dashboard.page.get_by_label("selected node")
+    details.get_by_role("button", name="Value statistics", exact=True).click()
+    details.get_by_role("button", name="Value statistics in step 27 (NaN)").click()
+    assert [one["step"] for one in dashboard.sent("statistics")] == [27, None, 27]

@@ -186,7 +186,7 @@ def test_a_node_tells_what_it_is_and_what_it_makes(shared: Session) -> None:
     shared.picture("node")
     page.keyboard.press("d")
     page.keyboard.press("d")  # in command mode this would delete the cell
-    assert sum(cell["cell_type"] == "code" for cell in shared.page.cells()) == 19
+    assert sum(cell["cell_type"] == "code" for cell in shared.page.cells()) == 24
 
 
 def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> None:

@@ -18,6 +18,7 @@ from tests.notebook.test_extension import completed
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.notebook.dashboard import dashboard as module
 from workbench.notebook.dashboard.displayed import show_in
+from workbench.notebook.figures.still import captioned
 
 NET = """%%static_program net
 x, y = static.data("x", [None, 3]), static.data("y", [None, 1])
@@ -84,6 +85,25 @@ def test_it_is_a_page_with_a_picture_and_words_beside_it(net: Notebook) -> None:
     assert set(bundle) == {"application/vnd.jupyter.widget-view+json", "image/png", "text/plain"}
     assert b64decode(bundle["image/png"]).startswith(SIGNATURE)
     assert "model_id" in bundle["application/vnd.jupyter.widget-view+json"]
+
+
+def test_a_still_picture_says_that_a_run_goes_on_and_how_to_get_the_page_back(net: Notebook) -> None:
+    dash = net.run("wb.dashboard(exe)")
+    said = net.run("wb.dashboard(exe)._way_back()")
+    assert f"In[{net.shell.displayhook.prompt_count}]" in said[-1] and "wb.dashboard()" in said[-1]
+    plain = dash.panel("graph").figure()
+    tall = captioned(dash.panel("graph").figure(), said)
+    assert [text.get_text() for text in tall.texts][-len(said) :] == said
+    inches = [figure.axes[0].get_position().height * figure.get_figheight() for figure in (plain, tall)]
+    assert inches[0] == pytest.approx(inches[1])  # the drawing is as large as without
+    assert tall.get_figheight() > plain.get_figheight()
+    run = net.run("wb.train(net, batches, steps=9, name='mine', paused=True, record=False, progress=False)")
+    try:
+        said = wb.dashboard(run)._way_back()
+        assert "'mine', at step 0 of 9 then, goes on" in said[1]
+    finally:
+        run.stop()
+        run.wait(30)
 
 
 def test_feeds_and_scopes_are_pictures_and_texts(net: Notebook, tmp_path: Path) -> None:

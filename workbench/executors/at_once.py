@@ -21,7 +21,7 @@ from workbench.runtime.native import step_words as words
 from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
-from workbench.runtime.native.words import PAUSED
+from workbench.runtime.native.words import BLEMISHED, PAUSED
 
 Result = tuple[Merger, list[Any]]
 _Move = tuple[int, int, int, int]  # see `step_words`
@@ -34,6 +34,9 @@ class AtOnce:
     Args:
         first, last: the pieces of tape that are these parts.
         results: how every result is made, and of which arrays.
+
+    Attributes:
+        looks: whether it has been told where to look for NaN and Inf; blemished: whether the last run met one.
     """
 
     def __init__(
@@ -55,6 +58,15 @@ class AtOnce:
         self._array[[words.DATA, words.FLAGS]] = layout
         self._recipe: Recipe | None = None
         self._sources: list[_Source] | None = None
+        self._stretches = 0
+        self.looks = self.blemished = False
+
+    def look_at(self, stretches: np.ndarray) -> None:
+        """Look at these stretches of float32 before the commit, see `step_words`; `run` returns None at a NaN or Inf.
+
+        The binding keeps them.
+        """
+        self._array[words.TELLTALES], self._stretches, self.looks = address(stretches), len(stretches), True
 
     def takes(self, fed: Fed, binding: Binding) -> bool:
         """Whether what is fed can be put in place by the call; looks only if it is not what it was the last time."""
@@ -87,11 +99,14 @@ class AtOnce:
 
     # The words point at memory of the binding, which keeps this object.
 
-    def run(self, fed: Fed) -> list[Any] | None:
+    def run(self, fed: Fed, looking: bool = False) -> list[Any] | None:
         """Run the step, of a feed it takes.
 
+        Args:
+            looking: whether to look for NaN and Inf between the two parts.
+
         Returns:
-            the results; None if it came upon something that kernels decline.
+            the results; None if it came upon something that kernels decline, or a blemish: the commit is then to come.
         """
         objects, sources, number, outs = self._names, fed.sources, 0, []
         for shape, dtype in self._shapes:
@@ -102,11 +117,15 @@ class AtOnce:
         for place, name in self._sources or ():
             objects[number] = id(sources[place][name])
             number += 1
+        self._words[words.TOLD] = self._stretches if looking else 0
         self._team.settle()
         status = self._call(self._address)
         while status == PAUSED:  # so that Ctrl-C is answered
             status = self._call(self._address)
-        return None if status else outs
+        if not status:
+            return outs
+        self.blemished = status == BLEMISHED
+        return None
 
     @property
     def applied(self) -> int:

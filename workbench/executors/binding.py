@@ -90,6 +90,7 @@ class Binding:
         updated: the tensors the commit changes in place; changed: the same, as they are counted.
         is_native: whether no part of the step runs in Python; calls_blas: whether kernels call the BLAS.
         at_once: the step as one call, where there is such; has_run: whether a step has been applied.
+        telltales: what is looked at for NaN and Inf, made when somebody first wants it.
         in_use: whether a speculative part has begun and did not come to its end: flags may be up.
     """
 
@@ -118,6 +119,7 @@ class Binding:
         self.watched: dict[tuple[bool, bool], Any] = {}
         self.in_use = self.has_run = False
         self.at_once: Any = None
+        self.telltales: Any = None
         self._recipe: Recipe | None = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
@@ -188,6 +190,10 @@ class Binding:
         if value in self._late.parts:
             return sum_in_order([self.array(part) for part in self._late.parts[value]])
         return self.array(value) if value in self.plan.refs else self.cell(value).value
+
+    def parts_of(self, value: Value) -> Sequence[Value]:
+        """What a sum that updates take themselves is made of; of any other value itself."""
+        return self._late.parts.get(value, (value,))
 
     def _is_fed(self, value: Value) -> bool:
         return value.persistable and (value.name, value.place) in self._fed

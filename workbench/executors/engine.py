@@ -10,7 +10,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -24,6 +24,7 @@ from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed_notes import note_feed
 from workbench.executors.local_view import LocalScope
+from workbench.executors.moment import Guard, moment_of
 from workbench.executors.plan import Plan
 from workbench.executors.replicas import Replicas
 from workbench.executors.report import Reporter
@@ -89,6 +90,8 @@ class Engine:
         self.started = self.applied = self.busy = False
         self.begun = 0
         self.broken: Broken | None = None
+        self.guards: tuple[Guard, ...] = ()
+        self.newest: tuple[int, Fed] | None = None
         self.replicas: Replicas
         self._team: Team
         self._splitter: Splitter
@@ -297,6 +300,8 @@ class Engine:
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
+        if self.whole.guards:
+            self.whole.newest = self.whole.steps, fed
         try:
             binding = self._same_as_last(fetches, fed)
             if self.execution._dry_run:
@@ -347,6 +352,29 @@ class Engine:
             found = self.binding(names, fed)
             self._latest = {names: (fed.recipe, found)}
         return found
+
+    # Guarding
+
+    def guard(self, guard: Guard) -> Callable[[], None]:
+        """Have `guard(take)` called when a step that is about to be applied has a NaN or an Inf in it.
+
+        What is looked at: see `telltales`. It is called on the thread of the step; `take()` copies what the step began
+        with. If it raises, the step is not applied, and `run` raises that.
+
+        Returns:
+            what takes it away again.
+        """
+        self.guards = (*self.guards, guard)
+        return lambda: self._dismiss(guard)
+
+    def _dismiss(self, guard: Guard) -> None:
+        self.guards = tuple(other for other in self.guards if other is not guard)
+
+    def call_guards(self, binding: Binding, fed: Fed) -> None:
+        """There is a blemish in the step that is ready to be applied."""
+        found = cache(lambda: moment_of(self, [name for name, _ in binding.plan.fetches], fed))
+        for guard in self.whole.guards:
+            guard(found)
 
     def load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
         """Put everything in place that a step reads.

@@ -30,20 +30,20 @@ class Reporter:
         """What each device was fed."""
         if events.listening(events.Batch):
             events.emit(events.Batch(self.name, step, tuple(fed.per_device)))
-        if not events.listening(events.Feed):
-            return
-        devices = fed.per_device
-        names = list(fed.rows)
-        events.emit(
-            events.Feed(
-                self.name,
-                step,
-                self.places[: fed.active],
-                dict(fed.rows),
-                {name: tuple(arrays[name].shape for arrays in devices if name in arrays) for name in names},
-                {name: as_dtype(devices[0][name].dtype).name for name in names if name in devices[0]},
-                tuple(sum(array.nbytes for array in arrays.values()) for arrays in devices),
-            )
+        if events.listening(events.Feed):
+            events.emit(self.feed_of(step, fed))
+
+    def feed_of(self, step: int, fed: Fed) -> events.Feed:
+        """What each device is fed, as an event."""
+        devices, names = fed.per_device, list(fed.rows)
+        return events.Feed(
+            self.name,
+            step,
+            self.places[: fed.active],
+            dict(fed.rows),
+            {name: tuple(arrays[name].shape for arrays in devices if name in arrays) for name in names},
+            {name: as_dtype(devices[0][name].dtype).name for name in names if name in devices[0]},
+            tuple(sum(array.nbytes for array in arrays.values()) for arrays in devices),
         )
 
     def ran(self, step: int, binding: Binding, spans: Sequence[Span]) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.cache import Cache
 from workbench.executors.compiled import CompiledProgram
+from workbench.executors.engine import snapshot
+from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed, as_dict, check_feed
 from workbench.executors.feed_notes import note_rows
 from workbench.executors.fetch import split_optimize_ops, to_user
+from workbench.executors.moment import Copies, Guard, Moment
 from workbench.executors.ownership import warn_of_overwriting
 from workbench.executors.step import Prepared, Step, prepare
 from workbench.framework.guard import default_main_program
@@ -20,6 +25,7 @@ from workbench.framework.program import Program
 from workbench.framework.prune import prune
 from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
+from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import require_gpu
 from workbench.runtime.scope import Scope, global_scope
 
@@ -55,6 +61,7 @@ class Executor:
             require_gpu()
         self.place = place
         self._closed = False
+        self._guards: tuple[Guard, ...] = ()
         self._prepared: Cache[Prepared] = Cache(_CACHE_SIZE)
         self._pruned: Cache[Program] = Cache(_CACHE_SIZE)
 
@@ -135,7 +142,39 @@ class Executor:
         except InvalidArgument as error:
             note_rows(error, prepared.program, {n: len(a) for n, a in arrays.items() if a.ndim})
             raise
+        if self._guards and not step.is_finite(names):
+            self._call_guards(step, arrays, names)
         return step, [to_user(step.fetch(name), return_numpy) for name in names]
+
+    def guard(self, guard: Guard) -> Callable[[], None]:
+        """Have `guard(take)` called when a step that is about to be applied has a NaN or an Inf in it.
+
+        See `Engine.guard`. Of the steps of CompiledPrograms it is not called: these have an engine.
+        """
+        self._guards = (*self._guards, guard)
+        return lambda: self._dismiss(guard)
+
+    def _dismiss(self, guard: Guard) -> None:
+        self._guards = tuple(other for other in self._guards if other is not guard)
+
+    def _call_guards(self, step: Step, feed: dict[str, Any], fetches: list[str]) -> None:
+        found = cache(lambda: self._moment(step, feed, fetches))
+        for guard in self._guards:
+            guard(found)
+
+    def _moment(self, step: Step, feed: dict[str, Any], fetches: list[str]) -> Moment:
+        """What a step that has not been applied began with: that is still what the scope holds."""
+        prepared, copied = step.prepared, Copies()
+        program = snapshot(prepared.program)
+        held = {read.name: step.scope.find_var(read.name) for read in prepared.reads}
+        state = {n: copied.of(v.tensor.array) for n, v in held.items() if v is not None and v.tensor.initialized}
+        for name in (*program.lr_schedulers, program.rng_step):
+            state.pop(name or "", None)
+        return Moment(
+            0, program, tuple(fetches), (self.place,), prepared.loss, BuildStrategy(), ExecutionStrategy(), False,
+            [{name: copied.of(array) for name, array in feed.items()}], [state],
+            {name: float(scheduler()) for name, scheduler in program.lr_schedulers.items()}, [step.rng_step],
+        )  # fmt: skip
 
     def close(self) -> None:
         """Refuse further runs."""

@@ -11,6 +11,7 @@ from workbench.events import LISTENERS
 from workbench.executors.at_once import AtOnce, at_once
 from workbench.executors.binding import Binding
 from workbench.executors.split import Fed
+from workbench.executors.telltales import Telltales
 from workbench.executors.transaction import speculate
 from workbench.executors.watch import watched
 from workbench.runtime.tensor import LoDTensor
@@ -41,10 +42,24 @@ def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged:
     counters = engine.load(binding, fed)
     speculate(binding, binding.speculative)
     results, fills = binding.collector.collect(return_numpy, merged)
+    if engine.whole.guards:
+        _look(engine, binding, fed)
     engine.commit(binding, binding.commit, counters, fills)
     if not binding.has_run and merged:
         binding.has_run, binding.at_once = True, None if engine.draws else at_once(binding)
     return results
+
+
+def _look(engine: Engine, binding: Binding, fed: Fed) -> None:
+    """Call the guards if there is a NaN or an Inf in a step that is ready to be applied; what one raises ends it."""
+    if not _telltales(engine, binding).are_finite():
+        engine.call_guards(binding, fed)
+
+
+def _telltales(engine: Engine, binding: Binding) -> Telltales:
+    if binding.telltales is None:
+        binding.telltales = Telltales(binding, engine.loss_name)
+    return binding.telltales
 
 
 def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> list[Any] | None:
@@ -53,14 +68,16 @@ def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> l
     engine.applied, before = False, whole.applied
     binding.in_use = True
     try:
-        results = whole.run(fed)
+        results = whole.run(fed, _is_looked_at(engine, binding, whole))
         if results is not None:
             engine.count_step(binding)
             binding.in_use = False
             return results
-        if not whole.commits:
+        if not whole.commits and not whole.blemished:
             binding.at_once, binding.has_run = None, False
         else:
+            if whole.blemished:
+                engine.call_guards(binding, fed)
             engine.commit(binding, binding.commit, [], [])
             results = binding.collector.collect(True, True)[0]
     except BaseException:
@@ -70,9 +87,18 @@ def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> l
     return results
 
 
+def _is_looked_at(engine: Engine, binding: Binding, whole: AtOnce) -> bool:
+    """Whether somebody wants to know of a NaN or an Inf; the first time the call is told where to look."""
+    if not engine.whole.guards:
+        return False
+    if binding.telltales is None or not whole.looks:
+        whole.look_at(_telltales(engine, binding).stretches)
+    return True
+
+
 def _settle(engine: Engine, binding: Binding, whole: AtOnce, before: int) -> None:
     """After Ctrl-C: a commit that has begun is taken to its end, and what has been applied is counted."""
-    if whole.commits and engine.whole.broken is None:
+    if whole.commits and not engine.applied and engine.whole.broken is None:
         engine.commit(binding, binding.commit, [], [])
     elif whole.applied != before and not engine.applied:
         engine.count_step(binding)
@@ -96,6 +122,8 @@ def watched_step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool,
     counters = engine.load(binding, fed)
     speculate(binding, parts[0].programs)
     results, fills = binding.collector.collect(return_numpy, merged)
+    if engine.whole.guards:
+        _look(engine, binding, fed)
     number = engine.steps
     try:
         engine.commit(binding, parts[1].programs, counters, fills)

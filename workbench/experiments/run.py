@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
+from workbench.experiments.first_nan import FirstNaN
 
 _POLL = 0.02  # seconds between looks at a flag
 
@@ -40,6 +41,7 @@ class Run:
         step: steps completed; steps: steps asked for, None for as many as the loader gives.
         history: {fetched name: [value of every step]}; values are floats, the mean where a fetch has several elements.
         error: the exception that ended the run, None if none did.
+        first_nan: the first step with a NaN or an Inf in its loss or its gradients, None if there was none.
         seconds: time spent running, pauses left out.
         checkpoints: (step, path) of those that `save` wrote.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
@@ -51,6 +53,7 @@ class Run:
         self.step = 0
         self.history: dict[str, list[float]] = {}
         self.error: BaseException | None = None
+        self.first_nan: FirstNaN | None = None
         self.seconds = 0.0
         self.write_checkpoint: Callable[[str | os.PathLike[str]], None] | None = None
         self.checkpoints: list[tuple[int, str]] = []
@@ -287,4 +290,5 @@ class Run:
     def __repr__(self) -> str:
         of = f" of {self.steps}" if self.steps is not None else ""
         shown = ", ".join(f"{k} {v:.4g}" for k, v in self.last.items())
-        return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''})"
+        nan = f", {self.first_nan.title}" if self.first_nan is not None else ""
+        return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''}{nan})"

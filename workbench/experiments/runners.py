@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from workbench.errors import InvalidArgument
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.engine import Engine
+from workbench.executors.moment import Guard
 from workbench.executors.parallel import ParallelExecutor
 from workbench.executors.serial import Executor
 from workbench.framework.program import Program
@@ -53,6 +55,18 @@ def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Run
     if scope is not None and scope is not own:
         raise InvalidArgument(f"train takes no other scope than the one its {type(executor).__name__} was made with")
     return made, own
+
+
+def guarded(runner: Runner, guard: Guard) -> Callable[[], None] | None:
+    """Have a guard called for the steps of a runner; see `Engine.guard`.
+
+    Returns:
+        what takes it away again; None if the runner has no such thing.
+    """
+    engine = engine_of(runner)
+    if engine is not None:
+        return engine.guard(guard)
+    return runner.guard(guard) if isinstance(runner, Executor) else None
 
 
 def engine_of(executor: Any) -> Engine | None:

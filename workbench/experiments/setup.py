@@ -41,7 +41,7 @@ class Setup:
         batch_size: rows of a batch, over all devices; None leaves the loader as it is.
         learning_rate: of all optimizers; None leaves the program's.
         seed: `random_seed` of both programs, and of the shuffles; None leaves them.
-        steps, epochs: as in `train`.
+        steps, epochs, stop_on_nan: as in `train`.
         name: what the run is called.
         build, execution: fields of BuildStrategy and ExecutionStrategy that are set.
     """
@@ -56,6 +56,7 @@ class Setup:
     seed: int | None = None
     steps: int | None = None
     epochs: int | None = None
+    stop_on_nan: bool = False
     name: str | None = None
     build: Mapping[str, Any] = field(default_factory=dict)
     execution: Mapping[str, Any] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Setup:
         executor = self._executor(program, scope)
         run = train(
             program, self.loader(), self.steps, self.epochs, self.fetch, executor=executor, scope=scope,
-            on_step=on_step, name=self.name or self.program.name, **options,
+            on_step=on_step, name=self.name or self.program.name, stop_on_nan=self.stop_on_nan, **options,
         )  # fmt: skip
         run.setup = self
         return run

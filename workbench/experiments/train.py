@@ -15,9 +15,10 @@ from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import recorder
 from workbench.experiments.checkpoints import Position, read_checkpoint, write_checkpoint
+from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.progress import show_progress
 from workbench.experiments.run import Run
-from workbench.experiments.runners import Runner, runner_of
+from workbench.experiments.runners import Runner, guarded, runner_of
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import settings_of
 from workbench.framework.program import Program
@@ -45,6 +46,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     paused: bool = False,
+    stop_on_nan: bool = False,
 ) -> Run:
     """Train a program on a background thread; returns at once.
 
@@ -69,6 +71,8 @@ def train(
         settings: more settings to record, of your own: JSON types.
         checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`.
         paused: wait before the first step for `run.resume()`, or `run.advance()`.
+        stop_on_nan: end the run, failed, at the first step with a NaN or an Inf in its loss or its gradients; that
+            step is not applied. Without it the run goes on, and `run.first_nan` tells which step that was.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
@@ -92,6 +96,7 @@ def train(
     if startup is not None:
         loop.initialise(startup)
     run = Run(name or program.name or f"run {next(_numbers)}", lambda run: loop.work(), _total(loader, steps, epochs))
+    loop.guard(NaNGuard(run, stop_on_nan))
     run.write_checkpoint = lambda path: write_checkpoint(loop, loop.position(run), path)
     if checkpoint is not None:
         loop.go_on(run, read_checkpoint(loop, checkpoint))
@@ -100,6 +105,7 @@ def train(
     show_progress(run, progress)
     if record is not False:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
+        asked |= {"stop_on_nan": True} if stop_on_nan else {}
         made_with = {**settings_of(program, loader, runner, scope, asked), **(settings or {})}
         recorder.record(run, made_with, RunsFile(None if record is True else record))
     run.executor, run.program, run.loader, run.fetch = executor or runner, program, loader, dict(loop.labels)
@@ -177,6 +183,7 @@ class Loop:
         self.done = self.batches = 0  # passes, and batches of the one that has begun
         self.metrics: list[float] = []  # the first fetch of every step since the schedulers took one
         self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
+        self._guard: NaNGuard | None = None
 
     def initialise(self, startup: Program) -> None:
         """Give what the startup program sets, and has no value yet, its first value; the rest keeps its own."""
@@ -205,10 +212,19 @@ class Loop:
         self.done, self.batches, self.metrics = at.passes, at.batches, at.metrics
         run.step, run.history = at.step, at.history
 
+    def guard(self, guard: NaNGuard) -> None:
+        """Have it look at every step."""
+        self._guard = guard
+
     def work(self) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each."""
-        while self.passes is None or self.done < self.passes:
-            yield from self._epoch()
+        dismiss = guarded(self.executor, self._guard) if self._guard is not None else None
+        try:
+            while self.passes is None or self.done < self.passes:
+                yield from self._epoch()
+        finally:
+            if dismiss is not None:
+                dismiss()
 
     def _epoch(self) -> Iterator[dict[str, float]]:
         length, before = _length(self.loader), self.batches

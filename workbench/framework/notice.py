@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 
 from workbench.framework.site import is_ours
+
+Speak = Callable[[str], object]
 
 
 class Notice(UserWarning):
@@ -18,3 +21,25 @@ def tell(message: str) -> None:
     while frame.f_back is not None and is_ours(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, Notice, stacklevel=level)
+
+
+def say(text: str) -> None:
+    """A line for people to read that no line of theirs has caused: on standard error, or where a notebook shows it."""
+    _speak[-1](text)
+
+
+def speak_through(speak: Speak) -> Callable[[], None]:
+    """Have such lines said another way from now on.
+
+    Returns:
+        what takes that back.
+    """
+    _speak.append(speak)
+    return lambda: _speak.remove(speak) if speak in _speak else None
+
+
+def _on_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+_speak: list[Speak] = [_on_stderr]

@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.config import environment, get_flag, set_environment
 from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, Unavailable
+from workbench.framework.notice import say
 from workbench.framework.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.cpu import CPUDevice
 from workbench.runtime.device import Device
@@ -143,13 +144,12 @@ def _cpu_num() -> int:
 
 @cache  # once in a process
 def _tell_of_cpu_num() -> None:
-    """On standard error, as in Paddle; there is nothing to tell where there is one processor."""
+    """On standard error, as in Paddle, or below the cell; there is nothing to tell where there is one processor."""
     cores = processors()
     if cores > 1:
-        print(
+        say(
             "CPU_NUM is not set: it is set to 1, so the program runs on one CPU device, of "
-            f"{cores} cores there are. os.environ['CPU_NUM'] = '{cores}' before the executor is made uses all.",
-            file=sys.stderr,
+            f"{cores} cores there are. os.environ['CPU_NUM'] = '{cores}' before the executor is made uses all."
         )
 
 

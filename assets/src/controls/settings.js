@@ -32,6 +32,7 @@ export const SETTINGS = [
   { name: "batch_size", label: "batch size", parse: orNothing(whole(1)), width: 6, empty: "as given", title: "rows fed per step, over all devices" },
   { name: "learning_rate", label: "learning rate", parse: orNothing(positive), width: 8, empty: "as given", title: "of the optimizer" },
   { name: "steps", label: "steps", parse: orNothing(whole(1)), width: 8, empty: "all", title: "steps of the run; empty for one pass over the feed source" },
+  { name: "stop_on_nan", label: "stop at the first NaN", toggle: true, title: "train(stop_on_nan=True): end the run at the first step with a NaN or an Inf in its loss or gradients, and do not apply that step" },
 ];
 
 export const written = (value) => (value == null ? "" : String(value));

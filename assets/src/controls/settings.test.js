@@ -5,7 +5,7 @@ import { SETTINGS, written } from "./settings.js";
 const parse = (name, text) => SETTINGS.find((setting) => setting.name === name).parse(text);
 
 test("every setting of the protocol has a field", () => {
-  const names = ["program", "data", "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps"];
+  const names = ["program", "data", "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps", "stop_on_nan"];
   assert.deepEqual(SETTINGS.map(({ name }) => name), names);
 });
 

@@ -8,6 +8,7 @@ const SHAPES = {
   stopped: "M2.5 2.5h7v7h-7z",
   done: "M1.5 6.5L3 5L5 7L9.5 2L11 3.5L5 10z",
   failed: "M3 1.5L6 4.5L9 1.5L10.5 3L7.5 6L10.5 9L9 10.5L6 7.5L3 10.5L1.5 9L4.5 6L1.5 3z",
+  nan: "M6 1L11.5 11H.5zM5.3 4.5h1.4v3.2h-1.4zM5.3 8.5h1.4v1.3h-1.4z",
   step: "M1.5 1.5L7.5 6L1.5 10.5zM8.5 1.5h2v9h-2z",
   drop: "M5 1h2v5h3L6 10.5L2 6h3z",
   save: "M1.5 1.5h7l2 2v7h-9zM3.5 2.5v2.5h4v-2.5zM3.5 7v2.5h5v-2.5z",

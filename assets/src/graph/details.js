@@ -8,17 +8,26 @@ const AGAIN_MS = 1000; // between two questions about one node while samples com
 // A panel beside the drawing; `go(node)` selects another node, `close()` none.
 export class Details {
   constructor(store, go, close) {
-    Object.assign(this, { store, go, close, node: null });
+    Object.assign(this, { store, go, close, node: null, nan: null });
     this.facts = h("div");
     this.values = h("div");
-    const measure = () => statistics(this.store, this.model, this.node, this.values);
-    const button = h("button", { onclick: measure }, "Value statistics");
+    const measure = (step) => statistics(this.store, this.model, this.node, this.values, step);
+    const button = h("button", { onclick: () => measure(null) }, "Value statistics");
+    this.ofNaN = h("button", { hidden: true, onclick: () => measure(this.nan.step) });
     const named = { class: "wb-g-details", "aria-label": "selected node", hidden: true };
-    this.element = h("aside", named, this.facts, button, this.values);
+    this.element = h("aside", named, this.facts, h("div", { class: "wb-g-measures" }, this.ofNaN, button), this.values);
   }
 
   destroy() {
     clearTimeout(this.later);
+  }
+
+  // The first NaN of the run: what a node made in that step can be asked for as long as it is told.
+  offer(nan) {
+    this.nan = nan;
+    this.ofNaN.hidden = !nan;
+    const words = nan ? `Value statistics in step ${number(nan.step)} (${nan.title.split(" ")[0]})` : "";
+    if (this.ofNaN.textContent !== words) this.ofNaN.textContent = words;
   }
 
   show(model, node, time) {
@@ -36,6 +45,7 @@ export class Details {
     this.values = into;
     this.fill(true);
     this.ask(model, node);
+    if (node === this.nan?.node) this.ofNaN.click(); // who comes here wants to know
   }
 
   // A new sample tells a new time; what was asked for stays, and is asked for again now and then.

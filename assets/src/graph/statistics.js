@@ -4,14 +4,15 @@ import { count, number, shape } from "../draw/numbers.js";
 
 const [WIDTH, HEIGHT] = [220, 44];
 
-export async function statistics(store, model, node, into) {
+// `step`: of the step with the first NaN, to have the numbers of that one; null for the newest.
+export async function statistics(store, model, node, into, step = null) {
   const show = (...parts) => {
     into.replaceChildren(...parts);
     into.scrollIntoView({ block: "nearest" });
   };
   show(h("p", { class: "wb-g-facts", role: "status" }, "asking the kernel …"));
   try {
-    const answer = await store.ask({ type: "statistics", graph: model.message.id, node });
+    const answer = await store.ask({ type: "statistics", graph: model.message.id, node, step });
     show(...shown(answer, model.devices));
   } catch (error) {
     show(h("p", { class: "wb-g-failed" }, error.message));

@@ -20,12 +20,42 @@ export function alertBox() {
 }
 
 function describe(run, { text, op, device, site }) {
-  const facts = [op && ["op", op], device && ["device", device], site && ["written in", site]].filter(Boolean);
   return [
     h("div", { class: "wb-alert-head" }, icon("failed"), `${run.name} failed at step ${run.step}`),
-    facts.length > 0 && h("dl", {}, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "wb-code" }, value)))),
+    facts([["op", op], ["device", device], ["written in", site]]),
     h("pre", { class: "wb-code", tabindex: 0, "aria-label": "text of the error" }, text),
   ].filter(Boolean);
+}
+
+// The first NaN of a run that goes on, or has ended, as if nothing were the matter: where it comes from, and a button
+// that leads there. `show(node)` selects a node.
+export function nanBox(show) {
+  const element = h("div", { class: "wb-alert wb-is-nan", role: "alert", hidden: true });
+  let shown = null;
+
+  function update(run) {
+    const nan = run?.nan ?? null;
+    const key = nan && JSON.stringify([run.id, nan]);
+    if (key === shown) return;
+    shown = key;
+    element.hidden = !nan;
+    element.replaceChildren(...(nan ? origin(nan, show) : []));
+  }
+  return { element, update };
+}
+
+function origin({ title, reason, op, device, site, node }, show) {
+  const lead = h("button", { class: "wb-small", onclick: () => show(node) }, `Show ${op} in the graph`);
+  return [
+    h("div", { class: "wb-alert-head" }, icon("nan"), `${title}: ${reason}`),
+    facts([["op", op], ["device", device], ["written in", site]]),
+    node != null && h("div", {}, lead),
+  ].filter(Boolean);
+}
+
+function facts(all) {
+  const known = all.filter(([, value]) => value);
+  return known.length > 0 && h("dl", {}, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "wb-code" }, value))));
 }
 
 // The newest notice, until it is dismissed.

@@ -9,6 +9,11 @@ export function deviceList(devices) {
   return `${many}: ${names}`;
 }
 
+// "done, NaN from step 27": a run in which there was a NaN is not simply done.
+export function stateWords(run) {
+  return [run?.state, run?.nan?.title].filter(Boolean).join(", ");
+}
+
 // What the header counts, as [text, explanation].
 export function counter({ state, step, steps, seconds: spent, rate, eta }) {
   const parts = [[steps ? `step ${count(step)} of ${count(steps)}` : `step ${count(step)}`, "steps that are done"]];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { counter, deviceList, named, rateText } from "./texts.js";
+import { counter, deviceList, named, rateText, stateWords } from "./texts.js";
 
 const names = (n) => Array.from({ length: n }, (_, i) => `CPUPlace(${i})`);
 const texts = (run) => counter(run).map(([text]) => text);
@@ -25,4 +25,10 @@ test("a last value that is no number is named", () => {
   assert.deepEqual([0.25, null, "inf", NaN].map(named), ["0.25", "NaN", "inf", "NaN"]);
   assert.equal(rateText(undefined), "–");
   assert.equal(rateText(12345.6), "12,346");
+});
+
+test("a run with a NaN in it does not read as if all were well", () => {
+  assert.equal(stateWords({ state: "done", nan: { title: "NaN from step 27" } }), "done, NaN from step 27");
+  assert.equal(stateWords({ state: "running", nan: null }), "running");
+  assert.equal(stateWords(null), "");
 });

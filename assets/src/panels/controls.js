@@ -2,6 +2,7 @@
 import { h } from "../draw/dom.js";
 import { BUTTONS, button } from "../controls/buttons.js";
 import { field } from "../controls/field.js";
+import { toggle } from "../controls/toggle.js";
 import { SETTINGS } from "../controls/settings.js";
 
 const LATE_MS = 3000;
@@ -12,7 +13,7 @@ const standing = ({ run, controls: now, notice } = {}) =>
   JSON.stringify([run?.id, run?.state, run?.state === "paused" && run.step, now?.allowed, now?.busy, notice?.id]);
 
 export function controls(store) {
-  const fields = new Map(SETTINGS.map((setting) => [setting.name, field(setting, sendValues)]));
+  const fields = new Map(SETTINGS.map((setting) => [setting.name, (setting.toggle ? toggle : field)(setting, sendValues)]));
   const buttons = BUTTONS.map((one) => button(one, act));
   const busy = h("span", { class: "wb-faint", role: "status" });
   const row = h("div", { class: "wb-buttons", role: "toolbar", "aria-label": "run" }, ...buttons.map(({ element }) => element), busy);

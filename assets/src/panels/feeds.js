@@ -17,7 +17,7 @@ export function feeds(store) {
     name: "feeds",
     title: "Feeds",
     drawings: () => [{ element: bars }, ...previewParts(table), ...(overTime.hidden ? [] : [{ title: ROWS, element: over.svg }])],
-    keys: () => store.sample.feeds.devices.map((text, i) => ({ symbol: spot(deviceColor(i)), text })),
+    keys: () => shown().feeds.devices.map((text, i) => ({ symbol: spot(deviceColor(i)), text })),
     subject: () => store.subject,
   });
   const empty = h("p", { class: "wb-empty" }, EMPTY);
@@ -26,9 +26,12 @@ export function feeds(store) {
   const overTime = h("div", { class: "wb-feed-time" }, h("h4", {}, ROWS), over.element);
   body.append(empty, bars, table, overTime);
 
+  const shown = () => store.newestFed ?? store.sample;
+
   function update(kinds) {
     const resized = kinds.has("theme");
-    if (kinds.has("sample") || resized) showSample(store.sample, resized && !kinds.has("sample"));
+    const fed = ["sample", "samples", "fed"].some((kind) => kinds.has(kind));
+    if (fed || resized) showSample(shown(), resized && !fed);
     if (kinds.has("scopes") || resized) showTime(store.scopes);
   }
 

@@ -68,6 +68,7 @@ class GraphPanel {
   update(kinds) {
     if (kinds.has("graph")) this.load(this.store.graph);
     if (!this.model) return;
+    if (kinds.has("state")) this.details.offer(this.store.state?.run?.nan ?? null);
     if (kinds.has("sample")) this.sampled();
     if (kinds.has("selected")) this.selected();
     if (kinds.has("theme")) this.view.resized();

@@ -2,8 +2,8 @@
 import { h } from "../draw/dom.js";
 import { icon } from "../draw/icons.js";
 import { count } from "../draw/numbers.js";
-import { counter, deviceList, named } from "../header/texts.js";
-import { alertBox, noticeLine } from "../header/messages.js";
+import { counter, deviceList, named, stateWords } from "../header/texts.js";
+import { alertBox, nanBox, noticeLine } from "../header/messages.js";
 
 export function header(store) {
   const subject = h("div", { class: "wb-subject" });
@@ -14,12 +14,18 @@ export function header(store) {
   const progress = h("div", { class: "wb-progress", role: "progressbar", "aria-label": "progress of the run" }, bar);
   const last = h("dl", { class: "wb-last", "aria-label": "last values" });
   const alert = alertBox();
+  const nan = nanBox(lead);
   const notice = noticeLine();
   const top = h("div", { class: "wb-header-top" }, subject, pill, announced);
   const row = h("div", { class: "wb-header-row" }, counters, last);
   const attributes = { class: "wb-header wb-wide", "aria-label": "what is run" };
-  const element = h("section", attributes, top, progress, row, alert.element, notice.element);
+  const element = h("section", attributes, top, progress, row, nan.element, alert.element, notice.element);
   const shown = { subject: null, state: null };
+
+  function lead(node) {
+    store.select(node);
+    element.closest(".wb-dashboard")?.querySelector(".wb-graph")?.scrollIntoView({ block: "nearest" });
+  }
 
   function update(kinds) {
     if (!kinds.has("state")) return;
@@ -29,6 +35,7 @@ export function header(store) {
     showCounters(state?.run);
     showProgress(state?.run);
     showLast(state?.run?.last ?? {});
+    nan.update(state?.run ?? null);
     alert.update(state?.run ?? null);
     notice.update(state?.notice ?? null);
   }
@@ -51,13 +58,13 @@ export function header(store) {
   function showState(state) {
     const run = state?.run;
     const busy = state?.controls?.busy;
-    const words = busy || run?.state || (state ? "no run yet" : "");
+    const words = busy || stateWords(run) || (state ? "no run yet" : "");
     const key = `${run?.id} ${words}`;
     if (key === shown.state) return;
     const first = shown.state === null;
     shown.state = key;
     pill.hidden = !words;
-    const kind = busy ? "ready" : (run?.state ?? "ready");
+    const kind = busy ? "ready" : run?.nan && run.state !== "failed" ? "nan" : (run?.state ?? "ready");
     pill.className = `wb-pill wb-is-${kind}`;
     pill.replaceChildren(icon(kind), words);
     if (!first && words) announced.textContent = run ? `${run.name}: ${words} at step ${count(run.step)}` : words;
@@ -75,7 +82,7 @@ export function header(store) {
     if (!steps) return;
     const part = Math.min(1, run.step / steps);
     bar.style.width = `${part * 100}%`;
-    progress.className = `wb-progress wb-is-${run.state}`;
+    progress.className = `wb-progress wb-is-${run.nan ? "nan" : run.state}`;
     progress.setAttribute("aria-valuenow", Math.floor(part * 100));
     progress.setAttribute("aria-valuetext", `step ${count(run.step)} of ${count(steps)}`);
   }

@@ -12,7 +12,7 @@ from workbench.executors.chrome import write_trace
 from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.node_message import node_message, statistics_message
+from workbench.notebook.dashboard.node_message import node_message, statistics_now, statistics_of_nan
 from workbench.notebook.dashboard.watch import Watch
 
 
@@ -32,10 +32,14 @@ def _of_node(model: Model, kind: str, message: Message) -> Message:
         return {"type": kind, "error": "the graph has changed since", "note": "", "values": []}
     if kind == "node":
         return node_message(watch.graph, watch.shapes, number, watch.samples.kept)
-    look = watch.samples.newest
-    if not isinstance(watch, Watch) or look is None:
+    node, nan = watch.graph.nodes[number], model.nan
+    if nan is not None and message.get("step") == nan.step:
+        return statistics_of_nan(nan, node)
+    newest = watch.newest_batch() if isinstance(watch, Watch) else None
+    if not isinstance(watch, Watch) or newest is None:
         return {"type": kind, "error": "no step has been looked at yet: run one", "note": "", "values": []}
-    return statistics_message(watch.engine, watch.fetches_of_last(), list(look.arrays), watch.graph.nodes[number])
+    step, arrays = newest
+    return statistics_now(watch.engine, watch.fetches_of_last(), arrays, node, f"of the batch of step {step}")
 
 
 def trace_file(model: Model) -> Message:

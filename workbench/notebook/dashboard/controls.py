@@ -18,6 +18,7 @@ from workbench.notebook.dashboard.watch import strategy_of
 
 SETTINGS = (
     "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps",
+    "stop_on_nan",
 )  # fmt: skip
 _DEVICES = 2  # of a program that has not run anywhere
 
@@ -103,7 +104,7 @@ class Controls:
             return _of_setup(self._base, name)
         if self._subject.engine is not None:
             return _of_engine(self._subject, self._subject.engine, name)
-        return {"devices": _DEVICES, "reduce_strategy": "AllReduce"}.get(name)
+        return {"devices": _DEVICES, "reduce_strategy": "AllReduce", "stop_on_nan": False}.get(name)
 
     def of_run(self, run: Run) -> Message | None:
         """What a run was begun with; None if it was not by a setup."""
@@ -205,6 +206,8 @@ def _of_engine(subject: Subject, engine: Engine, name: str) -> Any:
         return getattr(engine.execution, name) if engine.execution.is_set(name) else None
     if name == "batch_size":
         return getattr(getattr(subject.run, "loader", None), "batch_size", None)
+    if name == "stop_on_nan":
+        return False
     return getattr(subject.run, "steps", None) if name == "steps" else None
 
 

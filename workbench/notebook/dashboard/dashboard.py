@@ -145,10 +145,35 @@ class Dashboard:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle = self._page.view(include=include, exclude=exclude)
         bundle["text/plain"] = repr(self)
-        picture = self.panel("graph")._repr_png_()  # for those who cannot run the page
+        picture = self._still()
         if picture is not None:
             bundle["image/png"] = b64encode(picture).decode("ascii")
         return bundle
+
+    def _still(self) -> bytes | None:
+        """The picture for those who cannot run the page, or have loaded it again and do not have it back yet."""
+        from workbench.notebook.figures.still import captioned
+        from workbench.notebook.figures.write import small_png
+
+        try:
+            return small_png(captioned(self.panel("graph").figure(), self._way_back()))
+        except PreconditionNotMet:
+            return None
+
+    def _way_back(self) -> list[str]:
+        """What a still picture says of itself: a run may go on while nobody sees it."""
+        session, run = current_session(), self.run
+        count = getattr(session.shell.displayhook, "prompt_count", None) if session is not None else None
+        cell = "this cell" if count is None else f"this cell, In[{count}],"
+        goes_on = "A run that was begun from it goes on in the kernel all the same."
+        if run is not None and not run.finished:
+            of = f" of {run.steps:,}" if run.steps is not None else ""
+            goes_on = f"The run {run.name!r}, at step {run.step:,}{of} then, goes on in the kernel all the same."
+        return [
+            "A still picture of when the cell was run: the live page is not here.",
+            goes_on,
+            f"To have the page back, run {cell} again, or wb.dashboard() in a new cell.",
+        ]
 
 
 _made: dict[int, Dashboard] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
+from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
 from workbench.experiments.setup import loss_of
@@ -15,6 +16,7 @@ from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.fetched import Fetched
 from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.nan_message import nan_message
 from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
@@ -140,6 +142,25 @@ class Model:
         """Whether there is a run that has not ended."""
         return self.run is not None and self.run.state in LIVE
 
+    def is_stepping(self) -> bool:
+        """Whether steps follow each other, so that one of them will be looked at before long."""
+        if self.run is not None:
+            return self.run.state == State.RUNNING
+        return bool(self.shown) and self.shown[-1].fetched is not None and self.shown[-1].fetched.is_going_on
+
+    @property
+    def nan(self) -> FirstNaN | None:
+        """The first step of what is followed with a NaN in it."""
+        if self.run is not None:
+            return self.run.first_nan
+        return self.watch.nan.first if self.watch.nan is not None else None
+
+    def prepare(self) -> None:
+        """What takes long, once: whoever has a command must not wait for it."""
+        self.watch.prepare()
+        if self.nan is not None:
+            self.nan.reason  # noqa: B018  # finds what made it
+
     def tell(self, kind: str, text: str) -> None:
         """Show a line on the page; kind is "info" or "error"."""
         self.notice = {"id": next(self._notices), "kind": kind, "text": text}
@@ -160,6 +181,8 @@ class Model:
             found.append(self.watch.graph_message())
         if looked:
             found += self.watch.sampled()
+        if not self.is_stepping() and (fed := self.watch.news_of_fed()) is not None:
+            found.append(fed)
         if self._scopes.is_due():
             with self._scopes.taking():
                 found += [self.watch.scopes_message()] if self.watch.memory_changed() else []
@@ -173,7 +196,9 @@ class Model:
         self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
-        return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *self.watch.sampled()]
+        fed = self.watch.newest_fed()
+        steps = [*self.watch.sampled(), *([fed] if fed is not None else [])]
+        return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *steps]
 
     def state(self) -> Message:
         """The message `state`; see assets/src/README.md."""
@@ -218,7 +243,11 @@ class Model:
             "last": run.last,
             "values": self.controls.of_run(run),
             "error": self._error(run.error) if run.error is not None else None,
+            "nan": self._nan(),
         }
+
+    def _nan(self) -> Message | None:
+        return None if self.nan is None else nan_message(self.nan, self.watch.graph)
 
     def _loop_state(self, shown: Shown) -> Message | None:
         """Of steps that a loop of the user's own makes."""
@@ -231,7 +260,7 @@ class Model:
         return {
             "id": shown.id, "name": self.subject.name, "state": "running" if is_going_on else "ready",
             "step": steps, "steps": None, "seconds": None, "rate": rate, "eta": None, "last": last,
-            "error": self._error(None),
+            "error": self._error(None), "nan": self._nan(),
         }  # fmt: skip
 
     def _error(self, error: BaseException | None) -> Message | None:
@@ -240,6 +269,10 @@ class Model:
         if error is None and (told is None or told.step < self.watch.steps()):
             return None  # steps after it went well
         text = str(error) or type(error).__name__ if error is not None else told.text if told is not None else ""
+        if (node := getattr(error, "node", None)) is not None:
+            places = self.watch.graph.places
+            place = str(places[node.place]) if node.place < len(places) else None
+            return {"text": text, "op": node.type, "device": place, "site": str(node.site) if node.site else None}
         is_same = told is not None and (error is None or told.text == text)
         return {
             "text": text,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from workbench.executors.engine import Engine
 from workbench.executors.fetch import fetchable
 from workbench.executors.observed import Observation
 from workbench.executors.shapes import Shapes
+from workbench.experiments.first_nan import FirstNaN
 from workbench.framework.roles import role_text
 from workbench.graph.columns import label_of
 from workbench.graph.ssa import Graph, Node, Value
@@ -86,31 +87,39 @@ def _spans_of(number: int, sample: Message) -> list[int]:
     return list(dict.fromkeys([*alone, *members["span"][members["node"] == number].tolist()]))
 
 
-def statistics_message(engine: Engine, fetches: list[str], feed: Any, node: Node) -> Message:
+def statistics_now(engine: Engine, fetches: list[str], feed: Any, node: Node, note: str) -> Message:
     """The message `statistics`, but for its `request`: a step is run up to the node, and not applied.
 
-    It is the observed plan's, on the batch that was looked at last and the parameters of now; training waits meanwhile.
+    It is the observed plan's, on a batch and the parameters of now; training waits meanwhile.
     """
+
+    def values() -> list[tuple[Value, np.ndarray]]:
+        with engine.scope.in_use(engine.execution.timeout):
+            return _values(Observation(engine, fetches, engine.prepare(feed)), node)
+
+    return _statistics(values, f"{note}, with the parameters of now; nothing was applied")
+
+
+def statistics_of_nan(nan: FirstNaN, node: Node) -> Message:
+    """The same of the step with the first NaN, as it was: with its feed and the parameters before it."""
+    note = f"of step {nan.step}, the first with a NaN: of its feed, with the parameters it began with"
+    return _statistics(lambda: _values(nan.replay.observe(), node), note)
+
+
+def _statistics(values: Callable[[], list[tuple[Value, np.ndarray]]], note: str) -> Message:
     try:
-        values = [_described(value, array) for value, array in _values(engine, fetches, feed, node)]
+        described = [_described(value, array) for value, array in values()]
     except EnforceNotMet as error:
         return {"type": "statistics", "error": str(error), "note": "", "values": []}
-    note = "of the last batch that was looked at, with the parameters of now; nothing was applied"
-    return {"type": "statistics", "error": None, "note": note, "values": values}
+    return {"type": "statistics", "error": None, "note": note, "values": described}
 
 
-def _values(engine: Engine, fetches: list[str], feed: Any, node: Node) -> list[tuple[Value, np.ndarray]]:
+def _values(step: Observation, node: Node) -> list[tuple[Value, np.ndarray]]:
     wanted = {(value.name, value.place, value.version): value for value in node.writes}
-    with engine.scope.in_use(engine.execution.timeout):
-        step = Observation(engine, fetches, engine.prepare(feed))
-        missing = set(wanted)
-        while missing and step.next_node is not None:
-            missing -= {(value.name, value.place, value.version) for value in step.advance().writes}
-        return [
-            (value, np.array(fetchable(step.current(*key))))
-            for key, value in wanted.items()
-            if key not in missing
-        ]
+    missing = set(wanted)
+    while missing and step.next_node is not None:
+        missing -= {(value.name, value.place, value.version) for value in step.advance().writes}
+    return [(value, np.array(fetchable(step.current(*key)))) for key, value in wanted.items() if key not in missing]
 
 
 def _described(value: Value, array: np.ndarray) -> Message:

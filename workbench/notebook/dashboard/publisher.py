@@ -130,7 +130,7 @@ class Publisher:
 
     def _pulse(self) -> bool:
         """Send what is new; whether there was anything."""
-        self.model.watch.prepare()  # takes long once: whoever has a command must not wait for it
+        self.model.prepare()
         with self._lock:
             hello, self._hello = self._hello, False
             found = self.model.everything() if hello else self.model.news()

@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench import events
 from workbench.executors.engine import Engine
+from workbench.executors.split import Fed
 from workbench.framework.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.messages import Message, Table, column
@@ -113,6 +114,17 @@ def sample_of_last(engine: Engine, graph: int) -> Message | None:
     )  # fmt: skip
     step = events.Step(engine.reporter.name, engine.steps - 1, 0, 0, places, ())
     return sample_message(Look(engine.steps - 1, feed, step=step), graph, 0)
+
+
+def fed_message(engine: Engine, number: int, fed: Fed, graph: int) -> Message:
+    """The message `fed`: what the devices got in a step, by its number from 0, whether it was looked at or not.
+
+    The arrays are the caller's: should they be filled anew for another step, that is what is shown.
+    """
+    look = Look(number, engine.reporter.feed_of(number, fed), tuple(fed.per_device))
+    return {
+        "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(look),
+    }  # fmt: skip
 
 
 def _nbytes(spec: Spec) -> int:

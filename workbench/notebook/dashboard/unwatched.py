@@ -19,6 +19,7 @@ class Unwatched:
     """
 
     error: events.Error | None = None
+    nan = None
     strategy = "AllReduce"
 
     def __init__(self, title: str, graph: Graph, number: int = 1) -> None:
@@ -61,6 +62,14 @@ class Unwatched:
 
     def sample_at(self, step: int) -> Message | None:
         """No step has been looked at."""
+        return None
+
+    def newest_fed(self) -> Message | None:
+        """Nobody knows what was fed."""
+        return None
+
+    def news_of_fed(self) -> Message | None:
+        """Nobody knows what was fed."""
         return None
 
     def sampled(self) -> list[Message]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from workbench import events
 from workbench.errors import EnforceNotMet
@@ -16,9 +18,10 @@ from workbench.notebook.dashboard.live_values import live_values, totals
 from workbench.notebook.dashboard.looks import Look, Looks
 from workbench.notebook.dashboard.memory_trace import MemoryTrace
 from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.dashboard.nan_message import LoopNaN
 from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of, graph_with
-from workbench.notebook.dashboard.samples import Samples, sample_of_last
+from workbench.notebook.dashboard.samples import Samples, fed_message, sample_of_last
 
 _LOOK_S = 0.3  # seconds between two looks
 
@@ -44,6 +47,9 @@ class Watch:
         self._totals: list[Message] | None = None
         self._pace = Pace(_LOOK_S)
         self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
+        self.nan = LoopNaN(engine)
+        self._dismiss = engine.guard(self.nan)
+        self._fed_told = -1
         self.looks.ask()
 
     def close(self) -> None:
@@ -51,6 +57,7 @@ class Watch:
         self.looks.close()
         self.memory.close()
         self._failures.close()
+        self._dismiss()
 
     def _failed(self, event: events.Error) -> None:
         self.error = event
@@ -146,6 +153,29 @@ class Watch:
             return [{**last, "slowest": self.slowest()}, self.samples.message()]
         found = sample_of_last(self.engine, self.graph_number) if self._has_run else None
         return [] if found is None else [found]
+
+    def newest_fed(self) -> Message | None:
+        """The message `fed`: what the newest step was fed, if that step was not looked at; None if it was."""
+        last = self.samples.last
+        newest = self.engine.newest
+        if newest is None or (last is not None and last["step"] > newest[0]):
+            return None
+        return fed_message(self.engine, *newest, self.graph_number)
+
+    def newest_batch(self) -> tuple[int, list[Mapping[str, np.ndarray]]] | None:
+        """The newest step whose batch is known, from 1, and the batch of each device; None before the first."""
+        look, newest = self.samples.newest, self.engine.newest
+        if newest is not None and (look is None or newest[0] > look.number):
+            return newest[0] + 1, list(newest[1].per_device)
+        return None if look is None else (look.number + 1, list(look.arrays))
+
+    def news_of_fed(self) -> Message | None:
+        """The same, if it has not been told yet."""
+        newest = self.engine.newest
+        if newest is None or newest[0] == self._fed_told:
+            return None
+        self._fed_told = newest[0]
+        return self.newest_fed()
 
     def sample_at(self, step: int) -> Message | None:
         """The message `sample` of a step that was looked at, or the last one before it."""

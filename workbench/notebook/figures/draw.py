@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from workbench.errors import PreconditionNotMet
 from workbench.notebook.figures.curves import curves
+from workbench.notebook.figures.facts import newest_fed
 from workbench.notebook.figures.feeds import feeds
 from workbench.notebook.figures.graph import graph
 from workbench.notebook.figures.scopes import scopes
@@ -26,16 +27,20 @@ def draw(panel: str, messages: Messages) -> Figure:
     Raises:
         PreconditionNotMet: nothing has happened yet that it could show.
     """
-    needs, made = PANELS[panel]
-    if not messages.get(needs):
+    has, made = PANELS[panel]
+    if not has(messages):
         raise PreconditionNotMet(f"there is nothing to show under {panel!r} yet: run a step")
     return made(messages)
 
 
-PANELS: dict[str, tuple[str, Callable[[Messages], Figure]]] = {
-    "graph": ("graph", lambda messages: graph(messages["graph"], messages.get("sample"))),
-    "feeds": ("sample", lambda messages: feeds(messages["sample"])),
-    "scopes": ("scopes", lambda messages: scopes(messages["scopes"])),
-    "timeline": ("sample", lambda messages: timeline(messages["sample"], messages.get("graph"))),
-    "curves": ("curves", lambda messages: curves(messages["curves"])),
+def _has(kind: str) -> Callable[[Messages], Any]:
+    return lambda messages: messages.get(kind)
+
+
+PANELS: dict[str, tuple[Callable[[Messages], Any], Callable[[Messages], Figure]]] = {
+    "graph": (_has("graph"), lambda messages: graph(messages["graph"], messages.get("sample"))),
+    "feeds": (newest_fed, lambda messages: feeds(newest_fed(messages) or {})),
+    "scopes": (_has("scopes"), lambda messages: scopes(messages["scopes"])),
+    "timeline": (_has("sample"), lambda messages: timeline(messages["sample"], messages.get("graph"))),
+    "curves": (_has("curves"), lambda messages: curves(messages["curves"])),
 }

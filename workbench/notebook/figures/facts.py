@@ -101,6 +101,12 @@ def _names(graph: Message, access: str) -> dict[int, tuple[str, ...]]:
     return {node: tuple(names) for node, names in found.items()}
 
 
+def newest_fed(messages: Mapping[str, Any]) -> Message | None:
+    """The message that says what the newest step was fed: `fed` where nobody looked at that step, else `sample`."""
+    sample, fed = messages.get("sample") or None, messages.get("fed") or None
+    return fed if fed and (sample is None or fed["step"] >= sample["step"]) else sample
+
+
 def dropped(scopes: Message) -> int:
     """How often scopes were dropped; of very many drops only the newest are in the message one by one."""
     drops = scopes.get("drops") or {}

@@ -31,7 +31,7 @@ def feeds(sample: Message) -> Figure:
     figure.text(
         0.12 / width,
         1 - 0.2 / height,
-        f"Fed in step {sample.get('step', '–')}",
+        f"Fed in step {sample.get('step', '–')}{'' if sample.get('applied', True) else ', which was not applied'}",
         fontsize=11,
         weight="bold",
         va="center",

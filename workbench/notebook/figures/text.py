@@ -17,6 +17,7 @@ from workbench.notebook.figures.facts import (
     dropped,
     floats,
     in_order,
+    newest_fed,
     parts,
     slowest,
     summed,
@@ -40,7 +41,8 @@ def describe(messages: Mapping[str, Any]) -> str:
     state, graph, sample = found.get("state"), found.get("graph"), found.get("sample")
     lines = [_subject(found), *_run(state), *_last(state, _newest(found.get("curves")))]
     lines += _graph(graph) if graph else []
-    lines += _fed(sample) if sample else []
+    fed = newest_fed(found)
+    lines += _fed(fed) if fed else []
     lines += _slow(sample, graph) if sample else []
     lines += _scopes(found["scopes"]) if "scopes" in found else []
     return "\n".join(lines)
@@ -76,6 +78,10 @@ def _run(state: Message | None) -> Iterator[str]:
     parts += [f"{number_text(run['rate'])} steps/s"] if run.get("rate") else []
     parts += [f"about {seconds_text(run['eta'])} left"] if run.get("eta") else []
     yield f"state: {', '.join(parts)}"
+    if nan := run.get("nan"):
+        yield f"{nan['title']}: {nan['reason']}"
+        if nan.get("site"):
+            yield f"  built at {nan['site']}"
     error = run.get("error")
     if error:
         yield from _error(error)
@@ -129,7 +135,8 @@ def _fed(sample: Message) -> Iterator[str]:
     names, places, sizes = list(fed.get("names", [])), devices(fed), list(fed.get("nbytes", []))
     if not names:
         return
-    yield f"fed in step {sample.get('step', '–')}:"
+    failed = "" if sample.get("applied", True) else ", which was not applied"
+    yield f"fed in step {sample.get('step', '–')}{failed}:"
     for device, place in enumerate(places):
         got = [_part(fed, name, device) for name in names]
         size = f" ({memory_text(int(sizes[device]))})" if device < len(sizes) else ""

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from workbench.runtime.kernels.interpreter import walk_any
-from workbench.runtime.kernels.intrinsics import INT, function, ints
+from workbench.runtime.kernels.intrinsics import INT, floats, function, ints
 from workbench.runtime.kernels.registry import entry
 from workbench.runtime.native import step_words
 from workbench.runtime.native.step_words import (
@@ -26,6 +26,7 @@ from workbench.runtime.native.step_words import (
     FIRST,
     FLAGS,
     LAST,
+    LENGTH,
     MADE,
     MEMORY,
     MOVE_WORDS,
@@ -34,8 +35,12 @@ from workbench.runtime.native.step_words import (
     OBJECTS,
     OFFSET,
     RESULTS,
+    STRETCH,
+    STRETCH_WORDS,
+    TELLTALES,
+    TOLD,
 )
-from workbench.runtime.native.words import AT, DECLINED, DONE, PAUSED, START
+from workbench.runtime.native.words import AT, BLEMISHED, DECLINED, DONE, PAUSED, START
 
 RUNS = step_words.RUNS
 WELL_PLACED = 0x101  # NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED
@@ -78,9 +83,38 @@ def move(step, moves, count, inwards):
             copy_bytes(part, one[MEMORY], one[NBYTES])
 
 
+@function
+def are_finite(x, count):
+    """Whether there is neither NaN nor Inf: either minus itself is NaN, which is not itself."""
+    found = 0
+    for i in range(count):
+        difference = x[i] - x[i]
+        found += difference != difference
+    return found == 0
+
+
+@function
+def blemished_stretches(stretches, count):
+    """How many of these stretches hold a NaN or an Inf."""
+    found = 0
+    for i in range(count):
+        one = ints(stretches + 8 * STRETCH_WORDS * i)
+        if not are_finite(floats(one[STRETCH]), one[LENGTH]):
+            found += 1
+    return found
+
+
+@entry(INT, INT)
+def blemished(stretches, count):
+    """The same, for steps that are no single call."""
+    return blemished_stretches(stretches, count)
+
+
 @entry(INT)
 def run_step(address):
     """Run the first program and, once it has come to its end, the last; called again, go on from where they are.
+
+    Between the two it looks at what was asked for, and leaves the step as it is should it not be finite.
 
     The first may pause, so that Ctrl-C is answered; the last does not: it applies the step. At the end of both, and
     nowhere else, results are handed out, the programs are wound back, and all counters are moved on by one.
@@ -92,6 +126,8 @@ def run_step(address):
             return DECLINED
         move(step, step[FED], step[FEEDS], True)
     status = walk_any(step[FIRST])
+    if status == DONE and step[TOLD] and blemished_stretches(step[TELLTALES], step[TOLD]):
+        return BLEMISHED
     if status == DONE:
         status = walk_any(step[LAST])
         while status == PAUSED:

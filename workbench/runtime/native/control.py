@@ -43,6 +43,7 @@ class Control:
         self.run = kernels.entry("run", 1)
         self.run_step = kernels.entry("run_step", 1)
         self.wait_for = kernels.entry("wait_for", 3)
+        self.blemished = kernels.entry("blemished", 2)
 
     @property
     def step(self) -> int:

@@ -16,6 +16,7 @@ from typing import IO
 
 from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, Unavailable
+from workbench.framework.notice import say
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.image import Damaged, Kernels
 from workbench.runtime.native.source import fingerprint
@@ -42,7 +43,7 @@ def kernels() -> Kernels | None:
                 _found = _load_or_compile()
             except (EnforceNotMet, OSError, subprocess.SubprocessError) as error:
                 _refused = str(error)
-                print(f"workbench: steps run as NumPy calls: {error}", file=sys.stderr, flush=True)
+                say(f"workbench: steps run as NumPy calls: {error}")
         return _found
 
 
@@ -133,7 +134,7 @@ def _compile(path: Path) -> None:
         _acquire(lock)
         if path.exists():
             return
-        print("workbench: compiling its kernels for this machine, once; some seconds", file=sys.stderr, flush=True)
+        say("workbench: compiling its kernels for this machine, once; some seconds")
         done = subprocess.run(
             [sys.executable, "-m", "workbench.runtime.native.build", str(path)],
             capture_output=True,

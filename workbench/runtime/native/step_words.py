@@ -9,8 +9,13 @@ FED, FEEDS = 5, 6  # where moves are told from arrays to memory, and how many
 MADE, RESULTS = 7, 8  # the same from memory to arrays
 DATA, FLAGS = 9, 10  # distances within a NumPy array
 RUNS = 11  # how many steps have been applied
+TELLTALES, TOLD = 12, 13  # where stretches of float32 are told that ought to be finite, and how many are looked at
 WORDS = 16
 
 # A move: the number of the array, the distance of the part from its first byte, the address of the memory, bytes
 OBJECT, OFFSET, MEMORY, NBYTES = range(4)
 MOVE_WORDS = 4
+
+# A stretch: the address of the first of so many float32
+STRETCH, LENGTH = range(2)
+STRETCH_WORDS = 2

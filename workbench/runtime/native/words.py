@@ -8,6 +8,7 @@ PAUSED = 1  # a good moment to look at signals; go on behind this row
 AGAIN = 2  # still waiting; come back to this row
 STOPPED = 3  # somebody else has failed
 DECLINED = 4  # the row cannot be done here: bad data
+BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in what it has made
 
 # A row: address of the kernel, number of words, arguments
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2

@@ -1,0 +1,158 @@
+"""The first NaN and the newest feeds, as a dashboard tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.notebook.dashboard.conftest import of_kind
+from tests.notebook.dashboard.test_model import begin, reach
+from tests.parallel.models import Model as Built
+from tests.parallel.models import build, column, constant
+from workbench import static
+from workbench.io import DataLoader
+from workbench.notebook.dashboard.answers import answer
+from workbench.notebook.dashboard.model import Model
+from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.figures.text import describe
+
+ModelOf = Callable[[Any], Model]
+GOOD, BAD = column(1, 2, 3, 4, 5, 6, 7), column(1, 2, 3, 4, -5, 6, 7)
+
+
+def logarithm() -> Any:
+    x = static.data("X", [None, 1])
+    h = static.nn.fc(x, 1, weight_attr=constant(1.0), bias_attr=constant(0.1))
+    return wb.mean(wb.tanh(wb.log(h)))
+
+
+@pytest.fixture
+def logs() -> Built:
+    return build(logarithm, wb.optimizer.Momentum(0.001, 0.9)).start()
+
+
+def model_of_target(target: Any) -> Model:
+    return Model(Subject.of(target, {}), dict, lambda program, name: None)
+
+
+def texts(model: Model) -> str:
+    return describe({message["type"]: message for message in model.everything()})
+
+
+def kinds(model: Model) -> set[str]:
+    model.shown[0].pace.hurry()
+    return {message["type"] for message in model.news()}
+
+
+def asked(model: Model, node: int, step: int | None) -> dict[str, Any]:
+    found = answer(model, {"type": "statistics", "graph": model.watch.graph_number, "node": node, "step": step})
+    assert found is not None and found["error"] is None, found
+    return found
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_loop_of_ones_own(logs: Built, devices: int) -> None:
+    exe = logs.parallel(devices)
+    model = model_of_target(exe)
+    for rows in (GOOD, GOOD):
+        exe.run([logs.loss], feed={"X": rows})
+    model.news()
+    weight, bias = logs.value("fc_0.w_0"), logs.value("fc_0.b_0")
+    for rows in (BAD, GOOD, GOOD):
+        exe.run([logs.loss], feed={"X": rows})
+    model.prepare()
+    state = of_kind(model.news(), "state")["run"]
+    nan, place = state["nan"], f"cpu:{devices - 1}"
+    assert (nan["step"], nan["title"], nan["op"], nan["device"]) == (3, "NaN from step 3", "log", place)
+    assert nan["reason"] == f"op 'log' on {place} makes it, in row 4 of the batch"
+    assert "test_nan.py" in nan["site"]
+    assert f"NaN from step 3: op 'log' on {place} makes it, in row 4 of the batch" in texts(model)
+    made = asked(model, nan["node"], nan["step"])
+    assert "of step 3" in made["note"]
+    mine = next(one for one in made["values"] if one["name"].startswith("log"))
+    rows = BAD if devices == 1 else BAD[3:]
+    with np.errstate(invalid="ignore"):
+        expected = np.log(rows * weight + bias)
+    assert (mine["device"], mine["nan"]) == (devices - 1, 1)
+    assert mine["max"] == pytest.approx(np.nanmax(expected), rel=1e-5)
+    now = asked(model, nan["node"], None)
+    assert "of step 5" in now["note"] and now["values"][0]["nan"] == len(rows)
+    model.close()
+    assert exe._engine.guards == ()
+
+
+def test_a_run_of_the_plain_executor(logs: Built) -> None:
+    run = wb.train(
+        logs.main, [{"X": GOOD}, {"X": BAD}], fetch={"loss": logs.loss}, scope=logs.scope, progress=False, record=False
+    ).wait(60)  # fmt: skip
+    model = model_of_target(run)
+    nan = of_kind(model.everything(), "state")["run"]["nan"]
+    assert (nan["step"], nan["op"], nan["device"]) == (2, "log", "cpu:0")
+    made = asked(model, nan["node"], 2)
+    assert [one["nan"] for one in made["values"]] == [1]
+    assert "NaN from step 2" in texts(model)
+
+
+def test_the_switch_of_the_controls(logs: Built) -> None:
+    bound = {"logs": logs.main, "feeds": [{"X": GOOD}] * 4 + [{"X": BAD}] * 2}
+    model = Model(Subject.of(logs.main, bound), lambda: bound, lambda program, name: logs.startup)
+    assert model.controls.values()["stop_on_nan"] is False
+    run = begin(model, data="feeds", devices=2)
+    reach(model, 6)
+    assert (str(run.state), run.first_nan.step) == ("done", 5)
+    run = begin(model, stop_on_nan=True)
+    reach(model, 4)
+    state = of_kind(model.everything(), "state")
+    assert (state["run"]["state"], state["run"]["step"]) == ("failed", 4)
+    error = state["run"]["error"]
+    assert (error["op"], error["device"]) == ("log", "cpu:1") and "test_nan.py" in error["site"]
+    assert state["run"]["values"]["stop_on_nan"] is True
+    run = begin(model, stop_on_nan=None)
+    reach(model, 6)
+    assert (str(run.state), run.step) == ("done", 6)
+    model.close()
+
+
+def test_the_newest_steps_feeds_are_kept(built: Built, batch: dict[str, Any], model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    exe.run([built.loss], feed=batch)
+    model.news()
+    model.news()
+    before = {name: array.copy() for name, array in batch.items()}
+    model.watch.looks.close()  # from now on no step is looked at
+    later = {name: array[:5] + 1 if name == "x" else array[:5] for name, array in before.items()}
+    for feed in (before, before, later):
+        exe.run([built.loss], feed=feed)
+    assert "fed" not in kinds(model)  # steps follow each other
+    model.shown[0].pace.hurry()
+    fed = of_kind(model.news(), "fed")
+    assert (fed["step"], fed["applied"], fed["feeds"]["rows"]["x"]) == (4, True, [2, 3])
+    np.testing.assert_array_equal(fed["feeds"]["previews"]["x"][1]["rows"][0], later["x"][2])
+    assert "fed" not in kinds(model)
+    assert "fed in step 4:" in texts(model)
+
+
+def test_the_feeds_of_a_step_that_failed_are_kept(built: Built, batch: dict[str, Any], model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    exe.run([built.loss], feed=batch)
+    model.news()
+    with pytest.raises(ValueError):
+        exe.run([built.loss], feed={**batch, "y": np.full((7, 1), 77)})
+    fed = of_kind(model.everything(), "fed")
+    assert (fed["step"], fed["applied"]) == (2, False)
+    assert fed["feeds"]["previews"]["y"][0]["values"] == [77]
+    assert "fed in step 2, which was not applied:" in texts(model)
+
+
+def test_the_last_steps_of_a_run_are_kept(model_of: ModelOf, built: Built, loader: DataLoader) -> None:
+    model = model_of(built.main)
+    begin(model, data="batches", devices=2, steps=9)
+    reach(model, 9)
+    messages = model.everything()
+    assert max(m["step"] for m in messages if m["type"] in ("sample", "fed")) == 9
