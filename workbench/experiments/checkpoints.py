@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.experiments.train import Loop
 
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
-_HISTORY = "history: "  # and what stands before the labels of recorded values
+_HISTORY = "history: {number}"  # and what recorded values are, whose labels may be no text a tensor can be named by
 
 
 class Position(NamedTuple):
@@ -79,12 +79,14 @@ def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str
     engine = engine_of(loop.executor)
     own = {} if engine is None else device_values(engine)
     tensors.update({_ON.format(place=place, name=name): array for (name, place), array in own.items()})
-    tensors.update({_HISTORY + label: np.array(values) for label, values in position.history.items()})
+    histories = enumerate(position.history.values())
+    tensors.update({_HISTORY.format(number=i): np.array(values, np.float64) for i, values in histories})
     metadata["run"], _ = flatten({
         "step": position.step, "passes": position.passes, "batches": position.batches, "metric": list(position.metric),
         "program_hash": program_hash(loop.program),
         "loader": loop.loader.state_dict() if isinstance(loop.loader, DataLoader) else None,
         "length": loop.length,
+        "labels": list(position.history),
         "own": [[name, place] for name, place in own],
         "devices": _device_count(engine),
     })  # fmt: skip
@@ -117,7 +119,7 @@ def _checked(
     if run["program_hash"] != program_hash(loop.program):
         raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}")
     _require_loader(loop, run)
-    history = {n.removeprefix(_HISTORY): tensors.pop(n).tolist() for n in list(tensors) if n.startswith(_HISTORY)}
+    history = {label: tensors.pop(_HISTORY.format(number=i)).tolist() for i, label in enumerate(run["labels"])}
     own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
     values = restoring(loop.program, path, tensors, metadata)
     _require_devices(engine_of(loop.executor), own, run["devices"], values.arrays)

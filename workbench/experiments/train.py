@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.data.loader import DataLoader
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import recorder
@@ -21,6 +21,7 @@ from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, runner_of
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import settings_of
+from workbench.framework.notice import tell
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import ReduceOnPlateau
@@ -85,6 +86,7 @@ def train(
             raise InvalidArgument(f"train takes a number >= 0 as {what}, got {count!r}")
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    file = _file(record)
     runner, scope = runner_of(executor, program, scope)
     loop = Loop(program, loader, _labels(fetch), runner, scope, lr_step)
     _check_metric(program, loop.labels, lr_step)
@@ -101,14 +103,24 @@ def train(
         restorable.apply()
         loop.go_on(run, restorable.position)
     show_progress(run, progress)
-    if record is not False:
+    if file is not None:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
-        made_with = {**settings_of(program, loader, runner, scope, asked), **(settings or {})}
-        recorder.record(run, made_with, RunsFile(None if record is True else record))
+        recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
     run.executor, run.program, run.loader, run.fetch = executor or runner, program, loader, dict(loop.labels)
     if paused:
         run.pause()
     return run.start()
+
+
+def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
+    """The file to record in; None if nothing is to be, or, with a notice, if there can be none."""
+    if record is False:
+        return None
+    try:
+        return RunsFile(None if isinstance(record, bool) else record)
+    except Unavailable as error:
+        tell(f"training goes on and cannot be recorded: {error}")
+        return None
 
 
 def length_of(loader: Iterable[Any]) -> int | None:
