@@ -54,10 +54,25 @@ class RecordedRun:
         """{fetched name: float64 `[steps]`}."""
         return self._file.scalars(self.number)
 
+    @cached_property
+    def curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """{fetched name: (steps, values)} of the steps that have a value, int64 and float64 `[values]`."""
+        return self._file.curves(self.number)
+
+    def curve(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """The steps that have a value of this name, and the values.
+
+        Raises:
+            NotFound: it has not been recorded.
+        """
+        if label not in self.curves:
+            raise NotFound(f"run {self.number} has no values of {label!r}.{did_you_mean(label, self.curves)}")
+        return self.curves[label]
+
     @property
     def last(self) -> dict[str, float]:
         """The newest value of everything fetched."""
-        return {name: float(values[-1]) for name, values in self.scalars.items()}
+        return {name: float(values[-1]) for name, values in self.scalars.items() if len(values)}
 
     @property
     def events(self) -> list[Happening]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import workbench as wb
 from tests.notebook.dashboard.conftest import of_kind
 from tests.parallel.models import Model as Built
 from workbench import events, static
+from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model import Model
@@ -258,6 +260,21 @@ def test_a_wrong_setting_is_refused_before_anything_begins(built: Built, model_o
     assert model.busy is None and model.allowed() == ["run", "step"]
 
 
+def test_a_checkpoint_is_called_after_the_step_it_is_of(
+    built: Built, model_of: ModelOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = model_of(built.main)
+    run = begin(model, devices=1, steps=10**9)
+    for _ in range(3):
+        begin(model, "save")
+        step, path = run.checkpoints[-1]
+        told = read_tensors(tmp_path / path)[1]["run"]["step"]
+        assert path == f"net-step-{told}.checkpoint" and step == told and path in str(model.state()["notice"])
+    run.stop()
+    run.wait(30)
+
+
 def test_a_run_that_fails_keeps_its_history(built: Built, batch: Any, model_of: ModelOf) -> None:
     bad = {**batch, "y": np.full((7, 1), 77)}
     run = wb.train(
@@ -275,8 +292,8 @@ def test_a_run_that_fails_keeps_its_history(built: Built, batch: Any, model_of: 
 
 
 def test_a_plain_run_has_a_graph_and_curves(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
-    run = wb.train(built.main, loader, fetch=[built.loss], startup=built.startup, progress=False, record=False,
-                   scope=built.scope).wait(30)  # fmt: skip
+    run = wb.train(built.main, loader, epochs=1, fetch=[built.loss], startup=built.startup, progress=False,
+                   record=False, scope=built.scope).wait(30)  # fmt: skip
     model = model_of(run)
     found = model.everything()
     assert len(of_kind(found, "curves")["series"][built.loss.name]["mean"]) == 10
