@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from workbench.framework.roles import OpRole
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import ConstantRate
-from workbench.runtime.scope import Scope
+from workbench.runtime.scope import Scope, ScopeVariable
+from workbench.runtime.undisturbed import undisturbed
 
 
 class Restore:
@@ -75,11 +77,14 @@ class Restore:
         targets = [
             (scope.find_var(name) or scope.root.var(name), array) for name, array in self.arrays.items()
         ]
-        with scope.exclusive():
-            for target, array in targets:
-                target.tensor.take(array)
-            for scheduler, state in self.states:
-                scheduler.set_state_dict(state)
+        with scope.in_use():
+            undisturbed(partial(self._write, targets))
+
+    def _write(self, targets: Sequence[tuple[ScopeVariable, np.ndarray]]) -> None:
+        for target, array in targets:
+            target.tensor.take(array)
+        for scheduler, state in self.states:
+            scheduler.set_state_dict(state)
 
     def _fits(self, variable: Variable, array: np.ndarray) -> bool:
         declared, saved = list(variable.shape), list(array.shape)

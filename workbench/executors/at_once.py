@@ -1,13 +1,14 @@
 """A whole step as one call of compiled code.
 
 A step that one thread runs in kernels from end to end needs Python only before and after. What the call leaves behind
-tells how far it came, so that Ctrl-C, which Python raises right behind the call, finds the step applied whole, or not
-at all, or in the middle of its commit, which is then taken to the end.
+tells how far it came, so that a signal, which Python answers right behind the call, finds the step applied whole, or
+not at all, or in the middle of its commit, which is then taken to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
 from workbench.runtime.native.words import PAUSED
+from workbench.runtime.undisturbed import Call, in_one_call
 
 Result = tuple[Merger, list[Any]]
 _Move = tuple[int, int, int, int]  # see `step_words`
@@ -41,7 +43,7 @@ class AtOnce:
     ) -> None:
         assert binding.team.control is not None
         call = binding.team.control.run_step
-        self._team, self._call = binding.team, _on_one_blas_thread(call) if binding.calls_blas else call
+        self._team, self._call, self._calls_blas = binding.team, call, binding.calls_blas
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
         self._buckets = [c.bucket for c in binding.changed if c.bucket is not None]
@@ -87,8 +89,11 @@ class AtOnce:
 
     # The words point at memory of the binding, which keeps this object.
 
-    def run(self, fed: Fed) -> list[Any] | None:
+    def run(self, fed: Fed, marks: Sequence[Call]) -> list[Any] | None:
         """Run the step, of a feed it takes.
+
+        Args:
+            marks: C functions to be called in the same breath once it has been applied.
 
         Returns:
             the results; None if it came upon something that kernels decline.
@@ -103,9 +108,12 @@ class AtOnce:
             objects[number] = id(sources[place][name])
             number += 1
         self._team.settle()
-        status = self._call(self._address)
-        while status == PAUSED:  # so that Ctrl-C is answered
-            status = self._call(self._address)
+        attempt: Call = partial(in_one_call, (partial(self._call, self._address), *marks))
+        if self._calls_blas:
+            attempt = partial(one_blas_thread.run, attempt)
+        status = attempt()
+        while status == PAUSED:  # so that signals are answered
+            status = attempt()
         return None if status else outs
 
     @property
@@ -143,14 +151,6 @@ def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
         return None
     (unit,) = programs[0].units
     return unit if isinstance(unit, Segment) else None
-
-
-def _on_one_blas_thread(call: Callable[[int], int]) -> Callable[[int], int]:
-    def guarded(step: int) -> int:
-        with one_blas_thread:
-            return call(step)
-
-    return guarded
 
 
 def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:

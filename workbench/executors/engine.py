@@ -19,7 +19,7 @@ from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
-from workbench.executors.collect import Collector, Fill
+from workbench.executors.collect import Collector
 from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.local_view import LocalScope
@@ -29,7 +29,7 @@ from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
 from workbench.executors.steps import kind_of_step
 from workbench.executors.team import Team
-from workbench.executors.transaction import Broken, commit, load
+from workbench.executors.transaction import Broken, Fill, commit, load
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
 from workbench.framework.program import Program
@@ -279,12 +279,12 @@ class Engine:
                 return found
             except BaseException as error:
                 self.busy = False
-                if not self.applied:  # Ctrl-C is held back by the commit
+                if not self.applied:
                     self.reporter.failed(self.steps, error)
                 raise
 
     def _refuse_inside(self) -> None:
-        """Ctrl-C can leave `busy` behind; then no frame of this thread is within a step."""
+        """A signal can leave `busy` behind; then no frame of this thread is within a step."""
         frame = sys._getframe(1).f_back
         while frame is not None:
             if frame.f_code is Engine.run.__code__ and frame.f_locals.get("self") is self:
@@ -357,15 +357,18 @@ class Engine:
     ) -> None:
         """Apply a step, see `transaction.commit`."""
         try:
-            commit(binding, programs, counters, [*fills, partial(self.count_step, binding)])
+            commit(binding, programs, counters, [*fills, *self.marks(binding)])
         except Broken as error:
             self.whole.broken = error
             raise
 
-    def count_step(self, binding: Binding) -> None:
-        """The end of a commit: whatever is raised from now on, the step has been applied."""
-        self.steps += 1
-        self.whole.last, self.applied = binding, True
+    def marks(self, binding: Binding) -> list[Fill]:
+        """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
+        return [
+            partial(setattr, self, "steps", self.steps + 1),
+            partial(setattr, self.whole, "last", binding),
+            partial(setattr, self, "applied", True),
+        ]
 
     def load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,8 @@ from workbench.experiments.settings import settings_of
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import ReduceOnPlateau
-from workbench.runtime.scope import Scope
+from workbench.runtime.scope import Scope, ScopeVariable
+from workbench.runtime.undisturbed import undisturbed
 
 _numbers = itertools.count(1)
 
@@ -186,11 +188,14 @@ class Loop:
             return
         fresh = Scope()
         self.executor.run(startup, feed=None, fetch_list=None, scope=fresh)
-        with self.scope.exclusive():
-            for made in (fresh.vars[name] for name in missing if name in fresh.vars):
-                target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
-                target.tensor.take(made.tensor.array)
-                target.owner = made.owner
+        with self.scope.in_use():
+            undisturbed(partial(self._adopt, [fresh.vars[name] for name in missing if name in fresh.vars]))
+
+    def _adopt(self, variables: Sequence[ScopeVariable]) -> None:
+        for made in variables:
+            target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
+            target.tensor.take(made.tensor.array)
+            target.owner = made.owner
 
     def _has_value(self, name: str) -> bool:
         found = self.scope.find_var(name)

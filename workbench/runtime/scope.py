@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from workbench.errors import InvalidType, NotFound, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
-from workbench.runtime.interrupt import deferred_interrupt
 from workbench.runtime.tensor import LoDTensor, Moves
 
 _POLL = 0.05  # seconds between looks at the keyboard
@@ -108,13 +107,13 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget all children."""
         self.kids.clear()
-        Moves.count += 1
+        Moves.happen()
 
     def erase(self, names: list[str]) -> None:
         """Forget variables of this scope."""
         for name in names:
             self.vars.pop(name, None)
-        Moves.count += 1
+        Moves.happen()
 
     def local_var_names(self) -> list[str]:
         """The names of this scope's own variables."""
@@ -128,27 +127,11 @@ class Scope:
             scope = scope.parent
         return scope
 
-    @contextmanager
-    def exclusive(self, patience: float = _PATIENCE) -> Iterator[None]:
-        """Inside the `with` body no other thread's step changes a value; for bodies that take a short time.
-
-        Ctrl-C ends the wait for another thread; in the body it is held back.
-
-        Raises:
-            Unavailable: another thread kept the values for itself for `patience` seconds.
-        """
-        lock = self.root.lock
-        with deferred_interrupt() as interrupted:
-            _acquire(lock, patience, interrupted)
-            try:
-                yield
-            finally:
-                lock.release()
-
     def in_use(self, patience: float = _PATIENCE) -> Any:
         """A lock, free just now, for a `with` body in which no other thread's step changes a value.
 
-        The `with` is the lock's own, because nothing interrupts that between taking and noting it.
+        The `with` is the lock's own, because nothing interrupts that between taking and noting it. What its body has to
+        write whole goes through `runtime.undisturbed`.
 
         Raises:
             Unavailable: another thread kept the values for itself for `patience` seconds.
@@ -157,7 +140,7 @@ class Scope:
         owned = lock._is_owned()
         try:
             if not lock.acquire(False):
-                _acquire(lock, patience, lambda: False)
+                _acquire(lock, patience)
             lock.release()
         except BaseException:
             if lock._is_owned() and not owned:
@@ -169,11 +152,9 @@ class Scope:
         return f"Scope({len(self.vars)} variables, {len(self.kids)} kids)"
 
 
-def _acquire(lock: Any, patience: float, interrupted: Callable[[], bool]) -> None:
+def _acquire(lock: Any, patience: float) -> None:
     deadline = time.monotonic() + patience
     while not lock.acquire(timeout=_POLL):
-        if interrupted():
-            raise KeyboardInterrupt
         if time.monotonic() >= deadline:
             raise Unavailable(f"the variables of the scope have been in use by another thread for {patience:g} s")
 
