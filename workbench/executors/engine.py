@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
@@ -40,6 +41,7 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.device import Memory
 from workbench.runtime.devices import open_device
+from workbench.runtime.ending import require_time, the_end
 from workbench.runtime.native.library import kernels
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
@@ -88,6 +90,7 @@ class Engine:
         self.started = self.applied = self.busy = False
         self.begun = 0
         self.broken: Broken | None = None
+        self._drop_for = ""
         self.replicas: Replicas
         self._team: Team
         self._splitter: Splitter
@@ -120,6 +123,7 @@ class Engine:
             self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind
         )
         self.started = True
+        the_end.ends_executor(self)
 
     def _replicas(self) -> Replicas:
         if self.whole is not self:
@@ -276,23 +280,29 @@ class Engine:
                 self.busy = False
                 if Fetched in LISTENERS:
                     self.reporter.fetched(self.steps - 1, fetches, found)
-                return found
             except BaseException as error:
                 self.busy = False
                 if not self.applied:
                     self.reporter.failed(self.steps, error)
                 raise
+            finally:
+                if self._drop_for:
+                    self.whole._drop(self._drop_for)
+                    self._drop_for = ""
+            return found
 
     def _refuse_inside(self) -> None:
         """A signal can leave `busy` behind; then no frame of this thread is within a step."""
-        frame = sys._getframe(1).f_back
-        while frame is not None:
-            if frame.f_code is Engine.run.__code__ and frame.f_locals.get("self") is self:
-                raise PreconditionNotMet(
-                    "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
-                    "another one in the middle of it"
-                )
-            frame = frame.f_back
+        if self in _running(sys._getframe(1).f_back):
+            raise PreconditionNotMet(
+                "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
+                "another one in the middle of it"
+            )
+
+    def _in_mid_step(self) -> Engine | None:
+        """The engine on the same memory whose step is under way in this thread and has not been applied."""
+        around = (engine for engine in _running(sys._getframe(1)) if engine.whole is self.whole)
+        return next((engine for engine in around if engine.busy and not engine.applied), None)
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -312,7 +322,9 @@ class Engine:
 
         Raises:
             PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
+            Unavailable: the process is ending.
         """
+        require_time()
         if self.whole.broken is not None:
             raise PreconditionNotMet(f"the executor cannot run: {self.whole.broken}")
         if not self.started:
@@ -321,6 +333,13 @@ class Engine:
         if self._team.lost:
             self._abandon()
         return self._splitter.split(feed)
+
+    def end(self, seconds: float) -> None:
+        """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
+        self._team.failed = True
+        lock = self.scope.root.lock
+        if lock.acquire(timeout=seconds):
+            lock.release()
 
     def _new_team(self) -> Team:
         return Team(self.execution.timeout, kernels() if self.places[0].kind == "cpu" else None)
@@ -429,10 +448,15 @@ class Engine:
     def drop(self, cause: str = "call") -> int:
         """Give the memory of temporaries back to the system (X-51, X-52), when no step is running.
 
+        A signal handler or an observer that asks in the middle of a step gets it at the end of the step.
+
         Returns:
-            bytes given back.
+            bytes given back; 0 if that is yet to come.
         """
         with self._alone():
+            if (running := self._in_mid_step()) is not None:
+                running._drop_for = cause
+                return 0
             return self._drop(cause)
 
     def _drop(self, cause: str) -> int:
@@ -450,6 +474,14 @@ class Engine:
             binding.forget()
         for place, arena in self.arenas.items():
             freed[place] += arena.release()
+
+
+def _running(frame: FrameType | None) -> Iterator[Engine]:
+    """The engines in whose steps a frame is."""
+    while frame is not None:
+        if frame.f_code is Engine.run.__code__:
+            yield frame.f_locals["self"]
+        frame = frame.f_back
 
 
 def snapshot(program: Program) -> Program:

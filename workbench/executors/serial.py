@@ -19,6 +19,7 @@ from workbench.framework.program import Program
 from workbench.framework.prune import prune
 from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
+from workbench.runtime.ending import require_time
 from workbench.runtime.scope import Scope, global_scope
 
 _CACHE_SIZE = 64  # programs; a cached one is kept alive
@@ -81,10 +82,12 @@ class Executor:
         Several threads may run programs in one scope; their steps have the effect of one after the other.
 
         Raises:
-            EnforceNotMet: closed executor, or any of its subclasses for what rule E-9 lists.
+            EnforceNotMet: closed executor, or any of its subclasses for what rule E-9 lists. Unavailable: the process
+                is ending.
         """
         if self._closed:
             raise EnforceNotMet("the executor is closed")
+        require_time()
         program = default_main_program() if program is None else program
         scope = global_scope() if scope is None else scope
         if not isinstance(scope, Scope):

@@ -195,7 +195,7 @@ class Team:
         self._deadline = 0.0
         self._workers: list[_Worker] = []
         self._begun: list[tuple[str, Strand]] = []
-        self._process = os.getpid()
+        _teams.add(self)
 
     @property
     def failed(self) -> bool:
@@ -289,11 +289,26 @@ class Team:
         self._begun = []
 
     def _hire(self, count: int) -> list[_Worker]:
-        if self._process != os.getpid():  # threads do not survive a fork
-            self._workers, self._process = [], os.getpid()
         while len(self._workers) < count:
             self._workers.append(_Worker(f"device thread {len(self._workers) + 1}", self.control))
         return self._workers[:count]
+
+
+    def after_fork(self) -> None:
+        """In a child process: threads stay with the parent."""
+        self._workers, self._begun = [], []
+
+
+_teams: weakref.WeakSet[Team] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for team in list(_teams):
+        team.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Worker:
@@ -309,7 +324,7 @@ class _Worker:
         self._box = None if control is None else Box(control)
         thread = threading.Thread(target=_serve, args=(self._jobs, self._box), name=f"workbench {name}", daemon=True)
         thread.start()
-        weakref.finalize(self, _dismiss, self._jobs, self._box)
+        weakref.finalize(self, _dismiss, self._jobs, self._box).atexit = False  # a step may be under way
 
     def begin(self, strand: Strand, team: Team) -> None:
         if self._box is not None and strand.piece is not None:

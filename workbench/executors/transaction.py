@@ -25,6 +25,7 @@ from workbench.framework.quiet import quietly
 from workbench.framework.rows import Patch, dense
 from workbench.graph.ssa import Node, values_of
 from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.ending import require_time
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call, undisturbed
 
@@ -91,6 +92,8 @@ def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
     if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.strand.resting]):
         return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
+    if isinstance(error, Stopped):
+        require_time()  # who else stops a step
     row = None if isinstance(error, Stopped) else failed_row(programs, error)
     if row is None:
         return error

@@ -43,7 +43,9 @@ def _was_given_its_caller(frame: FrameType) -> bool:
     extra = bool(code.co_flags & inspect.CO_VARARGS)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + extra]
     given = [frame.f_locals[name] for name in names if name in frame.f_locals]
-    return any(one is frame.f_back or (isinstance(one, tuple) and frame.f_back in one) for one in given)
+    if extra and given and isinstance(given[-1], tuple):
+        given += given[-1]
+    return any(one is frame.f_back for one in given)
 
 
 def _was_sent(error: BaseException, trace: TracebackType) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from workbench.errors import InvalidType, NotFound, Unavailable, did_you_mean
+from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
 from workbench.runtime.tensor import LoDTensor, Moves
 
 _POLL = 0.05  # seconds between looks at the keyboard
 _PATIENCE = 600.0  # seconds; far longer than another thread's step
+_FORK_PATIENCE = 2.0  # seconds
 
 
 class Owner(NamedTuple):
@@ -66,9 +69,11 @@ class Scope:
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self.vars: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
+        if parent is None:
+            _roots.add(self)
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this scope, made if it does not exist."""
@@ -159,6 +164,52 @@ def _acquire(lock: Any, patience: float) -> None:
             raise Unavailable(f"the variables of the scope have been in use by another thread for {patience:g} s")
 
 
+class _Torn:
+    """The lock of values that a child process has got in the middle of a step of another thread."""
+
+    def acquire(self, *args: Any, **options: Any) -> bool:
+        """Refuse."""
+        raise PreconditionNotMet(
+            "this process was forked while another thread was in the middle of a step, and its values may be half of "
+            "one step and half of the next; fork between steps, start the process by 'spawn', or use a new Scope"
+        )
+
+    _is_owned = __enter__ = acquire
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing was taken."""
+
+
+class _Forks:
+    """A process is forked between steps: whoever forks waits for them, for a while."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[tuple[Scope, bool]]] = {}
+
+    def before(self) -> None:
+        """Take the locks of all values."""
+        deadline = time.monotonic() + _FORK_PATIENCE
+        held = self._held[threading.get_ident()] = []
+        for scope in list(_roots):
+            held.append((scope, scope.lock.acquire(timeout=max(deadline - time.monotonic(), 0.0))))
+
+    def in_parent(self) -> None:
+        """Give them back."""
+        for scope, is_held in self._held.pop(threading.get_ident(), ()):
+            if is_held:
+                scope.lock.release()
+
+    def in_child(self) -> None:
+        """The locks there belong to threads that are not."""
+        for scope, is_held in self._held.pop(threading.get_ident(), ()):
+            scope.lock = threading.RLock() if is_held else _Torn()
+        self._held.clear()
+
+
+_roots: weakref.WeakSet[Scope] = weakref.WeakSet()
+_forks = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_forks.before, after_in_parent=_forks.in_parent, after_in_child=_forks.in_child)
 _global = Scope()
 _current: ContextVar[Scope | None] = ContextVar("workbench_scope", default=None)
 
