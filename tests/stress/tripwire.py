@@ -45,11 +45,21 @@ class Tripwire:
 
 @cache
 def moments(code: CodeType) -> frozenset[int]:
-    """Where Python looks: behind every call, where a loop begins again, and where a function begins."""
-    instructions = list(dis.get_instructions(code))
+    """Where Python looks: behind every call, where a loop begins again, and where a function begins.
+
+    What comes behind a call is raised by the call: so a moment does not count where the call is the last thing that
+    some `except` or `with` protects, for the next instruction cannot stand for it.
+    """
+    bytecode = dis.Bytecode(code)
+    handlers = {
+        offset: entry.target
+        for entry in reversed(bytecode.exception_entries)
+        for offset in range(entry.start, entry.end + 1, 2)
+    }
     found = set()
-    for before, after in pairwise(instructions):
-        if before.opname.startswith("CALL") or before.opname == "RESUME":
+    for before, after in pairwise(bytecode):
+        looks = before.opname.startswith("CALL") or before.opname == "RESUME"
+        if looks and handlers.get(before.offset) == handlers.get(after.offset):
             found.add(after.offset)
         if before.opname.startswith("JUMP_BACKWARD"):
             found.add(before.argval)
