@@ -62,7 +62,7 @@ class Tally:
 
     @property
     def is_clean(self) -> bool:
-        return not (self.torn or self.miscounted or self.renamed or self.deaf or self.threads)
+        return self.rounds > 0 and not (self.torn or self.miscounted or self.renamed or self.deaf or self.threads)
 
     def __str__(self) -> str:
         return ", ".join(f"{getattr(self, f.name)} {f.name}" for f in fields(self))
@@ -258,7 +258,7 @@ KINDS = ["plain", "one", "two", "reduce", "calls"]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each of the ten kinds")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each kind, and of each of its two models")
     parser.add_argument("kinds", nargs="*", default=KINDS, help=", ".join(KINDS))
     given, clean = parser.parse_args(), True
     wb.enable_static()

@@ -75,7 +75,6 @@ def test_a_process_ends_while_two_threads_are_in_a_step(code: str) -> None:
     """Every time it was a segmentation fault: the worker walked a tape of which the address had become 0."""
     done = ended(code)
     assert done.returncode == 0, done.stderr
-    assert code is not DAEMON or "the interpreter is ending" in done.stderr
 
 
 @pytest.mark.processes
@@ -84,7 +83,7 @@ def test_a_step_in_a_finalizer_at_the_end_is_refused_and_one_before_runs() -> No
     done = ended("held = Holder(); weakref.finalize(step, step); atexit.register(step)\n")
     assert done.returncode == 0, done.stderr
     *early, last = done.stdout.splitlines()
-    assert early == ["(2,)"] and last == "the interpreter is ending: no step can run any more"
+    assert early == ["(2,)"] * 2 and last == "the interpreter is ending: no step can run any more"
 
 
 @pytest.mark.processes
