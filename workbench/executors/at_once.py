@@ -7,7 +7,7 @@ not at all, or in the middle of its commit, which is then taken to the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,8 @@ class AtOnce:
     ) -> None:
         assert binding.team.control is not None
         call = binding.team.control.run_step
-        self._team, self._call, self._calls_blas = binding.team, call, binding.calls_blas
+        self._team, self._call = binding.team, call
+        self._attempt: Callable[[Iterable[Call]], Any] = _on_one_blas_thread if binding.calls_blas else in_one_call
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
         self._buckets = [c.bucket for c in binding.changed if c.bucket is not None]
@@ -108,12 +109,10 @@ class AtOnce:
             objects[number] = id(sources[place][name])
             number += 1
         self._team.settle()
-        attempt: Call = partial(in_one_call, (partial(self._call, self._address), *marks))
-        if self._calls_blas:
-            attempt = partial(one_blas_thread.run, attempt)
-        status = attempt()
+        calls: list[Call] = [partial(self._call, self._address), *marks]
+        status = self._attempt(calls)
         while status == PAUSED:  # so that signals are answered
-            status = attempt()
+            status = self._attempt(calls)
         return None if status else outs
 
     @property
@@ -151,6 +150,10 @@ def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
         return None
     (unit,) = programs[0].units
     return unit if isinstance(unit, Segment) else None
+
+
+def _on_one_blas_thread(calls: Iterable[Call]) -> Any:
+    return one_blas_thread.run(partial(in_one_call, calls))
 
 
 def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:

@@ -324,7 +324,8 @@ class Engine:
             PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
             Unavailable: the process is ending.
         """
-        require_time()
+        if the_end.has_come:
+            require_time()
         if self.whole.broken is not None:
             raise PreconditionNotMet(f"the executor cannot run: {self.whole.broken}")
         if not self.started:
