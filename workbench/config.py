@@ -144,8 +144,14 @@ def set_flags(flags: Mapping[str, Any]) -> None:
 
 @contextmanager
 def override(**flags: Any) -> Iterator[None]:
-    """Set flags inside the `with` body: `override(check_nan_inf=True)`."""
-    old, live = dict(_values), {name: os.environ.get(name) for name, flag in FLAGS.items() if flag.live}
+    """Set flags inside the `with` body: `override(check_nan_inf=True)`.
+
+    Flags are those of the process, for the threads of a step look at them too; others than those given stay as they
+    are, whatever other threads have made of them meanwhile.
+    """
+    names = [_name(name) for name in flags]
+    old = {name: _values[name] for name in names if name in _values}
+    live = {name: os.environ.get(name) for name in names if FLAGS[name].live}
     set_flags(flags)
     try:
         yield

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from workbench.errors import InvalidType
+from workbench.framework.outside import is_from_outside
 from workbench.framework.place import Place
 from workbench.framework.site import Site
 
@@ -263,6 +264,8 @@ class Subscription:
         try:
             observer(event)
         except Exception as error:
+            if is_from_outside(error):
+                raise  # a signal's: the observer was only in the way
             if _remove(self):
                 _tell(observer, event, error)
 

@@ -79,6 +79,6 @@ def test_what_is_loaded_stays_together(program: Any, tmp_path: Path) -> None:
     with static.scope_guard(scope), training(program, scope):
         for _ in range(25):
             static.load_persistables(static.Executor(), tmp_path, program)
-            with scope.exclusive():
+            with scope.in_use():
                 values = {int(n) for name in NAMES for n in np.unique(scope.find_var(name).get_tensor().array)}
             assert len(values) == 1 and min(values) >= 1_000_000

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -375,32 +372,3 @@ def test_a_failure_inside_a_loop_or_branch_keeps_its_class(exe: static.Executor)
     with pytest.raises(ValueError, match="op 'lookup_table_v2' failed: embedding: id 9") as caught:
         exe.run(main, feed={"ids": np.array([1, 9])}, fetch_list=[out], scope=static.Scope())
     assert "'while'" not in str(caught.value) and "'cond'" not in str(caught.value)
-
-
-def test_ctrl_c_with_the_default_action_and_with_a_handler_of_ones_own() -> None:
-    from workbench.runtime.interrupt import deferred_interrupt
-
-    seen = []
-    old = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
-    try:
-        with deferred_interrupt() as pending:
-            assert not pending()
-            signal.raise_signal(signal.SIGINT)
-            with deferred_interrupt():
-                signal.raise_signal(signal.SIGINT)
-            assert pending() and not seen
-        assert seen == [signal.SIGINT]
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with deferred_interrupt():
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, old)
-    code = (
-        "import signal; from workbench.runtime.interrupt import deferred_interrupt\n"
-        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-        "with deferred_interrupt():\n    signal.raise_signal(signal.SIGINT); print('held back', flush=True)\n"
-        "print('went on')"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == -signal.SIGINT and done.stdout == "held back\n"

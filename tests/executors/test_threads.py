@@ -131,7 +131,7 @@ def test_waiting_for_the_values_ends_with_an_error() -> None:
     scope, holding, done = static.Scope(), threading.Event(), threading.Event()
 
     def hold() -> None:
-        with scope.new_scope().exclusive():
+        with scope.new_scope().in_use():
             holding.set()
             done.wait(20)
 
@@ -140,13 +140,13 @@ def test_waiting_for_the_values_ends_with_an_error() -> None:
     assert holding.wait(10)
     start = time.monotonic()
     try:
-        with pytest.raises(wb.errors.Unavailable, match=r"in use by another thread for 0\.2 s"), scope.exclusive(0.2):
+        with pytest.raises(wb.errors.Unavailable, match=r"in use by another thread for 0\.2 s"), scope.in_use(0.2):
             pass
         assert time.monotonic() - start < 5
     finally:
         done.set()
         thread.join(10)
-    with scope.exclusive(0.2), scope.exclusive(0.2):
+    with scope.in_use(0.2), scope.in_use(0.2):
         pass  # free again, and a thread may take it twice
 
 

@@ -425,12 +425,15 @@ class ByHand:
 
 def one_step(prepared: Prepared, scope: static.Scope, given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """A step of the plain executor, which may be given sparse gradients and asked for them."""
-    with one_blas_thread:
+
+    def step() -> dict[str, Any]:
         step = Step(prepared, scope, dict(given))
         step.speculate()
         found = {name: step.fetch(name) for name in names}
         assert step.commit()
-    return found
+        return found
+
+    return one_blas_thread.run(step)
 
 
 def added(parts: Sequence[Any], owner: int) -> Any:

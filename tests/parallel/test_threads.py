@@ -462,7 +462,7 @@ def test_an_executor_that_shares_waits_for_steps_of_the_scope_it_reads() -> None
     inside, leave = threading.Event(), threading.Event()
 
     def keep() -> None:
-        with model.scope.exclusive():
+        with model.scope.in_use():
             inside.set()
             leave.wait(PATIENCE)
 

@@ -231,7 +231,7 @@ def _snapshot(
     program: Program, variables: Iterable[Variable], scope: Scope
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Copies of values, and the metadata, as they are between two steps of whoever trains in the scope."""
-    with scope.exclusive():
+    with scope.in_use():
         tensors = {name: np.array(array) for name, array in _values(variables, scope).items()}
         return tensors, _metadata(program)
 

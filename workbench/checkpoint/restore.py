@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from workbench.framework.variable import Variable
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import ConstantRate
 from workbench.runtime.scope import Scope
+from workbench.runtime.undisturbed import undisturbed
 
 
 class Restore:
@@ -80,11 +82,11 @@ class Restore:
             InvalidArgument: with all problems; nothing was written.
         """
         self.check()
-        with scope.exclusive():
-            self.write(scope)
+        with scope.in_use():
+            undisturbed(partial(self.write, scope))
 
     def write(self, scope: Scope) -> None:
-        """The writing itself, for a caller that has checked, and has the scope for itself.
+        """The writing itself, for a caller that has checked, has the scope for itself, and lets nobody disturb it.
 
         A schedule of the user's may refuse its state: then all are as they were, and no value has been written.
         """

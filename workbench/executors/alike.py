@@ -19,6 +19,7 @@ from workbench.graph.alike import own_variables
 from workbench.graph.ssa import Node
 from workbench.runtime.bucket import Bucket
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import Call
 
 Twins = tuple[Node, ...]
 
@@ -143,13 +144,11 @@ class Changed:
     def __init__(self, bucket: Bucket | None, tensors: Sequence[LoDTensor]) -> None:
         self.bucket, self.tensors = bucket, list(tensors)
 
-    def count(self) -> None:
-        """One change more."""
+    def counting(self) -> list[Call]:
+        """What tells of one change more, as C functions."""
         if self.bucket is not None:
-            self.bucket.count_step()
-            return
-        for tensor in self.tensors:
-            tensor.version += 1
+            return [self.bucket.counting()]
+        return [call for tensor in self.tensors for call in tensor.counting()]
 
 
 def changed_together(tensors: Sequence[LoDTensor], alike: Alike, devices: int) -> list[Changed]:

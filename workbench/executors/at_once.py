@@ -1,13 +1,14 @@
 """A whole step as one call of compiled code.
 
 A step that one thread runs in kernels from end to end needs Python only before and after. What the call leaves behind
-tells how far it came, so that Ctrl-C, which Python raises right behind the call, finds the step applied whole, or not
-at all, or in the middle of its commit, which is then taken to the end.
+tells how far it came, so that a signal, which Python answers right behind the call, finds the step applied whole, or
+not at all, or in the middle of its commit, which is then taken to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
 from workbench.runtime.native.words import BLEMISHED, PAUSED
+from workbench.runtime.undisturbed import Call, in_one_call
 
 Result = tuple[Merger, list[Any]]
 _Move = tuple[int, int, int, int]  # see `step_words`
@@ -44,7 +46,8 @@ class AtOnce:
     ) -> None:
         assert binding.team.control is not None
         call = binding.team.control.run_step
-        self._team, self._call = binding.team, _on_one_blas_thread(call) if binding.calls_blas else call
+        self._team, self._call = binding.team, call
+        self._attempt: Callable[[Iterable[Call]], Any] = _on_one_blas_thread if binding.calls_blas else in_one_call
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
         self._buckets = [c.bucket for c in binding.changed if c.bucket is not None]
@@ -99,10 +102,11 @@ class AtOnce:
 
     # The words point at memory of the binding, which keeps this object.
 
-    def run(self, fed: Fed, looking: bool = False) -> list[Any] | None:
+    def run(self, fed: Fed, marks: Sequence[Call], looking: bool = False) -> list[Any] | None:
         """Run the step, of a feed it takes.
 
         Args:
+            marks: C functions to be called in the same breath once it has been applied.
             looking: whether to look for NaN and Inf between the two parts.
 
         Returns:
@@ -119,9 +123,10 @@ class AtOnce:
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
         self._team.settle()
-        status = self._call(self._address)
-        while status == PAUSED:  # so that Ctrl-C is answered
-            status = self._call(self._address)
+        calls: list[Call] = [partial(self._call, self._address), *marks]
+        status = self._attempt(calls)
+        while status == PAUSED:  # so that signals are answered
+            status = self._attempt(calls)
         if not status:
             return outs
         self.blemished = status == BLEMISHED
@@ -164,12 +169,8 @@ def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
     return unit if isinstance(unit, Segment) else None
 
 
-def _on_one_blas_thread(call: Callable[[int], int]) -> Callable[[int], int]:
-    def guarded(step: int) -> int:
-        with one_blas_thread:
-            return call(step)
-
-    return guarded
+def _on_one_blas_thread(calls: Iterable[Call]) -> Any:
+    return one_blas_thread.run(partial(in_one_call, calls))
 
 
 def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:

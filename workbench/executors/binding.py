@@ -389,7 +389,9 @@ class Binding:
     # Life
 
     def reset(self) -> None:
-        """After a step that failed: no flag is up, no object kept."""
+        """After a step that failed: no thread is at it, no flag up, no object kept."""
+        if not self.team.lost:
+            self.team.settle()
         for flag in self.flags:
             flag.lower()
         watched = [parts[0].programs for parts in self.watched.values()]

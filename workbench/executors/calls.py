@@ -23,6 +23,7 @@ from workbench.framework.elementwise import numpy_xp
 from workbench.framework.names import EMPTY
 from workbench.framework.op import flat
 from workbench.framework.operator import Operator
+from workbench.framework.outside import is_from_outside
 from workbench.framework.spec import spec_of
 
 Values = dict[str, Any]
@@ -126,8 +127,8 @@ def run_call(call: Call, values: Values, extras: Extras) -> Pairs:
         else:
             results = call.forward(numpy_xp, *arrays, **call.attrs)
     except Exception as error:
-        if isinstance(error, EnforceNotMet) and error.located:
-            raise  # from inside a sub-block: it names its op already
+        if is_from_outside(error) or (isinstance(error, EnforceNotMet) and error.located):
+            raise  # a signal's, or from inside a sub-block: it names its op already
         raise failure(call, arrays, error) from error
     outputs = [(call.only, results)] if call.only is not None and results is not None else _outputs(call, results)
     if not call.op.record.is_view:

@@ -6,8 +6,7 @@ commit changes the result is set aside before and filled by the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import PreconditionNotMet
@@ -15,8 +14,7 @@ from workbench.executors.binding import Binding
 from workbench.executors.merge import Merger, merge
 from workbench.graph.ssa import Value
 from workbench.runtime.tensor import LoDTensor
-
-Fill = Callable[[], None]
+from workbench.runtime.undisturbed import Call
 
 
 class Collector:
@@ -29,7 +27,7 @@ class Collector:
     def __init__(self, binding: Binding, training: bool) -> None:
         self._fetches = [_Fetch(binding, name, values, training) for name, values in binding.plan.fetches]
 
-    def collect(self, return_numpy: bool, merged: bool) -> tuple[list[Any], list[Fill]]:
+    def collect(self, return_numpy: bool, merged: bool) -> tuple[list[Any], list[Call]]:
         """The results of a step that has been speculated, and what the commit has to fill in.
 
         Args:
@@ -38,7 +36,7 @@ class Collector:
         Raises:
             InvalidArgument: values that do not join. PreconditionNotMet: a value nobody has given.
         """
-        fills: list[Fill] = []
+        fills: list[Call] = []
         results = []
         for fetch in self._fetches:
             made = fetch.joined(fills) if merged else fetch.apart(fills)
@@ -46,7 +44,6 @@ class Collector:
                 made = LoDTensor(made) if merged else [LoDTensor(one) for one in made]
             results.append(made)
         return results, fills
-
 
     def ahead(self) -> list[tuple[Merger, list[Any]]] | None:
         """How the results are made, if after a first step that is known before the next one: none comes of a commit."""
@@ -72,7 +69,7 @@ class _Fetch:
             return None if tensor is None else tensor.array
         return self.binding.array(value) if value in self.binding.plan.refs else None
 
-    def joined(self, fills: list[Fill]) -> Any:
+    def joined(self, fills: list[Call]) -> Any:
         """The devices' values in one array."""
         if self.arrays is None:
             return merge(self.name, [self._now(value) for value in self.values], self.training)
@@ -80,7 +77,7 @@ class _Fetch:
             self.merger = self._merger_of(self.arrays)
         return self._fill(self.merger, self.arrays, fills)
 
-    def apart(self, fills: list[Fill]) -> list[Any]:
+    def apart(self, fills: list[Call]) -> list[Any]:
         """One array per device."""
         if self.arrays is None:
             return [merge(self.name, [self._now(value)], self.training) for value in self.values]
@@ -89,10 +86,10 @@ class _Fetch:
     def _merger_of(self, arrays: Sequence[Any]) -> Merger:
         return Merger(self.name, [a.shape for a in arrays], arrays[0].dtype, self.training)
 
-    def _fill(self, merger: Merger, arrays: Sequence[Any], fills: list[Fill]) -> Any:
+    def _fill(self, merger: Merger, arrays: Sequence[Any], fills: list[Call]) -> Any:
         out = merger.allocate()
         if self.late:
-            fills.append(partial(merger.fill, out, arrays))
+            fills += merger.filling(out, arrays)
         else:
             merger.fill(out, arrays)
         return out

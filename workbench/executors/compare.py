@@ -15,6 +15,7 @@ from workbench.executors.fetch import fetchable
 from workbench.executors.observed import Observation
 from workbench.executors.split import Fed
 from workbench.executors.stepper import NodeRun, describe
+from workbench.framework.quiet import quietly
 from workbench.graph.alike import own_variables
 from workbench.graph.ssa import Node, Value
 from workbench.ops.control_flow import Stack
@@ -155,8 +156,7 @@ def _largest(a: np.ndarray, b: np.ndarray) -> float:
     where = _bits_differ(a, b)
     if not where.any():
         return 0.0
-    with np.errstate(all="ignore"):
-        return float(np.abs(a[where].astype(np.float64) - b[where].astype(np.float64)).max())
+    return quietly(lambda: float(np.abs(a[where].astype(np.float64) - b[where].astype(np.float64)).max()))
 
 
 # The first node at which devices part

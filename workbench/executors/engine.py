@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
@@ -19,7 +20,7 @@ from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
 from workbench.executors.calls import Call
-from workbench.executors.collect import Collector, Fill
+from workbench.executors.collect import Collector
 from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed_notes import note_feed
@@ -31,7 +32,7 @@ from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
 from workbench.executors.steps import kind_of_step
 from workbench.executors.team import Team
-from workbench.executors.transaction import Broken, commit, load
+from workbench.executors.transaction import Broken, Fill, commit, load
 from workbench.framework.operator import Operator
 from workbench.framework.place import Place
 from workbench.framework.program import Program
@@ -42,6 +43,7 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.device import Memory
 from workbench.runtime.devices import open_device
+from workbench.runtime.ending import require_time, the_end
 from workbench.runtime.native.library import kernels
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
@@ -92,6 +94,7 @@ class Engine:
         self.broken: Broken | None = None
         self.guards: tuple[Guard, ...] = ()
         self.newest: tuple[int, Fed] | None = None
+        self._drop_for = ""
         self.replicas: Replicas
         self._team: Team
         self._splitter: Splitter
@@ -124,6 +127,7 @@ class Engine:
             self.program, len(self.places), self.execution.feed_split, self.separable, self._reads(), kind
         )
         self.started = True
+        the_end.ends_executor(self)
 
     def _replicas(self) -> Replicas:
         if self.whole is not self:
@@ -285,23 +289,29 @@ class Engine:
                 self.busy = False
                 if Fetched in LISTENERS:
                     self.reporter.fetched(self.steps - 1, fetches, found)
-                return found
             except BaseException as error:
                 self.busy = False
-                if not self.applied:  # Ctrl-C is held back by the commit
+                if not self.applied:
                     self.reporter.failed(self.steps, error)
                 raise
+            finally:
+                if self._drop_for:
+                    self.whole._drop(self._drop_for)
+                    self._drop_for = ""
+            return found
 
     def _refuse_inside(self) -> None:
-        """Ctrl-C can leave `busy` behind; then no frame of this thread is within a step."""
-        frame = sys._getframe(1).f_back
-        while frame is not None:
-            if frame.f_code is Engine.run.__code__ and frame.f_locals.get("self") is self:
-                raise PreconditionNotMet(
-                    "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
-                    "another one in the middle of it"
-                )
-            frame = frame.f_back
+        """A signal can leave `busy` behind; then no frame of this thread is within a step."""
+        if self in _running(sys._getframe(1).f_back):
+            raise PreconditionNotMet(
+                "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
+                "another one in the middle of it"
+            )
+
+    def _in_mid_step(self) -> Engine | None:
+        """The engine on the same memory whose step is under way in this thread and has not been applied."""
+        around = (engine for engine in _running(sys._getframe(1)) if engine.whole is self.whole)
+        return next((engine for engine in around if engine.busy and not engine.applied), None)
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -331,7 +341,10 @@ class Engine:
 
         Raises:
             PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
+            Unavailable: the process is ending.
         """
+        if the_end.has_come:
+            require_time()
         if self.whole.broken is not None:
             raise PreconditionNotMet(f"the executor cannot run: {self.whole.broken}")
         if not self.started:
@@ -340,6 +353,13 @@ class Engine:
         if self._team.lost:
             self._abandon()
         return self._splitter.split(feed)
+
+    def end(self, seconds: float) -> None:
+        """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
+        self._team.failed = True
+        lock = self.scope.root.lock
+        if lock.acquire(timeout=seconds):
+            lock.release()
 
     def _new_team(self) -> Team:
         return Team(self.execution.timeout, kernels() if self.places[0].kind == "cpu" else None)
@@ -399,15 +419,18 @@ class Engine:
     ) -> None:
         """Apply a step, see `transaction.commit`."""
         try:
-            commit(binding, programs, counters, [*fills, partial(self.count_step, binding)])
+            commit(binding, programs, counters, [*fills, *self.marks(binding)])
         except Broken as error:
             self.whole.broken = error
             raise
 
-    def count_step(self, binding: Binding) -> None:
-        """The end of a commit: whatever is raised from now on, the step has been applied."""
-        self.steps += 1
-        self.whole.last, self.applied = binding, True
+    def marks(self, binding: Binding) -> list[Fill]:
+        """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
+        return [
+            partial(setattr, self, "steps", self.steps + 1),
+            partial(setattr, self.whole, "last", binding),
+            partial(setattr, self, "applied", True),
+        ]
 
     def load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""
@@ -468,10 +491,15 @@ class Engine:
     def drop(self, cause: str = "call") -> int:
         """Give the memory of temporaries back to the system (X-51, X-52), when no step is running.
 
+        A signal handler or an observer that asks in the middle of a step gets it at the end of the step.
+
         Returns:
-            bytes given back.
+            bytes given back; 0 if that is yet to come.
         """
         with self._alone():
+            if (running := self._in_mid_step()) is not None:
+                running._drop_for = cause
+                return 0
             return self._drop(cause)
 
     def _drop(self, cause: str) -> int:
@@ -489,6 +517,14 @@ class Engine:
             binding.forget()
         for place, arena in self.arenas.items():
             freed[place] += arena.release()
+
+
+def _running(frame: FrameType | None) -> Iterator[Engine]:
+    """The engines in whose steps a frame is."""
+    while frame is not None:
+        if frame.f_code is Engine.run.__code__:
+            yield frame.f_locals["self"]
+        frame = frame.f_back
 
 
 def snapshot(program: Program) -> Program:

@@ -18,6 +18,7 @@ from workbench.errors import (
     one_of,
 )
 from workbench.framework.program import Program
+from workbench.framework.quiet import quietly
 from workbench.framework.spec import shape_text
 from workbench.framework.variable import Variable
 from workbench.runtime.tensor import LoDTensor
@@ -118,9 +119,8 @@ def _from_numbers(variable: Variable, value: Any) -> np.ndarray:
         raise InvalidArgument(f"feed {variable.name!r}: the nested lists are ragged") from None
     if found.dtype.kind not in "biuf":
         raise InvalidType(f"feed {variable.name!r} takes real numbers, got {found.flat[0]!r}")
-    with np.errstate(all="ignore"):
-        cast = found.astype(variable.dtype.numpy)
-        lost = np.isfinite(found) & ~np.isfinite(cast) if variable.dtype.is_float else cast != found
+    cast = quietly(lambda: found.astype(variable.dtype.numpy))
+    lost = np.isfinite(found) & ~np.isfinite(cast) if variable.dtype.is_float else cast != found
     if lost.any():
         raise InvalidArgument(
             f"feed {variable.name!r} has dtype {variable.dtype}, which does not hold {found[lost][0].item()!r}"

@@ -7,6 +7,8 @@ The result is a copy, which never changes afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.fetch import fetchable
 from workbench.framework.spec import Shape, shape_text, size_of
+from workbench.runtime.undisturbed import Call, in_one_call
 
 
 def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Shape | None:
@@ -103,14 +106,22 @@ class Merger:
             return
         if self._plain:
             np.concatenate(arrays, out=out)
-        elif len(arrays) == 1:
-            np.copyto(out, arrays[0])
         else:
-            start = 0
-            for device in self._taken:
-                end = start + _rows(arrays[device].shape)
-                out[start:end] = arrays[device]
-                start = end
+            in_one_call(self.filling(out, arrays))
+
+    def filling(self, out: np.ndarray | None, arrays: Sequence[Any]) -> list[Call]:
+        """`fill` as C functions."""
+        if out is None:
+            return []
+        if len(arrays) == 1:
+            return [partial(setitem, out, ..., arrays[0])]
+        calls: list[Call] = []
+        start = 0
+        for device in self._taken:
+            end = start + _rows(arrays[device].shape)
+            calls.append(partial(setitem, out, slice(start, end), arrays[device]))
+            start = end
+        return calls
 
 
 def merge(name: str, values: Sequence[Any], training: bool = True) -> np.ndarray | None:

@@ -7,17 +7,18 @@ outside the step's own memory changes, and whoever leaves it midway leaves nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
-
-import numpy as np
 
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.binding import Part, ThreadProgram
 from workbench.executors.engine import Engine
 from workbench.executors.split import Fed
-from workbench.executors.transaction import explain
+from workbench.executors.transaction import Fill, explain
 from workbench.executors.watch import blemished, not_finite
+from workbench.framework.outside import is_from_outside
+from workbench.framework.quiet import quietly
 from workbench.graph.ssa import Graph, Node, Value
 from workbench.runtime.blas import one_blas_thread
 
@@ -84,8 +85,11 @@ class Observation:
         while self.at < len(self.parts):
             self.advance()
 
-    def apply(self, return_numpy: bool, merged: bool) -> list[Any]:
+    def apply(self, return_numpy: bool, merged: bool, *ended: Fill) -> list[Any]:
         """Commit a step of which all nodes have run.
+
+        Args:
+            ended: C functions that are part of the commit: called if, and only if, the step is applied.
 
         Returns:
             the fetched values.
@@ -97,7 +101,7 @@ class Observation:
         results, fills = self.binding.collector.collect(return_numpy, merged)
         number, reporter = self.engine.steps, self.engine.reporter
         reporter.fed(number, self.fed)
-        self.engine.apply(self.binding, self._counters, fills)
+        self.engine.apply(self.binding, self._counters, [*fills, *ended])
         reporter.stepped(number, self.begun, self.fed)
         return results
 
@@ -184,10 +188,9 @@ def _run(part: Part) -> None:
     program = ThreadProgram()
     program.add(part)
     try:
-        with np.errstate(all="ignore"), one_blas_thread:
-            program.strand.run()
+        one_blas_thread.run(partial(quietly, program.strand.run))
     except Exception as error:
-        explained = explain([program], error)
+        explained = error if is_from_outside(error) else explain([program], error)
         if explained is error:
             raise
         raise explained from error

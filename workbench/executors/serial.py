@@ -27,6 +27,7 @@ from workbench.framework.roles import OPTIMIZE
 from workbench.framework.variable import Variable
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import require_gpu
+from workbench.runtime.ending import require_time
 from workbench.runtime.scope import Scope, global_scope
 
 _CACHE_SIZE = 64  # programs; a cached one is kept alive
@@ -101,9 +102,11 @@ class Executor:
 
         Raises:
             EnforceNotMet: closed executor; a subclass for a wrong feed or fetch, or an op that fails.
+            Unavailable: the process is ending.
         """
         if self._closed:
             raise EnforceNotMet("the executor is closed")
+        require_time()
         program = default_main_program() if program is None else program
         scope = global_scope() if scope is None else scope
         if not isinstance(scope, Scope):

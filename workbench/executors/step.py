@@ -2,7 +2,7 @@
 
 *Speculate* runs every operator on values held aside; what would change a persistable variable is staged.
 *Commit* copies the staged values into the scope. It runs no user code, everything it allocates it allocates before
-the first write, and it holds Ctrl-C back until it is done.
+the first write, and it is one call of C code, so that no signal handler runs in the middle of it.
 
 Threads may run programs in one scope: a step whose parameters another thread has changed meanwhile does not commit,
 and is run again (`Step.commit`). So steps of one scope have the effect of one after the other.
@@ -10,8 +10,9 @@ and is run again (`Step.commit`). So steps of one scope have the effect of one a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +25,14 @@ from workbench.executors.telltales import first_numbers, is_finite
 from workbench.framework.block import Block
 from workbench.framework.operator import Operator
 from workbench.framework.program import Program
+from workbench.framework.quiet import quietly
 from workbench.framework.rows import dense
 from workbench.framework.spec import agree, spec_of
 from workbench.framework.variable import Variable
 from workbench.graph.loss import loss_gradients, perhaps
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import in_one_call
 
 
 class Read(NamedTuple):
@@ -123,8 +126,7 @@ class Step:
         for name, reader in self.prepared.feeds.items():
             if name not in self.values:
                 raise uninitialised(reader, name)
-        with np.errstate(all="ignore"):
-            self._run_calls()
+        quietly(self._run_calls)
 
     def _run_calls(self) -> None:
         values, persistables = self.values, self.prepared.persistables
@@ -188,9 +190,9 @@ class Step:
         if not self.staged and not self.prepared.draws:
             with self.scope.root.lock:
                 return self._is_fresh()
-        with self.scope.exclusive():
+        with self.scope.in_use():
             if self._is_fresh():
-                self._put()
+                in_one_call(self._putting())
                 return True
         return False
 
@@ -198,7 +200,8 @@ class Step:
         """Whether everything the step has read is still as it was."""
         return all(tensor.version == version for tensor, version in self.seen)
 
-    def _put(self) -> None:
+    def _putting(self) -> list[Callable[[], Any]]:
+        """What puts the staged values into the scope: C functions."""
         staged = dict(self.staged)
         if self.prepared.draws and self.prepared.program.rng_step:
             staged[self.prepared.program.rng_step] = np.array([self.rng_step + 1], np.int64)
@@ -209,11 +212,12 @@ class Step:
             targets.append((target, value if target.tensor.holds(value) else np.array(value)))
         initialises = self.prepared.initialises
         owner = owner_of(self.prepared.program) if initialises else None
-        self.scope.root.vars.update(new)  # from here on nothing fails
+        calls: list[Callable[[], Any]] = [partial(self.scope.root.vars.update, new)]
         for target, value in targets:
-            target.tensor.take(value)
+            calls += target.tensor.taking(value)
             if target.name in initialises:
-                target.owner = owner
+                calls.append(partial(setattr, target, "owner", owner))
+        return calls
 
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""

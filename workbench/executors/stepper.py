@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +22,6 @@ from workbench.framework.site import Site
 from workbench.framework.spec import shape_text
 from workbench.graph.printer import node_text
 from workbench.graph.ssa import Node, Value
-from workbench.runtime.interrupt import deferred_interrupt
 
 _AROUND = 2  # nodes `where()` shows before and behind the position
 _WIDTH = 150  # characters of a node it shows
@@ -223,9 +223,8 @@ class Stepper:
         try:
             with self._alone():
                 step.advance_to_the_end()
-                with deferred_interrupt():  # so that the step knows that it has been applied
-                    results = step.apply(return_numpy, return_merged)
-                    self._ended = "has been applied"
+                ended = partial(setattr, self, "_ended", "has been applied")
+                results = step.apply(return_numpy, return_merged, ended)
         except Exception as error:
             self._discard(error)
             raise

@@ -15,6 +15,7 @@ from workbench.executors.telltales import Telltales
 from workbench.executors.transaction import speculate
 from workbench.executors.watch import watched
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import in_one_call
 
 if TYPE_CHECKING:
     from workbench.executors.engine import Engine
@@ -68,9 +69,8 @@ def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> l
     engine.applied, before = False, whole.applied
     binding.in_use = True
     try:
-        results = whole.run(fed, _is_looked_at(engine, binding, whole))
+        results = whole.run(fed, engine.marks(binding), _is_looked_at(engine, binding, whole))
         if results is not None:
-            engine.count_step(binding)
             binding.in_use = False
             return results
         if not whole.commits and not whole.blemished:
@@ -97,16 +97,16 @@ def _is_looked_at(engine: Engine, binding: Binding, whole: AtOnce) -> bool:
 
 
 def _settle(engine: Engine, binding: Binding, whole: AtOnce, before: int) -> None:
-    """After Ctrl-C: a commit that has begun is taken to its end, and what has been applied is counted."""
+    """After a signal: a commit that has begun is taken to its end, and what has been applied is counted."""
     if whole.commits and not engine.applied and engine.whole.broken is None:
         engine.commit(binding, binding.commit, [], [])
     elif whole.applied != before and not engine.applied:
-        engine.count_step(binding)
+        in_one_call(engine.marks(binding))
     binding.reset()
 
 
 def _put_in_order(engine: Engine, binding: Binding, whole: AtOnce | None) -> None:
-    """Ctrl-C came again before that was done."""
+    """A signal came again before that was done."""
     if whole is not None and whole.commits and engine.whole.broken is None:
         engine.commit(binding, binding.commit, [], [])
     binding.reset()

@@ -11,22 +11,25 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from operator import length_hint
+from functools import partial
+from operator import length_hint, setitem
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet, Unavailable
-from workbench.runtime.interrupt import deferred_interrupt
+from workbench.framework.outside import is_from_outside
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import address
 from workbench.runtime.native.words import BOX_CONTROL, BOX_WORDS, FINISHED, GO, LAST, STATE
+from workbench.runtime.undisturbed import in_one_call
 
 Call = Callable[[], Any]
 _POLL = 0.05  # seconds
 _SHORT = 1e-3
+_STUCK = 0.1  # seconds after which a thread that is to stop is given up if a signal comes
 _PATIENCE = 5000  # times a worker without work offers its processor to others before it sleeps: some milliseconds
 
 
@@ -73,6 +76,8 @@ class Piece(Protocol):
 
     def rewind(self) -> None: ...
 
+    def rewinding(self) -> Call: ...
+
 
 class Strand:
     """What one thread runs: calls in order.
@@ -117,11 +122,11 @@ class Strand:
             call()
         self.complete = True
 
-    def hand_out(self) -> None:
-        """To a worker."""
+    def handing_out(self) -> Call:
+        """What hands it to a worker, as a C function; it has to be served then."""
         self.error, self._errand, self._rest = None, None, threading.Lock()
-        self._resting = False
         self._rest.acquire()
+        return partial(setattr, self, "_resting", False)
 
     def hand_out_as(self, errand: Errand) -> None:
         """To a worker that runs its piece without coming back to Python."""
@@ -155,13 +160,14 @@ class Strand:
             piece.rewind()
             self.complete = True
 
-    def comes_to_rest(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> bool:
-        """Wait so long, or until interrupted, for the worker to be done with it."""
+    def comes_to_rest(self, seconds: float) -> bool:
+        """Wait so long for the worker to be done with it."""
         deadline = time.monotonic() + seconds
-        while not self.resting and not interrupted() and time.monotonic() < deadline:
+        while not self.resting and time.monotonic() < deadline:
             if self._errand is None:
                 self._rest.acquire(timeout=_POLL)
             else:
+                self._errand.remind()
                 time.sleep(_SHORT)
         if self._errand is not None and self._errand.over:
             self._errand.let_go()
@@ -189,7 +195,7 @@ class Team:
         self._deadline = 0.0
         self._workers: list[_Worker] = []
         self._begun: list[tuple[str, Strand]] = []
-        self._process = os.getpid()
+        _teams.add(self)
 
     @property
     def failed(self) -> bool:
@@ -231,7 +237,7 @@ class Team:
     def begin(self) -> None:
         """A new step, or a part of one: nobody has failed."""
         if self._begun:
-            self._drain()  # Ctrl-C came again before that was done
+            self._drain()  # a signal came again before that was done
         self._failed = False
         if self.control is not None:
             self.control.begin()
@@ -269,22 +275,40 @@ class Team:
     def _drain(self) -> None:
         """Tell everybody to stop and wait until they have: nobody may write to the arena of the next step.
 
-        Another Ctrl-C ends the wait.
+        Another Ctrl-C ends the wait: a thread that has stopped by then is waited for before the next step begins.
         """
-        self.failed = True
-        with deferred_interrupt() as interrupted:
+        self.failed, begun = True, time.monotonic()
+        try:
             for name, strand in self._begun:
-                if not strand.comes_to_rest(self.timeout, interrupted):
-                    self._workers, self.lost = [], True
+                if not strand.comes_to_rest(self.timeout):
                     raise Unavailable(f"{name} has not stopped within {self.timeout:g} s after a failure")
-            self._begun = []
+        except BaseException:
+            if time.monotonic() - begun > min(_STUCK, self.timeout / 2):
+                self._workers, self._begun, self.lost = [], [], True
+            raise
+        self._begun = []
 
     def _hire(self, count: int) -> list[_Worker]:
-        if self._process != os.getpid():  # threads do not survive a fork
-            self._workers, self._process = [], os.getpid()
         while len(self._workers) < count:
             self._workers.append(_Worker(f"device thread {len(self._workers) + 1}", self.control))
         return self._workers[:count]
+
+
+    def after_fork(self) -> None:
+        """In a child process: threads stay with the parent."""
+        self._workers, self._begun = [], []
+
+
+_teams: weakref.WeakSet[Team] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for team in list(_teams):
+        team.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Worker:
@@ -300,7 +324,7 @@ class _Worker:
         self._box = None if control is None else Box(control)
         thread = threading.Thread(target=_serve, args=(self._jobs, self._box), name=f"workbench {name}", daemon=True)
         thread.start()
-        weakref.finalize(self, _dismiss, self._jobs, self._box)
+        weakref.finalize(self, _dismiss, self._jobs, self._box).atexit = False  # a step may be under way
 
     def begin(self, strand: Strand, team: Team) -> None:
         if self._box is not None and strand.piece is not None:
@@ -309,11 +333,10 @@ class _Worker:
             self._box.strand = strand, team
             errand.begin(strand.piece.address)
             return
-        with deferred_interrupt():  # a strand that is handed out has to be served
-            strand.hand_out()
-            self._jobs.put((strand, team))
-            if self._box is not None:
-                self._box.post(0)
+        post = [] if self._box is None else self._box.posting(0)
+        in_one_call((strand.handing_out(), partial(self._jobs.put, (strand, team)), *post))
+        if self._box is not None:
+            self._box.remind()
 
 
 class Box:
@@ -337,9 +360,16 @@ class Box:
 
     def post(self, state: int) -> None:
         """Have a piece run, by the address of its state; or, by 0, have the worker look at its jobs."""
+        in_one_call(self.posting(state))
+        self.remind()
+
+    def posting(self, state: int) -> list[Call]:
+        """`post` as C functions, without waking the worker up."""
         words = self.words
-        words[STATE] = state
-        words[GO] += 1
+        return [partial(setitem, words, STATE, state), partial(setitem, words, GO, words[GO] + 1)]
+
+    def remind(self) -> None:
+        """Wake the worker up if it sleeps."""
         if self._asleep:
             self._asleep = False
             self._bell.put(None)
@@ -382,6 +412,10 @@ class Errand:
             team.doze(name)
         self.let_go()
 
+    def remind(self) -> None:
+        """Make sure that the worker has seen it."""
+        self._box.remind()
+
     def let_go(self) -> None:
         """The worker keeps what it runs only as long as it runs it: else it would keep its own team."""
         self._box.strand = None
@@ -422,6 +456,6 @@ def _first_cause(error: BaseException, strands: Sequence[Strand]) -> BaseExcepti
     """The error to tell: what the user can act on before what followed from it."""
     errors = [error, *(s.error for s in strands if s.error is not None)]
     real = [e for e in errors if not isinstance(e, Stopped)]
-    if isinstance(error, KeyboardInterrupt) or not real:
+    if not isinstance(error, Exception) or is_from_outside(error) or not real:
         return error
     return next((e for e in real if isinstance(e, EnforceNotMet)), real[0])

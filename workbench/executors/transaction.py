@@ -1,13 +1,15 @@
 """One step of a binding: load, speculate, fetch, commit (promise 1: a step applies whole or not at all).
 
 Until the commit nothing outside the arenas changes. The commit updates storage in place and copies staged values; it
-allocates nothing, runs nothing of the user's and holds Ctrl-C back. Should one of its calls raise all the same, the
-commit is taken to its end before the error leaves, so that the step has been applied whole.
+allocates nothing, runs nothing of the user's, and no signal handler runs in the middle of it. Should one of its calls
+raise all the same, the commit is taken to its end before the error leaves, so that the step has been applied whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,16 @@ from workbench.executors.operands import Cell
 from workbench.executors.plan import Row
 from workbench.executors.split import Fed
 from workbench.executors.team import Stopped, Strand
+from workbench.framework.outside import is_from_outside
+from workbench.framework.quiet import quietly
 from workbench.framework.rows import Patch, dense
 from workbench.graph.ssa import Node, values_of
 from workbench.runtime.blas import one_blas_thread
-from workbench.runtime.interrupt import deferred_interrupt
+from workbench.runtime.ending import require_time
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import in_one_call, undisturbed
 
-Fill = Callable[[], None]
+Fill = Callable[[], Any]
 
 
 class Broken(ExecutionError):
@@ -52,18 +57,17 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
         Unavailable: a thread has not come to an end in time; names it and the op it is at.
     """
     if binding.in_use:
-        binding.reset()  # Ctrl-C came again before that was done
+        binding.reset()  # a signal came again before that was done
     binding.in_use = True
     try:
         strands = [program.strand for program in programs]
         if binding.is_native and not binding.calls_blas:
             binding.team.run(strands)
         else:
-            with one_blas_thread:
-                _run_in_python(binding, strands)
+            one_blas_thread.run(partial(_run_in_python, binding, strands))
         binding.in_use = False
     except Exception as error:
-        explained = explain(programs, error)
+        explained = error if is_from_outside(error) else explain(programs, error)
         binding.reset()
         if explained is error:
             raise
@@ -74,8 +78,7 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
 
 
 def _run_in_python(binding: Binding, strands: Sequence[Strand]) -> None:
-    with np.errstate(all="ignore"):
-        binding.team.run(strands)
+    quietly(partial(binding.team.run, strands))
 
 
 def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row | None:
@@ -89,6 +92,8 @@ def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
     if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.strand.resting]):
         return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
+    if isinstance(error, Stopped):
+        require_time()  # who else stops a step
     row = None if isinstance(error, Stopped) else failed_row(programs, error)
     if row is None:
         return error
@@ -139,7 +144,7 @@ def commit(
 
     Args:
         programs: the binding's commit, plain or watched.
-        counters: step counters to move on. fills: what is called at the end, such as copies of what was written.
+        counters: step counters to move on. fills: C functions called at the end, such as copies of what was written.
 
     Raises:
         ExecutionError: a call raised; the step has been applied all the same.
@@ -148,25 +153,58 @@ def commit(
     pending = [(tensor, _value(source)) for source, tensor in binding.staged]
     pending = [(t, value if isinstance(value, Patch) or t.holds(value) else np.array(value)) for t, value in pending]
     strands = [program.strand for program in programs]
-    with deferred_interrupt():
-        trouble = _run_to_the_end(binding, strands) if strands[0].calls or len(strands) > 1 else None
-        for tensor, value in pending:
-            if isinstance(value, Patch):
-                tensor.patch(value.rows, value.values)
-            else:
-                tensor.take(value)
-        for changed in binding.changed:
-            changed.count()
-        for counter in counters:
-            counter.array += 1
-            counter.version += 1
-        for fill in fills:
-            fill()
+    calls = [call for tensor, value in pending for call in _putting(tensor, value)]
+    calls += [call for changed in binding.changed for call in changed.counting()]
+    calls += [call for counter in counters for call in counter.taking(counter.array + 1)]
+    trouble = _perform(binding, strands, [*calls, *fills])
     if trouble is not None:
         raise ExecutionError(
             f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied whole, on "
             "all devices"
         ) from trouble
+
+
+def _putting(tensor: LoDTensor, value: Any) -> list[Fill]:
+    return tensor.patching(value.rows, value.values) if isinstance(value, Patch) else tensor.taking(value)
+
+
+def _perform(binding: Binding, strands: Sequence[Strand], calls: Sequence[Fill]) -> BaseException | None:
+    """Run the strands and then the calls, out of reach of signal handlers.
+
+    Returns:
+        what a strand raised; it has been taken to its end.
+    """
+    over: list[bool] = []
+    trouble = None
+    first, last = _at_once(binding, strands)
+    rest: Iterator[Fill] = iter([*calls, *last, partial(over.append, True)])
+    if first is None:
+        return undisturbed(partial(_run_all, binding, strands, rest))
+    try:
+        in_one_call(chain(first, rest))
+    finally:
+        if not over:  # a kernel has declined
+            trouble = undisturbed(partial(_run_all, binding, strands, rest))
+    return trouble
+
+
+def _at_once(binding: Binding, strands: Sequence[Strand]) -> tuple[list[Fill] | None, list[Fill]]:
+    """C functions that run the strands, None if Python has a part in that; and those that wind them back."""
+    if len(strands) > 1:
+        return None, []
+    (strand,), control = strands, binding.team.control
+    if not strand.calls:
+        return [], []
+    if strand.piece is None or control is None:
+        return None, []
+    binding.team.settle()
+    return [partial(control.run_through, strand.piece.address)], [strand.piece.rewinding()]
+
+
+def _run_all(binding: Binding, strands: Sequence[Strand], calls: Iterator[Fill]) -> BaseException | None:
+    trouble = _run_to_the_end(binding, strands)
+    in_one_call(calls)
+    return trouble
 
 
 def _value(source: Any) -> Any:

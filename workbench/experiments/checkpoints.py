@@ -18,6 +18,7 @@ from workbench.executors.device_values import Values, check_device_values, devic
 from workbench.executors.engine import Engine
 from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
+from workbench.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from workbench.experiments.loop import Loop
@@ -63,14 +64,17 @@ class Restorable:
         Raises:
             Exception: of a schedule of the user's that does not take its state; nothing has changed then.
         """
+        with self._loop.scope.in_use():
+            undisturbed(self._write)
+
+    def _write(self) -> None:
         loop, engine = self._loop, engine_of(self._loop.executor)
-        with loop.scope.exclusive():
-            give = None if engine is None else devices_restored(engine, self._own, self._values.arrays)
-            self._values.write(loop.scope)
-            if give is not None:
-                give()
-            if isinstance(loop.loader, DataLoader):
-                loop.loader.load_state_dict(self._loader_state)
+        give = None if engine is None else devices_restored(engine, self._own, self._values.arrays)
+        self._values.write(loop.scope)
+        if give is not None:
+            give()
+        if isinstance(loop.loader, DataLoader):
+            loop.loader.load_state_dict(self._loader_state)
 
 
 def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str]) -> None:

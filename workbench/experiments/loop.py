@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from workbench.experiments.runners import Runner, guarded
 from workbench.experiments.validation import Validation
 from workbench.framework.program import Program
 from workbench.optimizer.lr import ReduceOnPlateau
-from workbench.runtime.scope import Scope
+from workbench.runtime.scope import Scope, ScopeVariable
+from workbench.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from workbench.experiments.first_nan import NaNGuard
@@ -72,11 +74,14 @@ class Loop:
             return
         fresh = Scope()
         self.executor.run(startup, feed=None, fetch_list=None, scope=fresh)
-        with self.scope.exclusive():
-            for made in (fresh.vars[name] for name in missing if name in fresh.vars):
-                target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
-                target.tensor.take(made.tensor.array)
-                target.owner = made.owner
+        with self.scope.in_use():
+            undisturbed(partial(self._adopt, [fresh.vars[name] for name in missing if name in fresh.vars]))
+
+    def _adopt(self, variables: Sequence[ScopeVariable]) -> None:
+        for made in variables:
+            target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
+            target.tensor.take(made.tensor.array)
+            target.owner = made.owner
 
     def _has_value(self, name: str) -> bool:
         found = self.scope.find_var(name)

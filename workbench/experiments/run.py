@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
 from workbench.experiments.first_nan import FirstNaN
+from workbench.runtime.ending import the_end
 
 _POLL = 0.02  # seconds between looks at a flag
 
@@ -111,6 +112,7 @@ class Run:
         if self._started:
             raise PreconditionNotMet(f"run {self.name!r} was started before; it is {self.state}")
         self._started = True
+        the_end.ends_loop(self)
         try:
             self._thread.start()
         except BaseException:  # Ctrl-C, or no more threads: a thread that comes up nevertheless makes no step
@@ -164,6 +166,13 @@ class Run:
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""
         self._stopping = True
+
+    def end(self, seconds: float) -> None:
+        """The process ends: stop, and wait at most so long for the step in flight."""
+        self.stop()
+        deadline = time.monotonic() + seconds
+        while not self._ended and time.monotonic() < deadline:
+            time.sleep(_POLL)
 
     def save(self, path: str | os.PathLike[str] | None = None, timeout: float = 60.0) -> str:
         """Write a checkpoint at the next step boundary, from which `resume` goes on bit for bit.

@@ -13,6 +13,7 @@ from workbench.framework.exact_rewrites import for_buffers
 from workbench.framework.expr import Expr
 from workbench.framework.lowered import Lowered, attrs_key, lower
 from workbench.framework.op import Op
+from workbench.framework.outside import is_from_outside
 from workbench.framework.step_calls import Array, Calls, Scratch
 from workbench.framework.step_tasks import Layout
 
@@ -124,7 +125,10 @@ def _traced(record: Op, dtypes: tuple[Any, ...], attrs: dict[str, Any]) -> Lower
         if targets is not None:  # where the rule has no gradient it is zero
             results = [_zero(d) if r is None else r for r, d in zip(results, targets, strict=True)]
         return lower(results, dtypes)
-    except Exception:  # the body asks for more than expressions can tell; `forward` runs it, or says what is wrong
+    except Exception as error:
+        if is_from_outside(error):
+            raise
+        # The body asks for more than expressions can tell; `forward` runs it, or says what is wrong.
         return None
 
 

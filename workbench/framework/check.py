@@ -19,6 +19,7 @@ from workbench.framework.names import EMPTY
 from workbench.framework.op import OPS, Op, Slot, look_up
 from workbench.framework.operator import Operator
 from workbench.framework.order import order_problems
+from workbench.framework.outside import is_from_outside
 from workbench.framework.program import Program
 from workbench.framework.roles import BACKWARD, ROLE, ROLE_VAR
 from workbench.framework.spec import Spec, agree
@@ -209,7 +210,10 @@ def _outputs(op: Operator, record: Op) -> list[str]:
         return list(_compare(op, record, specs))
     except EnforceNotMet as error:
         return ["; ".join(line.strip() for line in str(error).splitlines())]
-    except Exception as error:  # the rule stumbles over an attribute it did not expect
+    except Exception as error:
+        if is_from_outside(error):
+            raise
+        # The rule stumbles over an attribute it did not expect.
         return [f"its shape rule fails with {type(error).__name__}: {error}"]
 
 

@@ -10,6 +10,7 @@ from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework import names
 from workbench.framework.apply import current_recorder, recording
 from workbench.framework.block import Block
+from workbench.framework.current import Current
 from workbench.framework.infer import infer
 from workbench.framework.infix import LAYER
 from workbench.framework.op import Op, Slot
@@ -18,8 +19,8 @@ from workbench.framework.roles import ROLE, ROLE_VAR
 from workbench.framework.site import caller
 from workbench.framework.variable import Variable
 
-_main = Program()
-_startup = Program()
+_main: Current[Program] = Current("workbench_main_program", Program())
+_startup: Current[Program] = Current("workbench_startup_program", Program())
 
 
 def default_main_program() -> Program:
@@ -31,7 +32,7 @@ def default_main_program() -> Program:
         >>> x.block.program is static.default_main_program()
         True
     """
-    return _main
+    return _main.get()
 
 
 def default_startup_program() -> Program:
@@ -43,26 +44,24 @@ def default_startup_program() -> Program:
         >>> len(static.default_startup_program().global_block().ops)
         2
     """
-    return _startup
+    return _startup.get()
 
 
 def switch_main_program(program: Program) -> Program:
     """Make `program` the default main program; returns the one before."""
-    global _main
-    old, _main = _main, program
-    return old
+    return _main.switch(program)
 
 
 def switch_startup_program(program: Program) -> Program:
     """Make `program` the default startup program; returns the one before."""
-    global _startup
-    old, _startup = _startup, program
-    return old
+    return _startup.switch(program)
 
 
 @contextmanager
 def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
     """Use other default programs inside the `with` body; without `startup_program` only the main one.
+
+    It holds in this thread only; other threads go on with the programs they have.
 
     Raises:
         InvalidType: an argument is not a Program.
@@ -78,14 +77,12 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
     for what, program in (("main_program", main_program), ("startup_program", startup_program)):
         if not isinstance(program, Program) and not (program is None and what == "startup_program"):
             raise InvalidType(f"program_guard takes a Program as {what}, got {program!r}")
-    old_main = switch_main_program(main_program)
-    old_startup = switch_startup_program(startup_program) if startup_program is not None else None
-    try:
-        yield
-    finally:
-        switch_main_program(old_main)
-        if old_startup is not None:
-            switch_startup_program(old_startup)
+    with _main.replaced(main_program):
+        if startup_program is None:
+            yield
+            return
+        with _startup.replaced(startup_program):
+            yield
 
 
 class StaticRecorder:
@@ -94,7 +91,7 @@ class StaticRecorder:
     name = "static"
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
-        program, site = _main, caller()
+        program, site = _main.get(), caller()
         specs, in_names = _describe(op, inputs, site)
         out_specs = infer(op, specs, attrs, in_names, site)
         block = program.current_block()
@@ -122,11 +119,11 @@ class StaticRecorder:
 def _count_steps(program: Program) -> None:
     """Give a program the step counter its random ops draw with; the startup program sets it to 0."""
     program.rng_step = names.generate("@RNG_STEP@")
-    for block in (program.global_block(), _startup.global_block()):
+    for block in (program.global_block(), _startup.get().global_block()):
         if not block.has_var(program.rng_step):
             block.create_var(program.rng_step, (1,), "int64", persistable=True, stop_gradient=True)
     attrs = {"shape": (1,), "value": 0, "dtype": "int64"}
-    _startup.global_block().append_op("fill_constant", outputs={"Out": program.rng_step}, attrs=attrs)
+    _startup.get().global_block().append_op("fill_constant", outputs={"Out": program.rng_step}, attrs=attrs)
 
 
 def _describe(op: Op, inputs: tuple[Any, ...], site: Any) -> tuple[list[Any], list[list[str] | None]]:
@@ -142,7 +139,7 @@ def _describe(op: Op, inputs: tuple[Any, ...], site: Any) -> tuple[list[Any], li
             specs.append([v.spec for v in values])
             in_names.append([v.name for v in values])
         else:
-            known = isinstance(value, Variable) and value.block.program is _main
+            known = isinstance(value, Variable) and value.block.program is _main.get()
             variable = value if known else _variable(op, slot, value, site)
             specs.append(variable.spec)
             in_names.append([variable.name])
@@ -154,8 +151,9 @@ def _variable(op: Op, slot: Slot, value: Any, site: Any) -> Variable:
         raise InvalidType(
             f"op {op.type!r}: input {slot.name} takes a Variable in static mode, got {_what(value)}\n  at {site}"
         )
-    if value.block.program is not _main and _main.current_block().find_var(value.name) is None:
-        theirs, ours = value.block.program.name or "another program", _main.name or "the default main program"
+    main = _main.get()
+    if value.block.program is not main and main.current_block().find_var(value.name) is None:
+        theirs, ours = value.block.program.name or "another program", main.name or "the default main program"
         raise InvalidArgument(
             f"op {op.type!r}: input {slot.name} is {value.name!r} of {theirs}, but the op is built in {ours}, "
             f"which has no such variable; a program can use its own variables only\n  at {site}"

@@ -17,6 +17,7 @@ import numpy as np
 from workbench.framework.dtype import as_dtype
 from workbench.framework.erf import erf
 from workbench.framework.expr import Expr
+from workbench.framework.quiet import quietly
 from workbench.framework.step_calls import choose
 
 Dtype = np.dtype[Any]
@@ -139,9 +140,7 @@ def lower(results: Sequence[Expr | None], dtypes: Sequence[Any]) -> Lowered:
         raise Unlowerable
     lowering = Lowering(given)
     try:
-        with np.errstate(all="ignore"):
-            found = [None if r is None else lowering.operand(r) for r in results]
-            return lowering.finished(found)
+        return quietly(lambda: lowering.finished([None if r is None else lowering.operand(r) for r in results]))
     except (TypeError, OverflowError, ValueError) as error:
         raise Unlowerable from error
 

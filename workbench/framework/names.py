@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from workbench.framework.current import Current
+
 GRAD_SUFFIX = "@GRAD"
 EMPTY = "@EMPTY@"
 
@@ -45,29 +47,23 @@ class UniqueNameGenerator:
         return twin
 
 
-_generator = UniqueNameGenerator()
+_current: Current[UniqueNameGenerator] = Current("workbench_names", UniqueNameGenerator())
 
 
 def generate(key: str) -> str:
     """The next name for `key` from the current generator (P-1)."""
-    return _generator(key)
+    return _current.get()(key)
 
 
 def switch(generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
     """Make `generator` (default: a fresh one) the current one; returns the one it replaces."""
-    global _generator
-    old = _generator
-    _generator = generator if generator is not None else UniqueNameGenerator()
-    return old
+    return _current.switch(generator if generator is not None else UniqueNameGenerator())
 
 
 @contextmanager
 def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[None]:
-    """Use fresh counters (with a prefix, if a string is given) inside the `with` body (P-7)."""
+    """Use fresh counters (with a prefix, if a string is given) inside the `with` body, in this thread (P-7)."""
     if isinstance(new_generator, str):
         new_generator = UniqueNameGenerator(new_generator)
-    old = switch(new_generator)
-    try:
+    with _current.replaced(new_generator if new_generator is not None else UniqueNameGenerator()):
         yield
-    finally:
-        switch(old)

@@ -15,6 +15,7 @@ from workbench.framework.elementwise import numpy_xp
 from workbench.framework.evaluate import reduce_to
 from workbench.framework.expr import Expr, Recording
 from workbench.framework.lowered import Lowered, attrs_key, lower
+from workbench.framework.outside import is_from_outside
 
 _KEPT = 256  # forms of one rule: (dtypes, wanted gradients, attributes)
 
@@ -65,7 +66,10 @@ def _form(
         found = body(Recording, *inputs, wanted=wanted, **attrs)
         results = list(found) if isinstance(found, tuple) else [found]
         form = lower(results, dtypes)
-    except Exception:  # it asks for more than expressions can tell; run on arrays it works or says what is wrong
+    except Exception as error:
+        if is_from_outside(error):
+            raise
+        # It asks for more than expressions can tell; run on arrays it works or says what is wrong.
         return None
     if any(dtypes[i] is None for i in positions):
         return None

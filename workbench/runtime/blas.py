@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
+import weakref
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from operator import call
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+_call_first: Any = call  # of a list, which keeps the rest alive meanwhile
+_PREFIXES = ("", "scipy_")
+_SUFFIXES = ("", "64_", "_64")
+
+
+class _Pledge:
+    """Kept by all who want one thread; the last one who lets go of it brings back the number there was."""
+
+    __slots__ = ("__weakref__",)
 
 
 class OneBlasThread:
-    """A `with` body whose BLAS calls use one thread each; the number there was is restored after the last such body.
+    """Runs functions whose BLAS calls use one thread each; afterwards there are as many as before.
 
-    The libraries are looked for when it is first entered. Entered in every step, hence no generator.
+    Who is inside keeps a pledge, in the arguments of a C function and nowhere else: so it is gone when that ends, by a
+    result or an exception, wherever a signal handler raised one. The end of the pledge, which restores the number, is
+    no Python code either. The libraries are looked for when it is first used.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._libraries: list[Any] | None = None
-        self._inside = 0
-        self._before: list[tuple[Any, int]] = []
-        self._asked: list[tuple[Any, Callable[[], int]]] | None = None
+        self._controls: list[tuple[Callable[[], int], Callable[..., Any]]] | None = None
+        self._pledge: Callable[[], _Pledge | None] = lambda: None
+        self._endings: list[Any] = []
 
     @property
     def libraries(self) -> list[Any]:
@@ -29,37 +47,48 @@ class OneBlasThread:
             self._libraries = [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
         return self._libraries
 
-    def _questions(self) -> list[tuple[Any, Callable[[], int]]]:
-        """What to ask for the number of threads: OpenBLAS itself where it is that, which is ten times as fast."""
-        if self._asked is None:
-            self._asked = [(lib, _question(lib)) for lib in self.libraries]
-        return self._asked
+    def run(self, function: Callable[[], Result]) -> Result:
+        """What the function returns."""
+        return next(map(_call_first, [partial(self._within, function), self._pledge() or self._begin()]))
 
-    def __enter__(self) -> None:
+    def _within(self, function: Callable[[], Result]) -> Result:
+        for ask, change in self._controls or ():
+            if ask() != 1:
+                change(1, None)
+        return function()
+
+    def _begin(self) -> _Pledge:
+        if self._controls is None:
+            self._controls = [_control(library) for library in self.libraries]
         with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                counts = [(lib, ask()) for lib, ask in self._questions()]
-                self._before = [(lib, count) for lib, count in counts if count != 1]
-                for lib, _ in self._before:
-                    lib.set_num_threads(1)
+            return self._pledge() or self._new_pledge(_Pledge())
 
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                for lib, count in self._before:
-                    lib.set_num_threads(count)
+    def _new_pledge(self, made: _Pledge) -> _Pledge:
+        self._endings = [weakref.ref(made, partial(change, ask())) for ask, change in self._controls or ()]
+        self._pledge = weakref.ref(made)
+        return made
+
+    def after_fork(self) -> None:
+        """In a child process: who held the lock is not there."""
+        self._lock = threading.Lock()
 
 
-def _question(library: Any) -> Callable[[], int]:
+def _control(library: Any) -> tuple[Callable[[], int], Callable[..., Any]]:
+    """What tells and what changes the number of threads; the latter takes one argument more, which means nothing."""
     if library.internal_api == "openblas":
-        for prefix in ("", "scipy_"):
-            for suffix in ("", "64_", "_64"):
-                found = getattr(library.dynlib, f"{prefix}openblas_get_num_threads{suffix}", None)
-                if found is not None:
-                    return found
-    return library.get_num_threads
+        for prefix in _PREFIXES:
+            for suffix in _SUFFIXES:
+                ask = getattr(library.dynlib, f"{prefix}openblas_get_num_threads{suffix}", None)
+                change = getattr(library.dynlib, f"{prefix}openblas_set_num_threads{suffix}", None)
+                if ask is not None and change is not None:
+                    return ask, ctypes.PYFUNCTYPE(None, ctypes.c_int, ctypes.py_object)(_address(change))
+    return library.get_num_threads, lambda count, unused: library.set_num_threads(count)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 one_blas_thread = OneBlasThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_blas_thread.after_fork)

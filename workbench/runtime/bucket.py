@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import setitem
 
 import numpy as np
 
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import Call
 
 ALIGN = 64  # bytes
 
@@ -42,9 +45,9 @@ class Bucket:
         """What `counter` holds."""
         return self._counter[0]
 
-    def count_step(self) -> None:
-        """All members have been changed."""
-        self._counter[0] += 1
+    def counting(self) -> Call:
+        """What tells that all members have been changed, as a C function."""
+        return partial(setitem, self._counter, 0, self.steps + 1)
 
     def is_intact(self) -> bool:
         """Whether all members still lie here; a tensor that got another shape has left."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from workbench.errors import InvalidType, NotFound, Unavailable, did_you_mean
+from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
-from workbench.runtime.interrupt import deferred_interrupt
 from workbench.runtime.tensor import LoDTensor, Moves
 
 _POLL = 0.05  # seconds between looks at the keyboard
 _PATIENCE = 600.0  # seconds; far longer than another thread's step
+_FORK_PATIENCE = 2.0  # seconds
 
 
 class Owner(NamedTuple):
@@ -75,9 +77,11 @@ class Scope:
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self.vars: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
+        if parent is None:
+            _roots.add(self)
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this scope, made if it does not exist."""
@@ -116,13 +120,13 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget all children."""
         self.kids.clear()
-        Moves.count += 1
+        Moves.happen()
 
     def erase(self, names: list[str]) -> None:
         """Forget variables of this scope."""
         for name in names:
             self.vars.pop(name, None)
-        Moves.count += 1
+        Moves.happen()
 
     def local_var_names(self) -> list[str]:
         """The names of this scope's own variables."""
@@ -136,27 +140,11 @@ class Scope:
             scope = scope.parent
         return scope
 
-    @contextmanager
-    def exclusive(self, patience: float = _PATIENCE) -> Iterator[None]:
-        """Inside the `with` body no other thread's step changes a value; for bodies that take a short time.
-
-        Ctrl-C ends the wait for another thread; in the body it is held back.
-
-        Raises:
-            Unavailable: another thread kept the values for itself for `patience` seconds.
-        """
-        lock = self.root.lock
-        with deferred_interrupt() as interrupted:
-            _acquire(lock, patience, interrupted)
-            try:
-                yield
-            finally:
-                lock.release()
-
     def in_use(self, patience: float = _PATIENCE) -> Any:
         """A lock, free just now, for a `with` body in which no other thread's step changes a value.
 
-        The `with` is the lock's own, because nothing interrupts that between taking and noting it.
+        The `with` is the lock's own, because nothing interrupts that between taking and noting it. What its body has to
+        write whole goes through `runtime.undisturbed`.
 
         Raises:
             Unavailable: another thread kept the values for itself for `patience` seconds.
@@ -165,7 +153,7 @@ class Scope:
         owned = lock._is_owned()
         try:
             if not lock.acquire(False):
-                _acquire(lock, patience, lambda: False)
+                _acquire(lock, patience)
             lock.release()
         except BaseException:
             if lock._is_owned() and not owned:
@@ -177,15 +165,59 @@ class Scope:
         return f"Scope({len(self.vars)} variables, {len(self.kids)} kids)"
 
 
-def _acquire(lock: Any, patience: float, interrupted: Callable[[], bool]) -> None:
+def _acquire(lock: Any, patience: float) -> None:
     deadline = time.monotonic() + patience
     while not lock.acquire(timeout=_POLL):
-        if interrupted():
-            raise KeyboardInterrupt
         if time.monotonic() >= deadline:
             raise Unavailable(f"the variables of the scope have been in use by another thread for {patience:g} s")
 
 
+class _Torn:
+    """The lock of values that a child process has got in the middle of a step of another thread."""
+
+    def acquire(self, *args: Any, **options: Any) -> bool:
+        """Refuse."""
+        raise PreconditionNotMet(
+            "this process was forked while another thread was in the middle of a step, and its values may be half of "
+            "one step and half of the next; fork between steps, start the process by 'spawn', or use a new Scope"
+        )
+
+    _is_owned = __enter__ = acquire
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing was taken."""
+
+
+class _Forks:
+    """A process is forked between steps: whoever forks waits for them, for a while."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[tuple[Scope, bool]]] = {}
+
+    def before(self) -> None:
+        """Take the locks of all values."""
+        deadline = time.monotonic() + _FORK_PATIENCE
+        held = self._held[threading.get_ident()] = []
+        for scope in list(_roots):
+            held.append((scope, scope.lock.acquire(timeout=max(deadline - time.monotonic(), 0.0))))
+
+    def in_parent(self) -> None:
+        """Give them back."""
+        for scope, is_held in self._held.pop(threading.get_ident(), ()):
+            if is_held:
+                scope.lock.release()
+
+    def in_child(self) -> None:
+        """The locks there belong to threads that are not."""
+        for scope, is_held in self._held.pop(threading.get_ident(), ()):
+            scope.lock = threading.RLock() if is_held else _Torn()
+        self._held.clear()
+
+
+_roots: weakref.WeakSet[Scope] = weakref.WeakSet()
+_forks = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_forks.before, after_in_parent=_forks.in_parent, after_in_child=_forks.in_child)
 _global = Scope()
 _current: ContextVar[Scope | None] = ContextVar("workbench_scope", default=None)
 

@@ -6,6 +6,9 @@ Only a change of shape or dtype takes a new array, and moves `generation` on.
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -13,12 +16,24 @@ import numpy as np
 from workbench.errors import InvalidType, PreconditionNotMet, Unavailable
 from workbench.framework.dtype import DType, as_dtype
 from workbench.framework.place import CPUPlace, Place
+from workbench.runtime.undisturbed import Call, in_one_call
 
 
 class Moves:
-    """Counts how often any storage of the process was replaced or left its scope; who has bound arrays looks here."""
+    """Another number whenever storage is replaced or leaves its scope, anywhere; who has bound arrays looks here."""
 
     count = 0
+    _numbers = itertools.count(1)
+
+    @classmethod
+    def happen(cls) -> None:
+        """Something moves."""
+        cls.count = next(cls._numbers)
+
+    @classmethod
+    def happening(cls) -> Call:
+        """`happen` as a C function."""
+        return partial(setattr, cls, "count", next(cls._numbers))
 
 
 class LoDTensor:
@@ -44,14 +59,6 @@ class LoDTensor:
     @property
     def version(self) -> int:
         return self._version if self.bucket is None else self._version + self.bucket.steps
-
-    @version.setter
-    def version(self, number: int) -> None:
-        if self.bucket is None:
-            self._version = number
-        else:
-            self._version = number - self.bucket.steps
-            self.bucket.writes += 1
 
     def set(self, value: Any, place: Place | None = None) -> None:
         """Copy a value in.
@@ -79,29 +86,39 @@ class LoDTensor:
 
     def take(self, new: Any) -> None:
         """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
-        if self.holds(new):
-            np.copyto(self.array, new)
-        else:
-            self._replace(new)
-        self.version += 1
+        in_one_call(self.taking(new))
 
-    def patch(self, rows: Any, values: Any) -> None:
-        """Give some rows new values."""
-        self.array[rows] = values
-        self.version += 1
+    def taking(self, new: Any) -> list[Call]:
+        """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
+        if self.holds(new):
+            return [partial(setitem, self.array, ..., new), *self.counting()]
+        return self._replacing(new, None, self.version + 1)
+
+    def patching(self, rows: Any, values: Any) -> list[Call]:
+        """What gives some rows new values, in the same way."""
+        return [partial(setitem, self.array, rows, values), *self.counting()]
+
+    def counting(self) -> list[Call]:
+        """What moves the version on, in the same way."""
+        counted = partial(setattr, self, "_version", self._version + 1)
+        if self.bucket is None:
+            return [counted]
+        return [counted, partial(setattr, self.bucket, "writes", self.bucket.writes + 1)]
 
     def move_to(self, storage: Any, bucket: Any) -> None:
         """Keep the value, from now on in `storage`, an array of the same shape and dtype."""
         np.copyto(storage, self.array)
-        self._replace(storage, bucket)
+        in_one_call(self._replacing(storage, bucket, self.version))
 
-    def _replace(self, array: Any, bucket: Any = None) -> None:
-        Moves.count += 1  # before and after: neither Ctrl-C nor another thread in between makes anybody miss it
-        version = self.version
-        self.array, self.bucket = array, bucket
-        self._version = version if bucket is None else version - bucket.steps
-        self.generation += 1
-        Moves.count += 1
+    def _replacing(self, array: Any, bucket: Any, version: int) -> list[Call]:
+        new = {
+            "array": array,
+            "bucket": bucket,
+            "_version": version if bucket is None else version - bucket.steps,
+            "generation": self.generation + 1,
+        }
+        # Moves are told before and after: no other thread in between makes anybody miss them.
+        return [Moves.happening(), *(partial(setattr, self, *field) for field in new.items()), Moves.happening()]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoDTensor:
         """A tensor with a copy of the value; it belongs to no bucket."""

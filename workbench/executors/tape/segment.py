@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import setitem
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from workbench.executors.operands import Call
 from workbench.executors.plan import Row
 from workbench.executors.team import Stopped, Team
+from workbench.framework.quiet import quietly
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.native.words import (
@@ -66,7 +69,11 @@ class Segment:
 
     def rewind(self) -> None:
         """The next run begins at the first row."""
-        self._words[AT] = self._words[START]
+        self.rewinding()()
+
+    def rewinding(self) -> Call:
+        """`rewind` as a C function."""
+        return partial(setitem, self._words, AT, self._words[START])
 
     @property
     def begun(self) -> bool:
@@ -94,10 +101,7 @@ class Segment:
         """Do what has to be done before it can go on."""
         if status == DECLINED:
             mark = bisect_right(self._starts, self._words[AT]) - 1
-            with np.errstate(all="ignore"):
-                for row in self.marks[mark].rows:
-                    for call in self._by_numpy(row):
-                        call()
+            quietly(partial(self._run_by_numpy, self.marks[mark]))
             self._words[AT] = self._starts[mark + 1] if mark + 1 < len(self._starts) else self.end
         elif status == STOPPED:
             raise Stopped("another thread")
@@ -105,6 +109,11 @@ class Segment:
             self.team.doze()
         else:
             self.team.look()
+
+    def _run_by_numpy(self, mark: Mark) -> None:
+        for row in mark.rows:
+            for call in self._by_numpy(row):
+                call()
 
     @property
     def rows(self) -> list[Row]:

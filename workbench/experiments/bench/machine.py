@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from time import perf_counter
 
@@ -24,8 +25,7 @@ def gemm_rate(threads: int, seconds: float = 0.2) -> float:
         out = np.empty_like(a)
         return lambda: np.matmul(a, b, out=out), 2.0 * SQUARE**3
 
-    with one_blas_thread:
-        return rate(make, threads, seconds)
+    return one_blas_thread.run(partial(rate, make, threads, seconds))
 
 
 def copy_size(nbytes: float, threads: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from workbench.framework.expr import Expr, Recording
+from workbench.framework.outside import is_from_outside
 from workbench.framework.spec import DENSE
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import dims_of
@@ -178,7 +179,10 @@ def _expressions(node: Node, operand: Callable[[Value], Expr]) -> dict[Value, Ex
     operands = [None if slot is None else operand(slot) for slot in node.inputs]
     try:
         made = record.forward(Recording, *operands, **node.attrs, **wanted)
-    except Exception:  # the body asks for more than expressions can tell; run on arrays it works or says what is wrong
+    except Exception as error:
+        if is_from_outside(error):
+            raise
+        # The body asks for more than expressions can tell; run on arrays it works or says what is wrong.
         return None
     results = made if isinstance(made, tuple) else (made,)
     found: dict[Value, Expr] = {}

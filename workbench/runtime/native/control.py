@@ -41,6 +41,7 @@ class Control:
         self.address = address(self._array)
         self._words[YIELD], self._words[CLOCK] = libc_address("sched_yield"), libc_address("clock_gettime")
         self.run = kernels.entry("run", 1)
+        self.run_through = kernels.entry("run_through", 1)
         self.run_step = kernels.entry("run_step", 1)
         self.wait_for = kernels.entry("wait_for", 3)
         self.blemished = kernels.entry("blemished", 2)

@@ -1,0 +1,132 @@
+"""Signal handlers that raise, and that call us, in the middle of steps."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.parallel.models import batch, classifier
+from tests.parallel.observe import held
+from workbench import events, static
+from workbench.config import override
+from workbench.framework import names
+from workbench.framework.guard import switch_main_program
+from workbench.runtime.arena import Arena
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.processes
+def test_a_short_storm() -> None:
+    """In a process of its own, since exceptions come up in the test runner's hooks, too."""
+    command = [sys.executable, "-m", "tests.stress.signals", "--seconds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) == 10
+
+
+def raise_in_the_middle(number: int, frame: Any) -> None:
+    raise TimeoutError("too long")
+
+
+def test_an_observer_that_a_handler_interrupts_stays_subscribed() -> None:
+    model = classifier().start()
+    exe = model.parallel(2)
+    heard: list[int] = []
+
+    def observer(event: events.Step) -> None:
+        heard.append(event.step)
+        if len(heard) == 1:
+            signal.raise_signal(signal.SIGALRM)
+
+    old = signal.signal(signal.SIGALRM, raise_in_the_middle)
+    try:
+        with events.subscribe(observer, events.Step):
+            with pytest.raises(TimeoutError, match="too long"):
+                exe.run([], feed=batch(8, 0))
+            exe.run([], feed=batch(8, 1))
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert heard == [0, 1]
+
+
+@pytest.mark.parametrize("where", ["observer", "handler"])
+def test_temporaries_dropped_in_mid_step_are_dropped_at_its_end(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the step they would read as zero, and parameters of the devices would part."""
+    states, dropped, released = [], [], []
+    real = Arena.release
+    monkeypatch.setattr(Arena, "release", lambda self: released.append(1) or real(self))
+    for disturbed in (False, True):
+        model = classifier().start()
+        exe = model.parallel(2)
+        exe.run([], feed=batch(8, 0))
+
+        def drop(*given: Any, disturbed: bool = disturbed, exe: Any = exe) -> None:
+            if disturbed:
+                before = len(released)
+                exe.drop_local_exe_scopes()
+                assert len(released) == before, "under a running step"
+
+        old = signal.signal(signal.SIGALRM, drop)
+        fed = drop if where == "observer" else lambda event: signal.raise_signal(signal.SIGALRM)
+        try:
+            with events.subscribe(fed, events.Feed), events.subscribe(dropped.append, events.ScopeDrop):
+                for number in range(1, 4):
+                    exe.run([], feed=batch(8, number))
+        finally:
+            signal.signal(signal.SIGALRM, old)
+        states.append(held(exe, model.main))
+    assert states[0] == states[1]
+    assert [event.cause for event in dropped] == ["call"] * 3
+    assert released
+
+
+def test_threads_that_build_programs_do_not_meet() -> None:
+    """Default programs and unique names are those of the thread's own `with` bodies."""
+    both, built = threading.Barrier(2, timeout=30), {}
+
+    def build(width: int) -> None:
+        main, startup = static.Program(), static.Program()
+        with names.guard(), static.program_guard(main, startup):
+            both.wait()
+            h = static.data("x", [None, 4])
+            for _ in range(20):
+                h = static.nn.fc(h, width)
+            both.wait()
+        built[width] = main, startup
+
+    threads = [threading.Thread(target=build, args=(width,)) for width in (3, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for width, (main, startup) in built.items():
+        weights = [p for p in main.all_parameters() if len(p.shape) == 2]
+        assert [p.name for p in weights] == [f"fc_{i}.w_0" for i in range(20)]
+        assert {p.shape[1] for p in weights} == {width}
+        assert len(startup.global_block().ops) == 40
+    assert len(built) == 2
+
+
+def test_flags_of_other_threads_outlive_an_override() -> None:
+    with override(check_nan_inf=True):
+        wb.set_flags({"FLAGS_fuse_parameter_groups_size": 7})
+    try:
+        assert wb.get_flags("FLAGS_fuse_parameter_groups_size") == {"FLAGS_fuse_parameter_groups_size": 7}
+    finally:
+        wb.set_flags({"FLAGS_fuse_parameter_groups_size": 1})
+
+
+def test_switching_programs_inside_a_guard_ends_with_it() -> None:
+    outer, inner, other = static.default_main_program(), static.Program(), static.Program()
+    with static.program_guard(inner):
+        assert switch_main_program(other) is inner
+        assert static.default_main_program() is other
+    assert static.default_main_program() is outer

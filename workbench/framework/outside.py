@@ -1,0 +1,54 @@
+"""Telling what came from outside - a signal handler, another thread - from what the code it interrupted raised."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+from opcode import opmap
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was defined in Python
+_RAISING = {opmap[name] for name in ("RAISE_VARARGS", "RERAISE")}
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether an exception belongs to no code it came up in.
+
+    A signal handler is known by its code or, once another one has been set, by being called with the frame it
+    interrupts; what `PyThreadState_SetAsyncExc` sends, by a class defined in Python, no arguments, and no `raise`.
+    """
+    codes = {code for number in signal.valid_signals() if (code := _code_of(signal.getsignal(number))) is not None}
+    trace = last = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in codes or _was_given_its_caller(trace.tb_frame):
+            return True
+        trace, last = trace.tb_next, trace
+    return last is not None and _was_sent(error, last)
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """The code of the function behind a handler: of a method, of an object that can be called, of a partial."""
+    for _ in range(8):
+        if (code := getattr(handler, "__code__", None)) is not None:
+            return code
+        handler = getattr(handler, "func", None) or type(handler).__dict__.get("__call__")
+    return None
+
+
+def _was_given_its_caller(frame: FrameType) -> bool:
+    if frame.f_back is None:
+        return False
+    code = frame.f_code
+    extra = bool(code.co_flags & inspect.CO_VARARGS)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + extra]
+    given = [frame.f_locals[name] for name in names if name in frame.f_locals]
+    if extra and given and isinstance(given[-1], tuple):
+        given += given[-1]
+    return any(one is frame.f_back for one in given)
+
+
+def _was_sent(error: BaseException, trace: TracebackType) -> bool:
+    if error.args or not type(error).__flags__ & _HEAP_TYPE:
+        return False
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] not in _RAISING
