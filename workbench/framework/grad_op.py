@@ -67,7 +67,7 @@ def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, .
 
 def _require_outputs(
     record: Op, saved_outputs: Sequence[Slot], specs: Sequence[Any], attrs: dict[str, Any]
-) -> None:  # fmt: skip
+) -> None:
     """What is given of the outputs, and of their gradients, is what the op makes of these inputs.
 
     Raises:
@@ -86,14 +86,14 @@ def _require_like(name: str, output: str, spec: Any, made: Any) -> None:
         return
     if isinstance(made, list):
         if len(spec) != len(made):
-            raise ShapeError(f"{name} has an entry for each of {output}", f"{len(made)} of them", len(spec))
+            raise ShapeError(f"{name} must have an entry for each of {output}", f"{len(made)} of them", len(spec))
         for one, other in zip(spec, made, strict=True):
             _require_like(name, output, one, other)
         return
     if spec.dtype is not made.dtype:
-        raise DtypeError(f"{name} has the dtype of {output}", made.dtype, spec.dtype)
+        raise DtypeError(f"{name} must have the dtype of {output}", made.dtype, spec.dtype)
     if len(spec.shape) != len(made.shape) or not all(map(same_dim, spec.shape, made.shape)):
-        raise ShapeError(f"{name} has the shape of {output}", shape_text(made.shape), shape_text(spec.shape))
+        raise ShapeError(f"{name} must have the shape of {output}", shape_text(made.shape), shape_text(spec.shape))
 
 
 def _cost(record: Op) -> Callable[..., Cost] | None:
