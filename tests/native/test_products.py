@@ -42,8 +42,8 @@ def multiply(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, adds: bool = False, left: bool = False, panel: bool = False
 ) -> None:
     (m, k), n = a.shape, b.shape[1]
-    rows = np.empty((m, left_pitch(k)), np.float32) if left else 0
-    columns = np.empty((min(k, DEPTH), PANEL), np.float32) if panel else 0
+    rows = np.empty((m, left_pitch(k)), np.float32) if left else None
+    columns = np.empty((min(k, DEPTH), PANEL), np.float32) if panel else None
     numbers = m, n, k, int(adds), rows, columns, 1, 0, 0, 0, 1, 0, 0, 0
     assert run_row("product", a, *a.strides, b, *b.strides, c, c.strides[0], *numbers) == DONE
 

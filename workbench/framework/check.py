@@ -87,6 +87,8 @@ def _variable(block: Block, key: str, variable: Variable) -> Iterator[str]:
     bad = [dim for dim in variable.shape if not isinstance(dim, int) or dim < -1]
     if bad:
         yield f"{label} has the dimension {bad[0]!r}; expected an int >= 0, or -1 for unknown"
+    elif variable.is_parameter and -1 in variable.shape:
+        yield f"{label} is a parameter of unknown size, {variable.spec}"
 
 
 def _block_inputs(block: Block) -> Iterator[str]:
@@ -106,6 +108,7 @@ def _operator(op: Operator) -> Iterator[str]:
     faults = [
         *_slots(op, "input", record.inputs, op.inputs),
         *_slots(op, "output", record.outputs, op.outputs),
+        *_purpose(op, record),
         *_attributes(op, record),
         *_role(op),
     ]
@@ -121,6 +124,11 @@ def _slots(op: Operator, what: str, slots: tuple[Slot, ...], given: dict[str, li
             yield f"there is no {what} {name!r}; there is {one_of(known)}"
     for slot in slots:
         yield from _slot(op, what, slot, given.get(slot.name))
+
+
+def _purpose(op: Operator, record: Op) -> Iterator[str]:
+    if record.outputs and not op.output_arg_names:
+        yield f"it writes nothing; its outputs are {', '.join(slot.name for slot in record.outputs)}"
 
 
 def _slot(op: Operator, what: str, slot: Slot, names: list[str] | None) -> Iterator[str]:

@@ -75,7 +75,7 @@ class TapeWriter:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
         from workbench.executors.tape.table import elementwise, rule_of
 
-        rule = None if is_dynamic(row) else rule_of(row.node)
+        rule = None if is_dynamic(row) or not row.node.writes else rule_of(row.node)
         if rule is None:
             return False
         before = self._state(once=rule is elementwise)
