@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from workbench.framework.op import flat
 from workbench.framework.serialize import program_to_dict
 
 F = wb.nn.functional
+_OFTEN = 60  # models are this many times as likely as a case
 
 
 class Seed(NamedTuple):
@@ -39,9 +40,8 @@ class Seed(NamedTuple):
 def seeds() -> list[Callable[[], Seed]]:
     """What makes each program, the same list every time."""
     usable = [case for case in CASES if not any(map(is_rows, case.inputs))]
-    found: list[Callable[[], Seed]] = [lambda c=c, u=u: _of_case(c, u) for c in usable for u in (False, True)]  # type: ignore[misc]
-    found += [_classifier, _images, _norms, _sequence] * 60
-    return found + [lambda n=n: _random_model(n) for n in range(200)]  # type: ignore[misc]
+    of_cases = [partial(_of_case, case, unknown) for case in usable for unknown in (False, True)]
+    return [*of_cases, *MODELS * _OFTEN, *(partial(_random_model, n) for n in range(200))]
 
 
 @cache
@@ -140,3 +140,6 @@ def _random_model(number: int) -> Seed:
     random = Random(number)
     model = random_models.random_model(random, random.randint(2, 8))
     return _model(f"random {number}", model, random_models.feed(number, 5))
+
+
+MODELS = [_classifier, _images, _norms, _sequence]

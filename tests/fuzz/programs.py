@@ -21,6 +21,7 @@ from typing import Any
 
 BATCH = 250  # mutants of a process
 PATIENCE = 120.0  # seconds for a mutant
+WORKER = [sys.executable, "-m", "tests.fuzz.both"]
 WRONG = ("CRASH", "HANG", "DISAGREE", "UNCLEAR")
 
 
@@ -35,7 +36,7 @@ def run_batch(seed: int, first: int, count: int) -> Iterator[dict[str, Any]]:
 
 def _lines(seed: int, first: int, count: int) -> Iterator[dict[str, Any]]:
     """Up to all of them from one process."""
-    command = [sys.executable, "-m", "tests.fuzz.both", str(seed), str(first), str(count)]
+    command = [*WORKER, str(seed), str(first), str(count)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -59,7 +59,8 @@ def write_update(
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
     made = powers or outs[0][len(outs[0]) - len(body.betas) :]
     for out, power, beta in zip(made, powers or ins[count:], body.betas, strict=True):
-        _multiply(writer, power, attrs[beta], out)
+        if out is not None:
+            _multiply(writer, power, attrs[beta], out)
 
 
 def _multiply(writer: TapeWriter, array: np.ndarray, number: float, out: np.ndarray) -> None:
