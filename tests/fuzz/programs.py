@@ -1,8 +1,8 @@
 """Mutants of programs, run by the tape and by calls: `python -m tests.fuzz.programs --mutants 20000 --seed 0`.
 
 Both have to give the same results up to rounding, or both a clear error. Mutants run in processes of their own, so that
-those that crash or hang are told like any other, and the rest goes on. What is wrong is kept in a folder, a file of JSON each,
-with the program's text; `--only 17` runs a single mutant again.
+those that crash or hang are told like any other, and the rest goes on. What is wrong is kept in a folder, a file of
+JSON each, with the program's text; `--only 17` runs a single mutant again.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def test_what_differs_is_told() -> None:
     import numpy as np
 
     made = mutant(SEED, 0)
-    x, y = np.arange(3.0), np.arange(3.0) + [0, 0, 1e-3]
+    x, y = np.arange(3.0), np.float64([0, 1, 2.001])
     failed = Outcome(None, ValueError("no"))
     assert _verdict(made, {}, [], Outcome({"x": x}), failed)[0] == "DISAGREE"
     assert _verdict(made, {}, [], failed, failed)[0] == "UNCLEAR"

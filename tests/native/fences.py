@@ -1,7 +1,7 @@
 """Runs rows of real programs with every operand between fences: `python -m tests.native.fences`.
 
-A fence is a page that nobody may touch. Each row is written once more with all it points to in memory of its own, which
-is as long as the kernel declares to reach; it ends at a fence in a first run and begins behind one in a second. A kernel
+A fence is a page that nobody may touch. Each row is written once more with all it points to in memory of its own, as
+long as the kernel declares to reach; it ends at a fence in a first run and begins behind one in a second. A kernel
 that reaches further than it declares ends the process; its name is the last one printed.
 """
 
@@ -123,6 +123,13 @@ def pooled(shape: tuple[int, ...]) -> Seed:
     return Seed(str(shape), program_to_dict(program), {"x": np.random.default_rng(0).random(shape, np.float32)})
 
 
+def as_floats() -> Seed:
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        static.data("x", [4, 5], "int64").astype("float32")
+    return Seed("floats of integers", program_to_dict(program), {"x": np.arange(20).reshape(4, 5)})
+
+
 def programs() -> Iterator[Seed]:
     """Every case, its sizes known, and models."""
     with static_mode():
@@ -131,6 +138,7 @@ def programs() -> Iterator[Seed]:
         if isinstance(make, partial) and make.args[1:] == (False,) and (found := seed(number)) is not None:
             yield found
     yield from map(pooled, POOLED)
+    yield as_floats()
 
 
 class _Unchanged(Mutant):

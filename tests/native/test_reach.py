@@ -83,12 +83,9 @@ def test_strides_that_go_backwards_are_followed() -> None:
 
 
 def test_an_address_that_comes_from_nowhere_is_an_error() -> None:
-    x = numbers(5, 3)
-    for given in (pointer(x).address, None, 0):
+    for given in (pointer(numbers(5, 3)).address, None, 0):
         with pytest.raises(TypeError, match="expected an array"):
             Tape(kernels()).row("sum_rows", given, numbers(5), 5, 3, 1)
-    with pytest.raises(TypeError):
-        Tape(kernels()).row("sum_rows", x, numbers(5), x, 3, 1)
 
 
 def test_a_kernel_without_a_declaration_is_in_no_row() -> None:

@@ -77,13 +77,13 @@ class Shapes:
     def _check_joined(self, node: Node) -> None:
         """Each of the ops that were joined takes what it gets.
 
-        They are followed by the names of variables. What goes by no name here, or by that of two values, is as declared.
+        Values are followed by their names. What goes by none here, or shares it with another value, is as declared.
         """
         key = (*map(id, node.origins), _hashable([self._spec_slot(node.inputs[0])]))
         if key in self._joined:
             return
         self._joined.add(key)
-        read = [v for v in values_of(node.inputs)]
+        read = list(values_of(node.inputs))
         named = Counter(v.name for v in read)
         known = {v.name: self.specs[v] for v in read if named[v.name] == 1}
         for op in node.origins:

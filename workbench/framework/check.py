@@ -48,8 +48,15 @@ def problems(program: Program) -> list[str]:
         found.extend(_block_inputs(block))
         for op in block.ops:
             found.extend(f"{operator_label(op)}: {text}" for text in _operator(op))
+    found.extend(_counter(program))
     found.extend(order_problems(program))
     return found
+
+
+def _counter(program: Program) -> Iterator[str]:
+    variable = program.global_block().vars.get(program.rng_step)
+    if variable is not None and (variable.shape != (1,) or variable.dtype.name != "int64"):
+        yield f"the step counter {program.rng_step!r} is declared as {variable.spec}; expected int64[1]"
 
 
 def operator_label(op: Operator) -> str:

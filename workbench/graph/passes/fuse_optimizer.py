@@ -14,7 +14,8 @@ SHARED = "LearningRate"  # the slot whose value has to be the same
 class FuseOptimizer:
     """Joins updates of one type on one device with equal attributes, learning rate and dtypes.
 
-    Sparse gradients stay alone, and so do variables of unknown size, and an update whose result is needed before the last of its group.
+    Sparse gradients stay alone, and so do variables of unknown size, and an update whose result is needed before the
+    last of its group.
     """
 
     name = "fuse_optimizer"
