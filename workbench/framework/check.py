@@ -134,7 +134,7 @@ def _slots(op: Operator, what: str, slots: tuple[Slot, ...], given: dict[str, li
 
 
 def _purpose(op: Operator, record: Op) -> Iterator[str]:
-    if record.outputs and not op.output_arg_names:
+    if record.outputs and not op.output_arg_names and not op.blocks():
         yield f"it writes nothing; its outputs are {', '.join(slot.name for slot in record.outputs)}"
 
 
