@@ -20,7 +20,7 @@ def execute(blocks: list[str], namespace: dict[str, Any]) -> None:
 
 
 def main(path: str) -> None:
-    declared, run = (blocks := sys.stdin.read().split("\0"))[:3], blocks[3:]
+    declared, run = (blocks := sys.stdin.read().split("\0"))[:4], blocks[4:]
     namespace: dict[str, Any] = {}
     execute(declared, namespace)
     build.GROUPS, build.MODULES = (("interpreter", "whole_step"),), ("interpreter", "whole_step")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -19,7 +20,7 @@ ADD = TapeWriter.add
 
 def waiting_for_nobody(writer: TapeWriter, row: Any, waits: Any = (), raised: Any = ()) -> bool:
     """`add` of a pad that waits for another thread first; nothing of it stays on the tape."""
-    flags = [SimpleNamespace(address=0)] if row.node.type.startswith("pad") else waits
+    flags = [SimpleNamespace(array=np.zeros(8, np.int64))] if row.node.type.startswith("pad") else waits
     return ADD(writer, row, flags, raised)
 
 

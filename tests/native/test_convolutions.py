@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.native.one_row import kernels, run_row, run_tape
+from tests.native.one_row import kernels, run_inner_row, run_tape
 from workbench.executors.tape import convolutions
 from workbench.executors.tape.convolutions import (
     convolve,
@@ -33,7 +33,7 @@ class Writer:
         self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
         self.watched: list[np.ndarray] = []
 
-    def row(self, kernel: str, *arguments: float) -> None:
+    def row(self, kernel: str, *arguments: Any) -> None:
         self.tape.row(kernel, *arguments)
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
@@ -236,13 +236,13 @@ def test_unfolding_and_folding(geo: Geometry) -> None:
     x = np.random.default_rng(0).standard_normal((geo.channels, geo.height, geo.width)).astype(np.float32)
     columns = np.full((geo.channels, *geo.kernel, *geo.out), np.nan, np.float32)
     row = address(sizes := sizes_of(geo)), address(x), columns, 0, geo.out[0], *[0] * 6
-    assert run_row("unfold", *row) == 0
+    assert run_inner_row("unfold", *row) == 0
     wanted = np.zeros(columns.shape)
     for i, j, to, at in taps(geo):
         wanted[:, i, j][:, *to] = x[:, *at]
     np.testing.assert_array_equal(columns, wanted)
     back, total = np.zeros_like(x), np.zeros(x.shape)
-    assert run_row("fold", sizes, back, *row[2:]) == 0
+    assert run_inner_row("fold", sizes, back, *row[2:]) == 0
     for i, j, to, at in taps(geo):
         np.add.at(total, (slice(None), *at), wanted[:, i, j][:, *to])
     np.testing.assert_allclose(back, total, rtol=1e-6)

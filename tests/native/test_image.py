@@ -153,7 +153,7 @@ def test_a_copy_of_the_image_computes_the_same(numbers: list[float]) -> None:
     given = np.float32(numbers)
     statuses = []
     for found in (kernels(), Kernels(library.image_path())):
-        row = np.array([found.addresses["require_equal"], 5, address(given), given.size, 1], np.int64)
+        row = np.array([found.addresses["require_equal"], 6, address(given), address(given), given.size, 1], np.int64)
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(found.addresses["require_equal"])
         statuses.append(function(address(row)))
     assert statuses == [DONE if len(set(numbers)) == 1 else DECLINED] * 2

@@ -42,8 +42,8 @@ def multiply(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, adds: bool = False, left: bool = False, panel: bool = False
 ) -> None:
     (m, k), n = a.shape, b.shape[1]
-    rows = np.empty((m, left_pitch(k)), np.float32) if left else 0
-    columns = np.empty((min(k, DEPTH), PANEL), np.float32) if panel else 0
+    rows = np.empty((m, left_pitch(k)), np.float32) if left else None
+    columns = np.empty((min(k, DEPTH), PANEL), np.float32) if panel else None
     numbers = m, n, k, int(adds), rows, columns, 1, 0, 0, 0, 1, 0, 0, 0
     assert run_row("product", a, *a.strides, b, *b.strides, c, c.strides[0], *numbers) == DONE
 
@@ -121,7 +121,7 @@ def test_batches(kernel: str) -> None:
     c = np.full((3, 2, 20, 17), np.nan, np.float32)
     loops = 3, a.strides[0], b.strides[0], c.strides[0], 2, a.strides[1], 0, c.strides[1]
     if kernel == "product":
-        run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 0, 0, 0, *loops)
+        run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 0, None, None, *loops)
     else:
         target = sgemm_address()
         run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)

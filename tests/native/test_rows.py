@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.native.one_row import kernels, run_row, run_tape
 from workbench.runtime.native.blas import sgemm_address
-from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.tape import Tape
 from workbench.runtime.native.words import DECLINED, DONE, PAUSED
 
 
@@ -22,8 +22,8 @@ def test_a_row_gets_addresses_and_numbers() -> None:
 def test_a_kernel_that_declines_stops_the_tape() -> None:
     numbers, total = np.float32([1, 1, 2]), np.zeros(1, np.float32)
     tape = Tape(kernels())
-    tape.row("require_equal", address(numbers), 3, 1)
-    tape.row("sum_rows", address(numbers), address(total), 1, 3, 1)
+    tape.row("require_equal", numbers, numbers, 3, 1)
+    tape.row("sum_rows", numbers, total, 1, 3, 1)
     assert run_tape(tape) == DECLINED
     assert total[0] == 0
 

@@ -12,6 +12,7 @@ import numpy as np
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.executors.alike import Alike, changed_together
 from workbench.executors.calls import Call as OpCall
+from workbench.executors.failures import explained
 from workbench.executors.late_sums import late_sums, sum_in_order
 from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
@@ -310,14 +311,15 @@ class Binding:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
             writer, program = writers[thread], programs[thread]
-            if writer is not None and writer.add(row, awaited, announced):
-                if apart and (segment := writer.cut()) is not None:
-                    program.add(Part(row, [], [segment], []))
-                continue
-            if writer is not None and (segment := writer.cut()) is not None:
-                program.add(segment)
-            calls = [*lower(row, self._context, self._scratch(thread)), *self._letting_go(row)]
-            program.add(Part(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
+            with explained(row.node):
+                if writer is not None and writer.add(row, awaited, announced):
+                    if apart and (segment := writer.cut()) is not None:
+                        program.add(Part(row, [], [segment], []))
+                    continue
+                if writer is not None and (segment := writer.cut()) is not None:
+                    program.add(segment)
+                calls = [*lower(row, self._context, self._scratch(thread)), *self._letting_go(row)]
+                program.add(Part(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
         for writer, program in zip(writers, programs, strict=True):
             if writer is not None and (segment := writer.cut()) is not None:
                 program.add(segment)

@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from types import FrameType
 from typing import Any
 
-from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
@@ -23,6 +23,7 @@ from workbench.executors.calls import Call
 from workbench.executors.collect import Collector
 from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.failures import no_memory
 from workbench.executors.feed_notes import note_feed
 from workbench.executors.local_view import LocalScope
 from workbench.executors.moment import Guard, moment_of
@@ -260,13 +261,19 @@ class Engine:
     def _room_for(self, plan: Plan) -> dict[int, Memory]:
         for place, nbytes in plan.sizes.items():
             if place not in self.arenas or self.arenas[place].nbytes < nbytes:
-                self.arenas[place] = self.devices[place].allocate(nbytes)
+                self.arenas[place] = self._allocated(plan, place, nbytes)
                 self._bindings, self._latest = {}, {}
         return self.arenas
 
     def _own_room(self, plan: Plan) -> dict[int, Memory]:
         """Memory no other step uses: what is observed stays while others run."""
-        return {place: self.devices[place].allocate(nbytes) for place, nbytes in plan.sizes.items()}
+        return {place: self._allocated(plan, place, nbytes) for place, nbytes in plan.sizes.items()}
+
+    def _allocated(self, plan: Plan, place: int, nbytes: int) -> Memory:
+        try:
+            return self.devices[place].allocate(nbytes)
+        except Unavailable as error:
+            raise no_memory(plan.graph, plan.shapes.specs, error) from error
 
     # Running
 

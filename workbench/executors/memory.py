@@ -16,6 +16,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet
 from workbench.executors.ahead import strides_ahead
+from workbench.executors.failures import explained, no_memory
 from workbench.executors.schedule import Schedule
 from workbench.executors.shapes import Shapes, is_static
 from workbench.framework.op import Op
@@ -163,11 +164,19 @@ class Memory:
             for value in node.value_reads:
                 self.readers.setdefault(value, []).append(node)
         self.homes: dict[tuple[str, int], Root] = {}
-        self.phantom = Phantom(max([0, *(_nbytes(s) for s in shapes.specs.values() if is_static(s))]) + ALIGN)
+        self.phantom = self._phantom()
         self.bucketed: dict[Value, Ref] = {}
         self.flats = [self._put_together(members) for members in flat]
         self._visit_all(patched)
         self.sizes = self._lay_out(reuse)
+
+    def _phantom(self) -> Phantom:
+        """Room for the largest value."""
+        specs = self.shapes.specs
+        try:
+            return Phantom(max([0, *(_nbytes(s) for s in specs.values() if is_static(s))]) + ALIGN)
+        except (OSError, OverflowError, ValueError) as error:
+            raise no_memory(self.graph, specs, error) from error
 
     # Which root a value gets
 
@@ -177,9 +186,10 @@ class Memory:
                 if value not in self.refs and value not in self.uses.writer:
                     self._begin_with(value)
         for node in self.schedule.order:
-            for k, value in enumerate(node.writes):
-                if is_static(self.shapes.specs[value]) and value not in patched:
-                    self._give(node, k, value)
+            with explained(node):
+                for k, value in enumerate(node.writes):
+                    if is_static(self.shapes.specs[value]) and value not in patched:
+                        self._give(node, k, value)
             self._touch(node)
         for value in self.staged:
             if value in self.refs:

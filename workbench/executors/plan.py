@@ -221,7 +221,8 @@ def _patched(graph: Graph, uses: Uses) -> set[Value]:
     for node in graph.nodes:
         sparse = is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
         read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
-        if sparse and not read and node.record.patch is not None:
+        kept = all(v.persistable for v in node.writes)  # the commit applies patches, to the scope
+        if sparse and kept and not read and node.record.patch is not None:
             found.update(node.writes)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,6 +43,7 @@ class Shapes:
         self.specs: Specs = {}
         self.costs: dict[Node, Cost] = {}
         self._known: dict[Any, tuple[tuple[Any, ...], Cost]] = {}
+        self._joined: set[Any] = set()
         for node in graph.nodes:
             for value in values_of(node.inputs):
                 if value not in self.specs:  # nothing writes it: a feed, or what the scope holds
@@ -54,6 +56,8 @@ class Shapes:
             for slot, spec in zip(node.outputs, found, strict=True):
                 self._note(slot, spec)
             return
+        if node.type == FUSED_ELEMENTWISE:
+            self._check_joined(node)
         made = _RULES.get(node.type, _like_parts)(self.specs, node)
         self.specs.update(zip(values_of(node.outputs), made, strict=True))
         moved = sum(_bytes(self.specs[v]) for v in (*values_of(node.inputs), *values_of(node.outputs)))
@@ -69,6 +73,25 @@ class Shapes:
             found = infer(record, ins, node.attrs, names, node.site)
             self._known[key] = found, _cost(record, ins, found, node.attrs)
         return self._known[key]
+
+    def _check_joined(self, node: Node) -> None:
+        """Each of the ops that were joined takes what it gets.
+
+        Values are followed by their names. What goes by none here, or shares it with another value, is as declared.
+        """
+        key = (*map(id, node.origins), _hashable([self._spec_slot(node.inputs[0])]))
+        if key in self._joined:
+            return
+        self._joined.add(key)
+        read = list(values_of(node.inputs))
+        named = Counter(v.name for v in read)
+        known = {v.name: self.specs[v] for v in read if named[v.name] == 1}
+        for op in node.origins:
+            names = [op.inputs.get(slot.name) for slot in op.record.inputs]
+            ins = [known.get(given[0]) or op.block.spec(given[0]) if given else None for given in names]
+            made = infer(op.record, ins, op.call_attrs(), names, op.site)
+            for slot, spec in zip(op.record.outputs, made, strict=True):
+                known.update(dict.fromkeys(op.outputs.get(slot.name, ()), spec))
 
     def _spec_slot(self, slot: Slot) -> Any:
         if isinstance(slot, list):
@@ -112,6 +135,7 @@ def _as_declared(specs: Specs, node: Node) -> list[Spec]:
 def _like_inputs(specs: Specs, node: Node) -> list[Spec]:
     """An update's results are as what they replace; its record says which input that is."""
     record = find_op(node.attrs["update"])
+    _check_members(specs, node, record)
     position = {slot.name: i for i, slot in enumerate(record.inputs)}
     found = []
     for slot, outs in zip(record.outputs, node.outputs, strict=True):
@@ -120,8 +144,16 @@ def _like_inputs(specs: Specs, node: Node) -> list[Spec]:
     return found
 
 
+def _check_members(specs: Specs, node: Node, record: Op) -> None:
+    """Each of the updates in one takes what it gets."""
+    for k, op in enumerate(node.origins):
+        values = [slot and slot[min(k, len(slot) - 1)] for slot in node.inputs]
+        ins = [None if v is None else specs[v] for v in values]
+        infer(record, ins, node.attrs["attrs"], [v and [v.name] for v in values], op.site)
+
+
 def _broadcast(specs: Specs, node: Node) -> list[Spec]:
-    """Of ops that were joined: the error tells them all, because which of them it is is not known any more."""
+    """Of ops that were joined, which all give results of one shape."""
     try:
         shape = broadcast_shapes(*(specs[v].shape for v in values_of(node.inputs)))
     except ShapeError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.executors.plan import gradients_of
+from workbench.framework.quiet import quietly
 from workbench.graph.ssa import FUSED_UPDATE, Node, Value, is_update
 from workbench.runtime.native.step_words import STRETCH_WORDS
 from workbench.runtime.native.tape import address
@@ -64,8 +65,7 @@ def is_finite(array: np.ndarray) -> bool:
     if array.size == 1:
         return math.isfinite(array.item())
     flat = array.reshape(-1)
-    with np.errstate(all="ignore"):
-        return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
+    return quietly(lambda: math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all()))
 
 
 def first_numbers(array: Any) -> np.ndarray | None:

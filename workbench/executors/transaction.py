@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
+from workbench.errors import EnforceNotMet, ExecutionError, Unavailable, located
 from workbench.executors.binding import Binding, ThreadProgram
+from workbench.executors.failures import node_failure, where
 from workbench.executors.operands import Cell
 from workbench.executors.plan import Row
 from workbench.executors.split import Fed
@@ -23,7 +24,6 @@ from workbench.executors.team import Stopped, Strand
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.framework.rows import Patch, dense
-from workbench.graph.ssa import Node, values_of
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.ending import require_time
 from workbench.runtime.tensor import LoDTensor
@@ -98,7 +98,7 @@ def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     if row is None:
         return error
     known = isinstance(error, EnforceNotMet) and error.located
-    explained = _failure_inside(row, error) if known else row_failure(row, error)
+    explained = _failure_inside(row, error) if known else node_failure(row.node, error)
     explained.node = row.node
     return explained
 
@@ -111,30 +111,8 @@ def _failure_inside(row: Row, error: Any) -> EnforceNotMet:
     return located(type(error)(f"{error}\n  inside op {node.type!r} on device {node.place}, at {node.site}"))
 
 
-def row_failure(row: Row, error: Exception) -> EnforceNotMet:
-    """The exception for a row that failed while it ran."""
-    if isinstance(error, EnforceNotMet) and error.located:
-        return error
-    node = row.node
-    kind: type[EnforceNotMet] = ExecutionError
-    if isinstance(error, ValueError | IndexError):
-        kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
-    lines = [f"op {node.type!r} failed on {_where(node)}: {str(error) or type(error).__name__}"]
-    if node.is_op:
-        for slot, values in zip(node.record.inputs, node.inputs, strict=True):
-            found = list(values_of([values]))
-            if found:
-                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {v.spec}' for v in found)}")
-    lines.append(f"  at {node.site}")
-    return located(kind("\n".join(lines)))
-
-
-def _where(node: Node) -> str:
-    return f"device {node.place}" if len(node.places) == 1 else f"devices {', '.join(map(str, node.places))}"
-
-
 def _at(row: Row) -> str:
-    return f"it is at op {row.node.type!r} of {_where(row.node)}, built at {row.node.site}"
+    return f"it is at op {row.node.type!r} of {where(row.node)}, built at {row.node.site}"
 
 
 def commit(

@@ -49,8 +49,15 @@ def problems(program: Program) -> list[str]:
         found.extend(_block_inputs(block))
         for op in block.ops:
             found.extend(f"{operator_label(op)}: {text}" for text in _operator(op))
+    found.extend(_counter(program))
     found.extend(order_problems(program))
     return found
+
+
+def _counter(program: Program) -> Iterator[str]:
+    variable = program.global_block().vars.get(program.rng_step)
+    if variable is not None and (variable.shape != (1,) or variable.dtype.name != "int64"):
+        yield f"the step counter {program.rng_step!r} is declared as {variable.spec}; expected int64[1]"
 
 
 def operator_label(op: Operator) -> str:
@@ -88,6 +95,8 @@ def _variable(block: Block, key: str, variable: Variable) -> Iterator[str]:
     bad = [dim for dim in variable.shape if not isinstance(dim, int) or dim < -1]
     if bad:
         yield f"{label} has the dimension {bad[0]!r}; expected an int >= 0, or -1 for unknown"
+    elif variable.is_parameter and -1 in variable.shape:
+        yield f"{label} is a parameter of unknown size, {variable.spec}"
 
 
 def _block_inputs(block: Block) -> Iterator[str]:
@@ -107,6 +116,7 @@ def _operator(op: Operator) -> Iterator[str]:
     faults = [
         *_slots(op, "input", record.inputs, op.inputs),
         *_slots(op, "output", record.outputs, op.outputs),
+        *_purpose(op, record),
         *_attributes(op, record),
         *_role(op),
     ]
@@ -122,6 +132,11 @@ def _slots(op: Operator, what: str, slots: tuple[Slot, ...], given: dict[str, li
             yield f"there is no {what} {name!r}; there is {one_of(known)}"
     for slot in slots:
         yield from _slot(op, what, slot, given.get(slot.name))
+
+
+def _purpose(op: Operator, record: Op) -> Iterator[str]:
+    if record.outputs and not op.output_arg_names and not op.blocks():
+        yield f"it writes nothing; its outputs are {', '.join(slot.name for slot in record.outputs)}"
 
 
 def _slot(op: Operator, what: str, slot: Slot, names: list[str] | None) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.errors import DtypeError, ShapeError
 from workbench.framework.apply import recording
 from workbench.framework.evaluate import Evaluator, reduce_to
 from workbench.framework.op import Cost, Op, Slot, grad_slot
-from workbench.framework.spec import Spec
+from workbench.framework.spec import Spec, same_dim, shape_text
 from workbench.framework.traced_rule import traced_rule
 
 
@@ -32,7 +33,7 @@ def backward_op(record: Op) -> Op:
         inputs,
         outputs,
         _body(record, receivers, saved_outputs),
-        _infer(record, receivers),
+        _infer(record, receivers, saved_outputs),
         attrs=dict(record.attrs),
         saved=tuple(s.name for s in inputs),
         shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
@@ -48,14 +49,51 @@ def backward_op(record: Op) -> Op:
     )
 
 
-def _infer(record: Op, receivers: tuple[Slot, ...]) -> Callable[..., Any]:
+def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:
     positions = [i for i, s in enumerate(record.inputs) if s in receivers]
 
-    def infer(*specs: Any, **attrs: Any) -> Any:
+    def twins(*specs: Any, **attrs: Any) -> Any:
         found = tuple(specs[i] for i in positions)
         return found[0] if len(found) == 1 else found
 
-    return record.grad_infer or infer
+    own = record.grad_infer or twins
+
+    def infer(*specs: Any, **attrs: Any) -> Any:
+        _require_outputs(record, saved_outputs, specs, attrs)
+        return own(*specs, **attrs)
+
+    return infer
+
+
+def _require_outputs(
+    record: Op, saved_outputs: Sequence[Slot], specs: Sequence[Any], attrs: dict[str, Any]
+) -> None:
+    """What is given of the outputs, and of their gradients, is what the op makes of these inputs.
+
+    Raises:
+        ShapeError, DtypeError: it is not, or the op does not take the inputs.
+    """
+    made = record.infer(*specs[: len(record.inputs)], **attrs)
+    outputs = dict(zip(record.outputs, (made,) if len(record.outputs) == 1 else made, strict=True))
+    given = zip((*saved_outputs, *record.outputs), specs[len(record.inputs) :], strict=True)
+    for number, (slot, spec) in enumerate(given):
+        name = slot.name if number < len(saved_outputs) else grad_slot(slot.name)
+        _require_like(name, slot.name, spec, outputs[slot])
+
+
+def _require_like(name: str, output: str, spec: Any, made: Any) -> None:
+    if spec is None or made is None:
+        return
+    if isinstance(made, list):
+        if len(spec) != len(made):
+            raise ShapeError(f"{name} must have an entry for each of {output}", f"{len(made)} of them", len(spec))
+        for one, other in zip(spec, made, strict=True):
+            _require_like(name, output, one, other)
+        return
+    if spec.dtype is not made.dtype:
+        raise DtypeError(f"{name} must have the dtype of {output}", made.dtype, spec.dtype)
+    if len(spec.shape) != len(made.shape) or not all(map(same_dim, spec.shape, made.shape)):
+        raise ShapeError(f"{name} must have the shape of {output}", shape_text(made.shape), shape_text(spec.shape))
 
 
 def _cost(record: Op) -> Callable[..., Cost] | None:

@@ -40,6 +40,7 @@ from workbench.ops.windows import (
     parse_padding,
     require_image,
     require_positive,
+    require_result,
 )
 
 _ATTRS: dict[str, Any] = {
@@ -164,7 +165,13 @@ CONV2D = _declare("conv2d")
 DEPTHWISE_CONV2D = _declare("depthwise_conv2d")  # one group per input channel; Paddle's own name for it
 
 
-def _infer_like(x: Spec, other: Spec, like: Spec, **attrs: Any) -> Spec:
+def _infer_input(grad: Spec, w: Spec, like: Spec, **attrs: Any) -> Spec:
+    require_result("conv2d_backprop_input", grad, _infer(like, w, **attrs))
+    return grad.with_shape(like.shape)
+
+
+def _infer_filter(x: Spec, grad: Spec, like: Spec, **attrs: Any) -> Spec:
+    require_result("conv2d_backprop_filter", grad, _infer(x, like, **attrs))
     return x.with_shape(like.shape)
 
 
@@ -176,7 +183,7 @@ def _input_rule(g: Any, out: Any, grad: Any, w: Any, like: Any, **attrs: Any) ->
     "conv2d_backprop_input",
     "Grad, Filter, Like -> Out",
     attrs=_ATTRS,
-    infer=_infer_like,
+    infer=_infer_input,
     grad=_input_rule,
     shape_only="Like",
     no_grad="Like",
@@ -193,7 +200,7 @@ def BACKPROP_INPUT(xp: Any, grad: Any, w: Any, like: Any, **attrs: Any) -> Any:
     "conv2d_backprop_filter",
     "Input, Grad, Like -> Out",
     attrs=_ATTRS,
-    infer=_infer_like,
+    infer=_infer_filter,
     grad=lambda g, out, x, grad, like, **attrs: (
         lambda: BACKPROP_INPUT(grad, g, x, **attrs),
         lambda: CONV2D(x, g, **attrs),

@@ -32,6 +32,7 @@ from workbench.ops.windows import (
     parse_padding,
     require_image,
     require_positive,
+    require_result,
 )
 
 _ATTRS: dict[str, Any] = {
@@ -139,6 +140,11 @@ def POOL(xp: Any, x: Any, **attrs: Any) -> Any:
     return rounded(from_nchw(xp, out, attrs["data_format"]), x)
 
 
+def _infer_spread(x: Spec, grad: Spec, **attrs: Any) -> Spec:
+    require_result("pool2d_spread", grad, _infer(x, **attrs))
+    return grad.with_shape(x.shape)
+
+
 def _spread_rule(g: Any, out: Any, x: Any, grad: Any, **attrs: Any) -> Any:
     return None, PICK(x, g, **attrs)
 
@@ -147,7 +153,7 @@ def _spread_rule(g: Any, out: Any, x: Any, grad: Any, **attrs: Any) -> Any:
     "pool2d_spread",
     "X, Grad -> Out",
     attrs=_ATTRS,
-    infer=lambda x, grad, **attrs: grad.with_shape(x.shape),
+    infer=_infer_spread,
     grad=_spread_rule,
     shape_only="Grad",
     no_grad="X",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.spec import Shape, Spec
+from workbench.framework.spec import Shape, Spec, same_dim
 from workbench.ops.arguments import int_list
 
 EXPLICIT, SAME, VALID = "EXPLICIT", "SAME", "VALID"
@@ -48,6 +48,12 @@ def as_nchw(array: Any, data_format: str) -> Any:
 def from_nchw(xp: Any, array: Any, data_format: str) -> Any:
     """The array in `data_format`, contiguous."""
     return array if data_format == NCHW else xp.array(array.transpose(0, 2, 3, 1), order="C")
+
+
+def require_result(what: str, grad: Spec, made: Spec) -> None:
+    """Raise ShapeError unless a gradient is shaped as the result it belongs to."""
+    if len(grad.shape) != len(made.shape) or not all(map(same_dim, grad.shape, made.shape)):
+        raise ShapeError(f"{what}: the gradient must have the shape of the result", made, grad)
 
 
 # Padding

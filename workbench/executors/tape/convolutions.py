@@ -31,7 +31,6 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.ops.convolve import Geometry
 from workbench.ops.windows import NCHW, SAME, both_pads, extent
 from workbench.runtime.native import convolution_words as words
-from workbench.runtime.native.tape import address
 
 BLOCK_BYTES = 256 << 10  # of unfolded windows: they stay in the second cache
 MOST_SUMS = 1 << 20  # bytes of parts of a filter's gradient
@@ -142,16 +141,16 @@ def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndar
         return
     lines, parts = lines_of(geo), filter_parts(writer.tape.kernels.addresses, form, geo)
     size = writer.tape.keep(sizes_of(geo, LINES=lines.size, PARTS=len(parts)))
-    blocks, across = geo.kernels // geo.groups, 0
+    blocks, across = geo.kernels // geo.groups, None
     if form == "channels":
         blocks, pixels = len(parts), geo.out[0] * geo.out[1]
-        across = address(writer.temporary((-(-pixels // LANES) * LANES, LANES)))
-    sums = address(writer.temporary((geo.groups * blocks * lines.size * geo.kernel[1] * LANES,)))
+        across = writer.temporary((-(-pixels // LANES) * LANES, LANES))
+    sums = writer.temporary((geo.groups * blocks * lines.size * geo.kernel[1] * LANES,))
     writer.row(
-        "filter_gradient", size, address(x), address(g), writer.tape.keep(parts), writer.tape.keep(lines),
+        "filter_gradient", size, x, g, writer.tape.keep(parts), writer.tape.keep(lines),
         _image(writer, geo), across, sums, _row(writer),
     )  # fmt: skip
-    writer.row("add_up_lanes" if form == "pixels" else "take_lanes", size, sums, address(out))
+    writer.row("add_up_lanes" if form == "pixels" else "take_lanes", size, sums, out)
 
 
 # Which form
@@ -211,13 +210,11 @@ def _by_columns(writer: TapeWriter, kernel: str, geo: Geometry, a: np.ndarray, b
     """Products of matrices; 1 x 1 kernels need no columns."""
     plain = geo.kernel == (1, 1) and geo.strides == (1, 1) and not geo.is_padded
     block = geo.out[0] if plain else max(1, min(geo.out[0], BLOCK_BYTES // (4 * geo.taps * geo.out[1])))
-    size, walk = writer.tape.keep(sizes_of(geo, BLOCK=block)), 0
-    row = np.zeros(words.ROW_WORDS, np.int64)
-    row[words.SIZES] = size
+    size, walk, unfolded = writer.tape.keep(sizes_of(geo, BLOCK=block)), 0, None
     if not plain:
         walk = writer.tape.kernels.addresses["fold" if kernel == "input_gradient_columns" else "unfold"]
-        row[words.UNFOLDED] = address(writer.temporary((geo.taps, block, geo.out[1])))
-    writer.row(kernel, size, writer.sgemm, *map(address, (a, b, out)), walk, writer.tape.keep(row))
+        unfolded = writer.temporary((geo.taps, block, geo.out[1]))
+    writer.row(kernel, size, writer.sgemm, a, b, out, walk, unfolded, _row(writer))
 
 
 # Tiles
@@ -242,12 +239,11 @@ def _by_tiles(
     parts = pixel_parts(addresses, geo, tile) if form == "pixels" else channel_parts(addresses, geo, tile)
     size = keep(sizes_of(geo, **distances, POSITIONS=len(positions), PARTS=len(parts)))
     table = keep(parts)
-    packed = address(writer.temporary((geo.groups * int(parts[:, words.PART_WIDTH].sum()) * geo.taps,)))
+    packed = writer.temporary((geo.groups * int(parts[:, words.PART_WIDTH].sum()) * geo.taps,))
     image = _image(writer, geo)  # before the first row is written: that may end the use of earlier memory
-    writer.row("pack_filter", size, address(w), table, keep(places), packed)
+    writer.row("pack_filter", size, w, table, keep(places), packed)
     writer.row(
-        "convolve", size, address(x), packed, address(out), table, keep(positions), keep(taps_of(geo)), image,
-        _row(writer),
+        "convolve", size, x, packed, out, table, keep(positions), keep(taps_of(geo)), image, _row(writer),
     )  # fmt: skip
 
 
@@ -261,30 +257,30 @@ def _by_samples(
     most = int(parts[:, words.PART_COUNT].max())
     positions, taps = sample_positions(geo, 8 if 1 in parts[:, words.PART_COUNT] else 4)
     size = keep(sizes_of_lanes(geo, **distances, POSITIONS=len(positions), PARTS=len(parts)))
-    table, packed = keep(parts), address(writer.temporary((geo.kernels * geo.taps,)))
+    table, packed = keep(parts), writer.temporary((geo.kernels * geo.taps,))
     image, turned = _lane_images(writer, geo)
-    sums = address(writer.temporary((most, *geo.out, LANES)))
-    writer.row("pack_filter", size, address(w), table, keep(places), packed)
+    sums = writer.temporary((most, *geo.out, LANES))
+    writer.row("pack_filter", size, w, table, keep(places), packed)
     writer.row(
-        "convolve_samples", size, address(x), packed, address(out), table, keep(positions), keep(taps), image, turned,
+        "convolve_samples", size, x, packed, out, table, keep(positions), keep(taps), image, turned,
         sums, _row(writer),
     )  # fmt: skip
 
 
-def _lane_images(writer: TapeWriter, geo: Geometry) -> tuple[int, int]:
+def _lane_images(writer: TapeWriter, geo: Geometry) -> tuple[np.ndarray, np.ndarray]:
     """Memory for a group of sixteen samples, with its border and without."""
     rows, columns = bordered(geo)
     planes = geo.channels // geo.groups
     image = writer.temporary((planes * rows * columns + 1, LANES))
-    return address(image), address(writer.temporary((planes * geo.height * geo.width, LANES)))
+    return image, writer.temporary((planes * geo.height * geo.width, LANES))
 
 
-def _row(writer: TapeWriter) -> int:
-    """The row of micro-kernels."""
+def _row(writer: TapeWriter) -> np.ndarray:
+    """The row of micro-kernels, or of unfolding."""
     return writer.tape.keep(np.zeros(words.ROW_WORDS, np.int64))
 
 
-def _image(writer: TapeWriter, geo: Geometry) -> int:
+def _image(writer: TapeWriter, geo: Geometry) -> np.ndarray:
     """Memory for the image of a group, with its border."""
     rows, columns = bordered(geo)
-    return address(writer.temporary((geo.channels // geo.groups * rows * columns + LANES,)))
+    return writer.temporary((geo.channels // geo.groups * rows * columns + LANES,))

@@ -23,7 +23,6 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.spec import normalize_axis
 from workbench.ops.pad import CONSTANT
 from workbench.ops.slicing import sliced
-from workbench.runtime.native.tape import address
 
 Array = np.ndarray
 
@@ -60,7 +59,7 @@ def cast(writer: TapeWriter, row: Row) -> None:
         elementwise(writer, row)
         return
     require(x.flags.c_contiguous, out.flags.c_contiguous)
-    writer.row("floats_of", address(x), address(out), x.size)
+    writer.row("floats_of", x, out, x.size)
 
 
 # Joins and parts

@@ -13,7 +13,6 @@ from workbench.executors.tape.sums import with_last
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.spec import normalize_axis
 from workbench.ops.embedding import NO_PADDING
-from workbench.runtime.native.tape import address
 
 MOST_BEST = 64  # of a row: each is compared with those found so far
 INTEGER = np.dtype(np.int64)
@@ -41,7 +40,7 @@ def _take(
     require_plain(table, out)
     _require_integers(ids)
     outer, height, width = _sizes(table, axis)
-    writer.row("take_rows", address(table), address(ids), address(out), outer, height, ids.size, width, padding)
+    writer.row("take_rows", table, ids, out, outer, height, ids.size, width, padding)
 
 
 def _add(
@@ -51,7 +50,7 @@ def _add(
     require_plain(x, out)
     _require_integers(ids)
     outer, height, width = _sizes(out, axis)
-    writer.row("add_rows", address(x), address(ids), address(out), outer, height, ids.size, width, padding)
+    writer.row("add_rows", x, ids, out, outer, height, ids.size, width, padding)
 
 
 @native("lookup_table_v2")
@@ -94,7 +93,7 @@ def _pick(writer: TapeWriter, x: np.ndarray, label: np.ndarray, out: np.ndarray,
     require_plain(x, out)
     _require_integers(label)
     sizes = _sizes(x, attrs["axis"])
-    writer.row("pick_label", address(x), address(label), address(out), *sizes, attrs["ignore_index"])
+    writer.row("pick_label", x, label, out, *sizes, attrs["ignore_index"])
 
 
 def _place(writer: TapeWriter, x: np.ndarray, label: np.ndarray, out: np.ndarray, attrs: dict[str, Any]) -> None:
@@ -102,7 +101,7 @@ def _place(writer: TapeWriter, x: np.ndarray, label: np.ndarray, out: np.ndarray
     require_plain(x, out)
     _require_integers(label)
     sizes = _sizes(out, attrs["axis"])
-    writer.row("place_label", address(x), address(label), address(out), *sizes, attrs["ignore_index"])
+    writer.row("place_label", x, label, out, *sizes, attrs["ignore_index"])
 
 
 @native("pick_label")
@@ -130,7 +129,7 @@ def one_hot(writer: TapeWriter, row: Row) -> None:
     require(not row.node.attrs["allow_out_of_range"])
     require_plain(out)
     _require_integers(x)
-    writer.row("one_hot", address(x), address(out), x.size, row.node.attrs["depth"])
+    writer.row("one_hot", x, out, x.size, row.node.attrs["depth"])
 
 
 @native("count_labels")
@@ -138,7 +137,7 @@ def count_labels(writer: TapeWriter, row: Row) -> None:
     (out,), (label,) = operands(writer, row)
     require_plain(out)
     _require_integers(label)
-    writer.row("count_labels", address(label), address(out), label.size, row.node.attrs["ignore_index"])
+    writer.row("count_labels", label, out, label.size, row.node.attrs["ignore_index"])
 
 
 # Accuracy
@@ -154,7 +153,7 @@ def top_k(writer: TapeWriter, row: Row) -> None:
     indices = writer.temporary(shape, INTEGER) if indices is None else indices
     require_plain(x, out)
     _require_integers(indices)
-    writer.row("best_of_rows", address(x), address(out), address(indices), x.size // x.shape[-1], x.shape[-1], k)
+    writer.row("best_of_rows", x, out, indices, x.size // x.shape[-1], x.shape[-1], k)
 
 
 @native("arg_max")
@@ -164,7 +163,7 @@ def arg_max(writer: TapeWriter, row: Row) -> None:
     _require_integers(out)
     axes = range(x.ndim) if row.node.attrs["flatten"] else [normalize_axis(row.node.attrs["axis"], x.ndim)]
     x, most = with_last(writer, x, axes), writer.temporary((out.size,))
-    writer.row("best_of_rows", address(x), address(most), address(out), out.size, x.size // out.size, 1)
+    writer.row("best_of_rows", x, most, out, out.size, x.size // out.size, 1)
 
 
 @native("accuracy")
@@ -174,4 +173,4 @@ def accuracy(writer: TapeWriter, row: Row) -> None:
     counts = [writer.temporary((1,), np.int32) if count is None else count for count in counts]
     require_plain(share)
     _require_integers(indices, label)
-    writer.row("accuracy", *map(address, (indices, label, share, *counts)), *indices.shape)
+    writer.row("accuracy", indices, label, share, *counts, *indices.shape)

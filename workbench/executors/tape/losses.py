@@ -13,7 +13,6 @@ from workbench.executors.tape.sums import add_up, with_last
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr import Recording
 from workbench.framework.spec import normalize_axis
-from workbench.runtime.native.tape import address
 
 
 def _axis(row: Row, x: np.ndarray) -> int:
@@ -52,7 +51,7 @@ def softmax(writer: TapeWriter, row: Row) -> None:
 
 def write_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int]) -> None:
     most, total = writer.temporary(sizes[:1]), writer.temporary(sizes[:1])
-    writer.row("softmax", address(x), address(out), address(most), address(total), *sizes)
+    writer.row("softmax", x, out, most, total, *sizes)
 
 
 @native("softmax_grad")
@@ -61,7 +60,7 @@ def softmax_grad(writer: TapeWriter, row: Row) -> None:
     require(g is not None)
     require_plain(y, g, out)
     y, g = _turned(writer, row, y, g)
-    _written(writer, row, out, lambda out: writer.row("softmax_grad", address(y), address(g), address(out), *_rows(y)))
+    _written(writer, row, out, lambda out: writer.row("softmax_grad", y, g, out, *_rows(y)))
 
 
 @native("log_softmax")
@@ -77,7 +76,7 @@ def write_log_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes:
     rows, width = sizes
     x, out = x.reshape(sizes), out.reshape(sizes)
     most, grown, total = (writer.temporary(shape) for shape in ((rows, 1), sizes, (rows, 1)))
-    writer.row("extreme_of_rows", address(x), address(most), rows, width, 1.0)
+    writer.row("extreme_of_rows", x, most, rows, width, 1.0)
     expression(writer, lambda x, m: Recording.exp(x - m), [grown], [x, most])
     add_up(writer, grown, total)
     expression(writer, lambda x, m, t: x - m - Recording.log(t), [out], [x, most, total])
@@ -112,8 +111,8 @@ def cross_entropy(writer: TapeWriter, row: Row) -> None:
             _soft_loss(writer, logits, label, softmax, loss, (rows, classes))
             return
         writer.row(
-            "cross_entropy", address(logits), address(label), address(softmax), address(loss),
-            address(writer.temporary((rows,))), rows, classes, row.node.attrs["ignore_index"],
+            "cross_entropy", logits, label, softmax, loss,
+            writer.temporary((rows,)), rows, classes, row.node.attrs["ignore_index"],
         )  # fmt: skip
 
     if softmax is None:
@@ -162,7 +161,7 @@ def cross_entropy_grad(writer: TapeWriter, row: Row) -> None:
             _soft_grad(writer, softmax, label, g, out, (rows, classes))
             return
         writer.row(
-            "cross_entropy_grad", address(softmax), address(label), address(g), address(out), rows, classes,
+            "cross_entropy_grad", softmax, label, g, out, rows, classes,
             row.node.attrs["ignore_index"],
         )  # fmt: skip
 

@@ -28,9 +28,9 @@ def _or_temporary(writer: TapeWriter, out: Array | None, shape: Sequence[int]) -
     return writer.temporary(shape) if out is None else out
 
 
-def _weights(writer: TapeWriter, given: Array | None, count: int, number: float) -> int:
-    """The address of a scale or bias, or of so many of its neutral number."""
-    return writer.tape.constant(np.float32(number).tobytes(), count) if given is None else address(given)
+def _weights(writer: TapeWriter, given: Array | None, count: int, number: float) -> Array:
+    """A scale or bias, or at least so many of its neutral number."""
+    return writer.tape.constant(np.float32(number).tobytes(), count) if given is None else given
 
 
 # Layers
@@ -50,8 +50,8 @@ def layer_norm(writer: TapeWriter, row: Row) -> None:
     y = _or_temporary(writer, y, x.shape)
     mean, variance = (_or_temporary(writer, a, (rows,)) for a in (mean, variance))
     writer.row(
-        "layer_norm", address(x), _weights(writer, scale, width, 1), _weights(writer, bias, width, 0),
-        address(y), address(mean), address(variance), rows, width, row.node.attrs["epsilon"],
+        "layer_norm", x, _weights(writer, scale, width, 1), _weights(writer, bias, width, 0), y, mean, variance, rows,
+        width, row.node.attrs["epsilon"],
     )  # fmt: skip
 
 
@@ -64,9 +64,8 @@ def layer_norm_grad(writer: TapeWriter, row: Row) -> None:
     g_x = _or_temporary(writer, g_x, x.shape)
     g_scale, g_bias = (_or_temporary(writer, a, (width,)) for a in (g_scale, g_bias))
     writer.row(
-        "layer_norm_grad", address(x), address(g), _weights(writer, scale, width, 1), address(mean),
-        address(variance), address(g_x), address(g_scale), address(g_bias),
-        address(writer.temporary((2, width))), rows, width, row.node.attrs["epsilon"],
+        "layer_norm_grad", x, g, _weights(writer, scale, width, 1), mean, variance, g_x, g_scale, g_bias,
+        writer.temporary((2, width)), rows, width, row.node.attrs["epsilon"],
     )  # fmt: skip
 
 
@@ -102,7 +101,7 @@ class _Channels:
 
     def over_planes(self, kernel: str, *arrays: Array) -> None:
         """A row for a kernel that takes arrays and the three sizes."""
-        self.writer.row(kernel, *map(address, arrays), self.batch, self.count, self.width)
+        self.writer.row(kernel, *arrays, self.batch, self.count, self.width)
 
     def total(self, x: Array, out: Array, count: int = 1) -> None:
         """The sum of every channel, divided by a number."""

@@ -12,7 +12,7 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.ops.pooling import Windows, bins, sliding
 from workbench.ops.windows import NCHW, both_pads
 from workbench.runtime.native import pooling_words as words
-from workbench.runtime.native.tape import address
+from workbench.runtime.native.tape import Pointer, pointer
 
 LANES = 16
 _PAIR = 2
@@ -31,13 +31,13 @@ def pool2d(writer: TapeWriter, row: Row) -> None:
     planes = x.shape[0] * x.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
         memory, size = _strips(writer, planes, windows)
-        writer.row("average_pool", size, address(x), _factors(writer, windows), address(out), memory)
+        writer.row("average_pool", size, x, _factors(writer, windows), out, memory)
     elif _are_pairs(windows):
         kernel, *told = _pairs(writer, planes, windows)
-        writer.row(kernel, *told, address(x), address(out))
+        writer.row(kernel, *told, x, out)
     else:
         memory, size = _strips(writer, planes, windows)
-        writer.row("max_pool", size, address(x), address(out), memory)
+        writer.row("max_pool", size, x, out, memory)
 
 
 @native("pool2d_grad")
@@ -59,15 +59,15 @@ def _spread(writer: TapeWriter, row: Row, x: Any, g: Any, out: np.ndarray) -> No
     planes = out.shape[0] * out.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
         memory, size = _strips(writer, planes, [w.turned_round() for w in windows])
-        writer.row("average_pool_grad", size, address(g), _factors(writer, windows), address(out), memory)
+        writer.row("average_pool_grad", size, g, _factors(writer, windows), out, memory)
         return
     require_plain(x)
     if _are_pairs(windows):
         kernel, *told = _pairs(writer, planes, windows)
-        writer.row(f"{kernel}_grad", *told, address(x), address(g), address(out))
+        writer.row(f"{kernel}_grad", *told, x, g, out)
     else:
         memory, size = _gradient_strips(writer, planes, windows)
-        writer.row("max_pool_grad", size, address(x), address(g), address(out), memory)
+        writer.row("max_pool_grad", size, x, g, out, memory)
 
 
 class Axis(NamedTuple):
@@ -114,12 +114,12 @@ def _windows_of(dims: tuple[int, ...], counts: tuple[int, ...], attrs: dict[str,
     return [sliding(d, c, k, s, p, attrs["exclusive"]) for d, c, k, s, p in sizes]
 
 
-def _factors(writer: TapeWriter, windows: list[Axis]) -> int:
+def _factors(writer: TapeWriter, windows: list[Axis]) -> np.ndarray:
     """What sums are multiplied by, per window."""
     return writer.tape.keep((1 / np.outer(windows[0].counts, windows[1].counts)).astype(np.float32))
 
 
-def _strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[int, int]:
+def _strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Pointer, np.ndarray]:
     """The memory for a strip of output rows of sixteen planes, and the size kernels are told."""
     height, width = windows
     lines = len(height.starts)
@@ -129,7 +129,7 @@ def _strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[int, 
     return _memory(writer, pixels), _size(writer, planes, windows, strip)
 
 
-def _gradient_strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[int, int]:
+def _gradient_strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Pointer, np.ndarray]:
     """The same for a strip of rows of the image."""
     height, width = windows
     count, having = len(width.starts), height.turned_round()
@@ -150,13 +150,12 @@ def _strip(lines: int, pixels: int) -> int:
     return min(lines, max(1, _STRIP_BYTES // (_PIXEL_BYTES * pixels)))
 
 
-def _memory(writer: TapeWriter, pixels: int) -> int:
+def _memory(writer: TapeWriter, pixels: int) -> Pointer:
     """Memory for so many pixels, none of them in two lines of a cache."""
-    place = address(writer.temporary((pixels + 1, LANES)))
-    return place + -place % _PIXEL_BYTES
+    return pointer(writer.temporary((pixels + 1, LANES))).aligned(_PIXEL_BYTES)
 
 
-def _size(writer: TapeWriter, planes: int, windows: list[Axis], strip: int = 0) -> int:
+def _size(writer: TapeWriter, planes: int, windows: list[Axis], strip: int = 0) -> np.ndarray:
     """What kernels are told, see `pooling_words`."""
     height, width = windows
     having = height.turned_round()

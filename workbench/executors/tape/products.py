@@ -14,7 +14,7 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
 from workbench.runtime.native.product_words import DEPTH, LINE, PANEL, left_pitch
-from workbench.runtime.native.tape import address
+from workbench.runtime.native.tape import Pointer, pointer
 
 AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
 MOST_ROWS = 64  # of a tape, for one product
@@ -62,7 +62,7 @@ class _Call(NamedTuple):
 
     kernel: str
     strides: tuple[tuple[int, ...], ...]
-    memory: tuple[int, ...]
+    memory: tuple[Any, ...]
 
 
 class _Product:
@@ -81,7 +81,7 @@ class _Product:
             left, right, out = right.swapaxes(-1, -2), left.swapaxes(-1, -2), out.swapaxes(-1, -2)
         (self.m, self.k), self.n = left.shape[-2:], right.shape[-1]
         require(out.strides[-1] == _ITEM or self.n == 1)
-        self.starts = address(left), address(right), address(out)
+        self.starts = pointer(left), pointer(right), pointer(out)
         self.left = left.strides[-2], left.strides[-1]
         self.right, self.out_row = (right.strides[-2], right.strides[-1]), out.strides[-2]
         self.batch: list[_Dim] = []
@@ -111,7 +111,7 @@ class _Product:
         found: list[TapeRow] = []
         for number, term in enumerate(_offsets(self.summed)):
             for place in _offsets(outer):
-                starts = [sum(parts) for parts in zip(self.starts, term, place, strict=True)]
+                starts = [s.moved(a + b) for s, a, b in zip(self.starts, term, place, strict=True)]
                 left, right, out = ((start, *rest) for start, rest in zip(starts, strides, strict=True))
                 sizes = self.m, self.n, self.k, int(adds or number > 0)
                 found.append((kernel, *left, *right, *out, *sizes, *memory, *_loops(inner)))
@@ -122,8 +122,8 @@ class _Product:
         copies_right = way.copies_right or self.right[1] != _ITEM
         require(not copies_right or _ITEM in self.right or self.k == 1)
         copies_left = way.copies_left and self.left[0] == _ITEM
-        left = _lines(writer, self.m * left_pitch(self.k)) if copies_left else 0
-        panel = _lines(writer, min(self.k, DEPTH) * PANEL) if copies_right else 0
+        left = _lines(writer, self.m * left_pitch(self.k)) if copies_left else None
+        panel = _lines(writer, min(self.k, DEPTH) * PANEL) if copies_right else None
         return _Call("product", (self.left, self.right, (self.out_row,)), (left, panel))
 
     def _by_blas(self, writer: TapeWriter) -> _Call | None:
@@ -135,9 +135,9 @@ class _Product:
         return _Call("gemm_batch", (left, right, out[1:]), (writer.sgemm,))
 
 
-def _lines(writer: TapeWriter, floats: int) -> int:
-    """The address of memory for so many floats that begins at a cache line: loads across two take twice as long."""
-    return -(-address(writer.temporary((floats + LINE,))) // (_ITEM * LINE)) * _ITEM * LINE
+def _lines(writer: TapeWriter, floats: int) -> Pointer:
+    """Memory for so many floats that begins at a cache line: loads across two take twice as long."""
+    return pointer(writer.temporary((floats + LINE,))).aligned(_ITEM * LINE)
 
 
 def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_Dim]:

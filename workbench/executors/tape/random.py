@@ -12,12 +12,11 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr import Recording
 from workbench.ops.dropout import kept_factor, mask_shape
 from workbench.runtime.native.stream_words import BITS, CHUNK
-from workbench.runtime.native.tape import address
 
 
-def _stream(writer: TapeWriter, row: Row) -> tuple[int, int]:
-    """The addresses of a node's stream, and of memory for its words."""
-    return address(writer.context.stream(row.node)), address(writer.temporary((CHUNK,)))
+def _stream(writer: TapeWriter, row: Row) -> tuple[np.ndarray, np.ndarray]:
+    """A node's stream, and memory for its words."""
+    return writer.context.stream(row.node), writer.temporary((CHUNK,))
 
 
 def _factor(row: Row) -> np.float32:
@@ -33,13 +32,13 @@ def dropout(writer: TapeWriter, row: Row) -> None:
     require(x.dtype == FLOAT, x.size > 0)
     if attrs["is_test"]:
         if mask is not None:
-            writer.row("draw_truths", *_stream(writer, row), address(mask), mask.size, 0)  # all are
+            writer.row("draw_truths", *_stream(writer, row), mask, mask.size, 0)  # all are
         expression(writer, lambda x: x * factor, [out], [x])
         return
     mask = writer.temporary(mask_shape(x.shape, attrs["axis"]), np.uint8) if mask is None else mask
     require(mask.flags.c_contiguous)
     least = ceil(float(np.float32(attrs["dropout_prob"])) * 2**BITS)  # as the op compares: in float32
-    writer.row("draw_truths", *_stream(writer, row), address(mask), mask.size, least)
+    writer.row("draw_truths", *_stream(writer, row), mask, mask.size, least)
     if out is not None:
         kept = mask.view(bool)
         expression(writer, lambda x, kept: Recording.where(kept, x * factor, np.float32(0)), [out], [x, kept])
@@ -62,7 +61,7 @@ def uniform(writer: TapeWriter, row: Row) -> None:
     require(not row.node.attrs["startup"])  # they draw anew at every run, whatever the step
     require_plain(out)
     low, high = row.node.attrs["min"], row.node.attrs["max"]
-    writer.row("draw_uniform", *_stream(writer, row), address(out), out.size)
+    writer.row("draw_uniform", *_stream(writer, row), out, out.size)
     if (low, high) == (0, 1):
         return
     below = np.nextafter(FLOAT.type(high), FLOAT.type(low))  # as the op does: rounding must not reach the bound

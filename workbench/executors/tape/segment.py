@@ -179,9 +179,9 @@ class NativeFlag:
         assert team.control is not None
         self.team, self.what = team, what
         self._control = team.control
-        self._array = lines(8)
-        self._words = self._array.data
-        self.address = address(self._array)
+        self.array = lines(8)
+        self._words = self.array.data
+        self.address = address(self.array)
 
     def up(self) -> None:
         """Announce it from Python."""

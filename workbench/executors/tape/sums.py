@@ -13,7 +13,6 @@ from workbench.executors.tape.rules import copy, expression, native, operands, r
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr import Recording
 from workbench.ops.reduce import reduced_axes
-from workbench.runtime.native.tape import address
 
 PARTIAL = 1024  # columns whose partial sums stay in the first cache
 LONG = 256  # floats of a row
@@ -67,10 +66,10 @@ def _sum_one(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[in
     """The sum over the middle of [outer, rows, inner]."""
     outer, rows, inner = sizes
     if inner == 1:
-        writer.row("sum_rows", address(x), address(out), outer, rows, count)
+        writer.row("sum_rows", x, out, outer, rows, count)
         return
-    partial = address(writer.temporary((PARTIAL,)))
-    writer.row("sum_columns", address(x), address(out), partial, PARTIAL, outer, rows, inner, count)
+    partial = writer.temporary((PARTIAL,))
+    writer.row("sum_columns", x, out, partial, PARTIAL, outer, rows, inner, count)
 
 
 def _divided(writer: TapeWriter, x: np.ndarray, out: np.ndarray, count: int) -> None:
@@ -141,7 +140,7 @@ def extreme(writer: TapeWriter, row: Row) -> None:
     require_plain(x, out)
     turned = with_last(writer, x, _axes(row, x.ndim))
     sign = 1.0 if row.node.type == "reduce_max" else -1.0
-    writer.row("extreme_of_rows", address(turned), address(out), out.size, x.size // out.size, sign)
+    writer.row("extreme_of_rows", turned, out, out.size, x.size // out.size, sign)
 
 
 def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
@@ -172,7 +171,7 @@ def log_sum_exp(writer: TapeWriter, row: Row) -> None:
     rows, width = out.size, x.size // out.size
     x, found = with_last(writer, x, _axes(row, x.ndim)).reshape(rows, width), out.reshape(rows, 1)
     top, total, grown = (writer.temporary(shape) for shape in ((rows, 1), (rows, 1), (rows, width)))
-    writer.row("extreme_of_rows", address(x), address(top), rows, width, 1.0)
+    writer.row("extreme_of_rows", x, top, rows, width, 1.0)
     expression(writer, lambda t: Recording.where(Recording.isfinite(t), t, np.float32(0)), [top], [top])
     expression(writer, lambda x, t: Recording.exp(x - t), [grown], [x, top])
     add_up(writer, grown, total)
@@ -214,7 +213,7 @@ def add_n_grad(writer: TapeWriter, row: Row) -> None:
 def squared_norm(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
-    writer.row("sum_squares", address(x), address(out), x.size)
+    writer.row("sum_squares", x, out, x.size)
 
 
 @native("clip_by_norm")
@@ -224,6 +223,6 @@ def clip_by_norm(writer: TapeWriter, row: Row) -> None:
     require_plain(x, out)
     limit = np.float32(row.node.attrs["max_norm"])
     square, factor = writer.temporary((1,)), writer.temporary((1,))
-    writer.row("sum_squares", address(x), address(square), x.size)
+    writer.row("sum_squares", x, square, x.size)
     expression(writer, lambda s: limit / Recording.maximum(Recording.sqrt(s), limit), [factor], [square])
     expression(writer, lambda x, f: x * f, [out.reshape(-1)], [x.reshape(-1), factor])

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.runtime.native.tape import address
-
 _ITEM = 4  # bytes of a float32
 _MOST = 3  # dimensions the kernels loop over
 
@@ -30,16 +28,16 @@ def strided_copy(source: np.ndarray, out: np.ndarray) -> tuple[Any, ...] | None:
         return None
     last, rest = dims[-1], dims[:-1]
     if last.source == _ITEM:
-        return _row("copy_rows", (address(source), address(out), last.size), rest)
+        return _row("copy_rows", (source, out, last.size), rest)
     column = next((d for d in rest if d.source == _ITEM), None)
     if column is None:
         return None
     rest.remove(column)
-    matrix = address(source), last.source, address(out), column.out, last.size, column.size
+    matrix = source, last.source, out, column.out, last.size, column.size
     return _row("transpose", matrix, rest)
 
 
-def _row(kernel: str, arguments: tuple[int, ...], rest: list[_Dim]) -> tuple[Any, ...] | None:
+def _row(kernel: str, arguments: tuple[Any, ...], rest: list[_Dim]) -> tuple[Any, ...] | None:
     if len(rest) > _MOST:
         return None
     loops = [_Dim(1, 0, 0)] * (_MOST - len(rest)) + rest

@@ -19,7 +19,6 @@ from workbench.framework.op import find_op
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE, Node
 from workbench.ops.bound_updates import Split, traced
 from workbench.ops.update import UPDATES
-from workbench.runtime.native.tape import address
 
 
 @native(*UPDATES)
@@ -60,7 +59,8 @@ def write_update(
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
     made = powers or outs[0][len(outs[0]) - len(body.betas) :]
     for out, power, beta in zip(made, powers or ins[count:], body.betas, strict=True):
-        _multiply(writer, power, attrs[beta], out)
+        if out is not None:
+            _multiply(writer, power, attrs[beta], out)
 
 
 def _multiply(writer: TapeWriter, array: np.ndarray, number: float, out: np.ndarray) -> None:
@@ -87,15 +87,15 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
         write_update(writer, record.type, node.attrs["attrs"], outs_of_all, parts, powers, others)
         return
     for p in powers:
-        writer.row("require_equal", address(p), p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
+        writer.row("require_equal", p, p, p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
     write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
 
 
 def _require_one_rate(writer: TapeWriter, twins: Sequence[Node]) -> None:
     """Where devices have rates of their own, each of them does its whole update (X-19): all see it alike."""
-    first, *others = [address(_flat_operands(writer, twin)[0][2]) for twin in twins]
+    first, *others = [_flat_operands(writer, twin)[0][2] for twin in twins]
     for rate in others:
-        writer.row("require_equal", first, 2, (rate - first) // FLOAT.itemsize)
+        writer.row("require_equal", first, rate, 1, 1)
 
 
 def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.executors.tape.vector_row import Instruction, Leaf, Memory, RowWriter
 from workbench.framework.lowered import Lowered, Step
 from workbench.runtime.native.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
-from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.tape import Pointer, Tape, pointer
 
 BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache
 MOST = 2048  # floats a block has at most
@@ -127,7 +127,7 @@ class _Addition:
         leaf = _leaf_of(out, self.code.shape, for_result=True)
         if self._held(leaf) == value:
             return  # it is there
-        self._note_written(out, leaf)
+        self._note_written(leaf.where, leaf)
         self.outs.append((value, leaf))
 
     def _held(self, leaf: Leaf) -> int | None:
@@ -138,13 +138,13 @@ class _Addition:
             return value if where == leaf else None
         return self.leaves.get(leaf, self.code._leaves.get(leaf))
 
-    def _note_written(self, out: Array, seen: Leaf | None) -> None:
+    def _note_written(self, out: Pointer, seen: Leaf | None) -> None:
         """Refuse results over memory that is read or written in another way.
 
         Args:
             seen: how it is written; None if rows are added up there.
         """
-        found = _bytes_of(out)
+        found = out.begin, out.end
         for leaf, where in (*self.code._ranges.items(), *self.ranges.items()):
             if _overlap(found, where) and leaf != seen:
                 raise Unsuitable
@@ -152,7 +152,7 @@ class _Addition:
         for begin, where in (*self.code._written.items(), *self.written.items()):
             if _overlap(found, where) and (seen is None or held.get(begin) != seen):
                 raise Unsuitable
-        self.written[address(out)] = found
+        self.written[out.address] = found
 
     def _add_up(self, value: int, out: Array) -> None:
         """The rows of a value, added up: the gradient of something that was repeated for every row."""
@@ -161,8 +161,9 @@ class _Addition:
         if not shape or last != shape or not out.flags.c_contiguous or out.dtype != _FLOAT:
             raise Unsuitable
         self._require_period(out.size)
-        self._note_written(out, None)
-        self.instructions.append(Instruction("sum", -1, (value,), address(out), out.size))
+        where = pointer(out)
+        self._note_written(where, None)
+        self.instructions.append(Instruction("sum", -1, (value,), where, out.size))
 
     def _require_period(self, width: int) -> None:
         if lcm(width, *self.code._periods, *self.periods) > MOST:
@@ -188,7 +189,7 @@ class _Addition:
         value, held = self.code._outs.get(leaf.address, (-1, None))
         if held == leaf:
             return value
-        if self.code.overlaps_result(found := _bytes_of(array)):
+        if self.code.overlaps_result(found := (leaf.where.begin, leaf.where.end)):
             raise Unsuitable  # the same memory, seen in another way
         if leaf.kind == TILED:
             try:
@@ -287,7 +288,7 @@ def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> 
     if array.dtype not in (_FLOAT, _TRUTH) and (for_result or array.dtype != _BYTE):
         raise Unsuitable
     sizes, strides = _collapsed(array, shape)
-    where = address(array)
+    where = pointer(array)
     if array.dtype != _FLOAT:
         if len(sizes) > 4 or (for_result and strides != (1,)):
             raise Unsuitable
@@ -323,11 +324,3 @@ def _collapsed(array: Array, shape: tuple[int, ...]) -> tuple[tuple[int, ...], t
             sizes.append(size)
             strides.append(step)
     return (tuple(sizes), tuple(strides)) if sizes else ((1,), (1,))
-
-
-def _bytes_of(array: Array) -> Range:
-    begin = end = address(array)
-    for size, stride in zip(array.shape, array.strides, strict=True):
-        reach = (size - 1) * stride
-        begin, end = begin + min(reach, 0), end + max(reach, 0)
-    return begin, end + array.itemsize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,11 @@ from workbench.runtime.native.opcodes import (
     TILED,
     WHOLE,
 )
-from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.tape import Pointer, Tape, pointer
 
 Memory = Callable[[int], np.ndarray]
-_VECTOR = 16  # floats; blocks begin where a vector may
+_VECTOR = 16  # floats
+_LINE = 64  # bytes; blocks begin where a vector may
 _AGAIN = 4 * REPEATED - 1  # the mask of what repeats as soon as it may
 
 
@@ -36,19 +37,23 @@ class Leaf(NamedTuple):
     """An array as blocks see it; its kind is one of `native.opcodes`."""
 
     kind: int
-    address: int
+    where: Pointer
     sizes: tuple[int, ...]
     strides: tuple[int, ...]  # in elements
+
+    @property
+    def address(self) -> int:
+        return self.where.address
 
     @property
     def period(self) -> int:
         return self.sizes[-1]
 
-    def words(self, slot: int, buffer: int = 0, filled: int = 0) -> list[int]:
+    def words(self, slot: int, buffer: Pointer | None = None, filled: int = 0) -> list[Any]:
         """How a row spells it; `filled` is how many floats of the buffer are filled once."""
         pad = 4 - len(self.sizes)
         return [
-            self.kind, slot, buffer, filled, self.address, *[1] * pad, *self.sizes, *[0] * pad, *self.strides,
+            self.kind, slot, buffer, filled, self.where, *[1] * pad, *self.sizes, *[0] * pad, *self.strides,
         ]  # fmt: skip
 
 
@@ -58,7 +63,7 @@ class Instruction(NamedTuple):
     function: str
     result: int
     operands: tuple[int, ...]
-    target: int = 0
+    target: Pointer | None = None
     width: int = 0
 
 
@@ -84,8 +89,8 @@ class RowWriter:
         self.leaves, self.constants, self.block, self.memory = leaves, constants, block, memory
         self._next = count  # the number of the next value
         self.slots: dict[int, int] = {}  # value -> its slot
-        self.slot_words: list[int] = []
-        self.leaf_words: list[list[int]] = []
+        self.slot_words: list[Any] = []
+        self.leaf_words: list[list[Any]] = []
         self.targets: dict[int, list[int]] = {}  # value -> slots of the arrays it goes to when it is made
         self.code, self.outs = self._with_copies(code, outs)
         self._flowing = self._find_flowing()
@@ -152,22 +157,22 @@ class RowWriter:
 
     # Slots
 
-    def _slot(self, where: int, mask: int = WHOLE) -> int:
+    def _slot(self, where: Pointer | None, mask: int = WHOLE) -> int:
         self.slot_words += [where, mask]
         return len(self.slot_words) - SLOT_WORDS
 
-    def _buffer(self, floats: int) -> int:
-        return _aligned(address(self.memory(floats + _VECTOR)))
+    def _buffer(self, floats: int) -> Pointer:
+        return pointer(self.memory(floats + _VECTOR)).aligned(_LINE)
 
     def _operand_slots(self, tape: Tape) -> None:
         for data, value in self.constants.items():
-            self.slots[value] = self._slot(_aligned(tape.constant(data, REPEATED + _VECTOR)), _AGAIN)
+            self.slots[value] = self._slot(pointer(tape.constant(data, REPEATED + _VECTOR)).aligned(_LINE), _AGAIN)
         for leaf, value in self.leaves.items():
             self.slots[value] = self._operand_slot(leaf)
 
     def _operand_slot(self, leaf: Leaf) -> int:
         if leaf.kind == ADVANCES:
-            return self._noted(leaf, self._slot(0))
+            return self._noted(leaf, self._slot(None))
         if leaf.kind == SCALAR:
             return self._filled(leaf, REPEATED, _AGAIN)
         if leaf.kind != TILED:
@@ -175,15 +180,15 @@ class RowWriter:
             return self._noted(leaf, self._slot(buffer), buffer)
         if leaf.period & (leaf.period - 1) == 0:
             if leaf.period >= REPEATED:
-                return self._slot(leaf.address, 4 * leaf.period - 1)
+                return self._slot(leaf.where, 4 * leaf.period - 1)
             return self._filled(leaf, REPEATED, _AGAIN)
-        return self._slot(leaf.address) if leaf.period == self.block else self._filled(leaf, self.block, WHOLE)
+        return self._slot(leaf.where) if leaf.period == self.block else self._filled(leaf, self.block, WHOLE)
 
     def _filled(self, leaf: Leaf, floats: int, mask: int) -> int:
         buffer = self._buffer(floats)
         return self._noted(leaf, self._slot(buffer, mask), buffer, floats)
 
-    def _noted(self, leaf: Leaf, slot: int, buffer: int = 0, filled: int = 0) -> int:
+    def _noted(self, leaf: Leaf, slot: int, buffer: Pointer | None = None, filled: int = 0) -> int:
         self.leaf_words.append(leaf.words(slot, buffer, filled))
         return slot
 
@@ -196,7 +201,7 @@ class RowWriter:
         for value, leaf in self.outs:
             only_once = value not in self.targets or _is_link(self.code[made_at[value]])
             if leaf.kind == ADVANCES and only_once and last_read.get(leaf.address, -1) <= made_at[value]:
-                slot = self._noted(leaf, self._slot(0))
+                slot = self._noted(leaf, self._slot(None))
                 self.targets.setdefault(value, []).append(slot)
                 self.slots.setdefault(value, slot)
             else:
@@ -205,8 +210,8 @@ class RowWriter:
 
     # Instructions
 
-    def _instructions(self, last: dict[int, int]) -> list[int]:
-        words: list[int] = []
+    def _instructions(self, last: dict[int, int]) -> list[Any]:
+        words: list[Any] = []
         links: list[int] = []
         registers = _Registers(self, last)
         for n, i in enumerate(self.code):
@@ -236,7 +241,7 @@ class RowWriter:
         slots = [self.slots[v] for v in operands]
         return [*words, case, *slots, *[0] * (LINK_WORDS - 1 - len(slots))]
 
-    def _whole(self, i: Instruction) -> list[int]:
+    def _whole(self, i: Instruction) -> list[Any]:
         slots = [self.slots[v] for v in i.operands]
         if i.function == "sum":
             return [COLUMN_SUM, 5, i.target, *slots, i.width]
@@ -276,6 +281,3 @@ def _is_link(i: Instruction) -> bool:
 def _chain(links: list[int]) -> list[int]:
     return [CHAIN, 2 + len(links), *links] if links else []
 
-
-def _aligned(where: int) -> int:
-    return -(-where // 64) * 64

@@ -20,6 +20,7 @@ from workbench.executors.team import Team
 from workbench.framework.lowered import Lowered
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.reach.declare import OutOfReach
 
 LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
 
@@ -74,25 +75,25 @@ class TapeWriter:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
         from workbench.executors.tape.table import elementwise, rule_of
 
-        rule = None if is_dynamic(row) else rule_of(row.node)
+        rule = None if is_dynamic(row) or not row.node.writes else rule_of(row.node)
         if rule is None:
             return False
         before = self._state(once=rule is elementwise)
         if waits:
             self._flush()
         for flag in waits:
-            self.tape.row("wait", flag.address, self._control.address)
+            self.tape.row("wait", flag.array, self._control.array)
         self._rows.append(row)
         self._own = False
         try:
             rule(self, row)
-        except Unsuitable:
+        except (Unsuitable, OutOfReach):
             self._restore(before)
             return False
         if raised or not self.joined or self._vector is None:
             self._flush()
         for flag in raised:
-            self.tape.row("signal", flag.address, self._control.address)
+            self.tape.row("signal", flag.array, self._control.array)
         if not self._rows:
             self._begin = len(self.tape)
         self._breathe(row)
@@ -118,8 +119,8 @@ class TapeWriter:
 
     # What rules call
 
-    def row(self, kernel: str, *arguments: float) -> None:
-        """A row of the tape."""
+    def row(self, kernel: str, *arguments: Any) -> None:
+        """A row of the tape; what it points to is given as arrays, see `Tape.row`."""
         self._end_vector()
         self.tape.row(kernel, *arguments)
 

@@ -14,7 +14,8 @@ SHARED = "LearningRate"  # the slot whose value has to be the same
 class FuseOptimizer:
     """Joins updates of one type on one device with equal attributes, learning rate and dtypes.
 
-    Sparse gradients stay alone, and so does an update whose result is needed before the last of its group.
+    Sparse gradients stay alone, and so do variables of unknown size, and an update whose result is needed before the
+    last of its group.
     """
 
     name = "fuse_optimizer"
@@ -34,8 +35,11 @@ def _can_join(node: Node) -> bool:
     if node.type == FUSED_UPDATE or not is_update(node):
         return False
     slots = (*node.inputs, *node.outputs)
-    plain = all(slot is None or (isinstance(slot, Value) and slot.spec.kind == DENSE) for slot in slots)
-    return plain and not node.record.needs
+    return all(slot is None or _is_plain(slot) for slot in slots) and not node.record.needs
+
+
+def _is_plain(slot: Slot) -> bool:
+    return isinstance(slot, Value) and slot.spec.kind == DENSE and -1 not in slot.spec.shape
 
 
 def _kind(node: Node) -> Hashable:

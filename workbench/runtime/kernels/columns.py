@@ -116,20 +116,27 @@ def fold(row):
 
 
 @function
+def describe_unfolding(size, unfolded, row):
+    """What all blocks have in common."""
+    row[SIZES], row[UNFOLDED] = address_of(size), unfolded
+
+
+@function
 def describe_block(size, pixels, row, start):
     """The row of `unfold` and `fold`; returns how many output pixels the block has."""
     row[PIXELS_OF], row[START], row[END_ROW] = pixels, start, min(start + size[BLOCK], size[OUT_HEIGHT])
     return (row[END_ROW] - start) * size[OUT_WIDTH]
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INTS)
-def convolve_columns(size, blas, x, w, out, unfolding, row):
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
+def convolve_columns(size, blas, x, w, out, unfolding, unfolded, row):
     """Any convolution.
 
     unfolding: the address of `unfold`, 0 if the images are the columns;
-    row: of unfolding, with sizes and [taps, output rows of a block, output width].
+    unfolded: [taps, output rows of a block, output width]; row: of unfolding.
     """
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
+    describe_unfolding(size, unfolded, row)
     for n in range(size[SAMPLES] * size[GROUPS]):
         source, filter = x + n * group_bytes(size), w + 4 * (n % size[GROUPS]) * kernels * taps
         for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
@@ -145,10 +152,11 @@ def convolve_columns(size, blas, x, w, out, unfolding, row):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INTS)
-def filter_gradient_columns(size, blas, x, g, out, unfolding, row):
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
+def filter_gradient_columns(size, blas, x, g, out, unfolding, unfolded, row):
     """The gradient of the filter of any convolution, else as `convolve_columns`."""
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
+    describe_unfolding(size, unfolded, row)
     clear(out, size[GROUPS] * kernels * taps)
     for n in range(size[SAMPLES] * size[GROUPS]):
         source, result = x + n * group_bytes(size), out + 4 * (n % size[GROUPS]) * kernels * taps
@@ -165,10 +173,11 @@ def filter_gradient_columns(size, blas, x, g, out, unfolding, row):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INTS)
-def input_gradient_columns(size, blas, g, w, out, folding, row):
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
+def input_gradient_columns(size, blas, g, w, out, folding, unfolded, row):
     """The gradient of the input of any convolution. folding: the address of `fold`, else as `convolve_columns`."""
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
+    describe_unfolding(size, unfolded, row)
     if folding != 0:
         clear(out, size[SAMPLES] * size[GROUPS] * group_bytes(size) // 4)
     for n in range(size[SAMPLES] * size[GROUPS]):

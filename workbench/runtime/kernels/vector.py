@@ -212,10 +212,10 @@ def vector(row):
     return 0
 
 
-@kernel(FLOATS, INT, INT)
-def require_equal(numbers, count, stride):
-    """DECLINED unless all numbers are the same."""
-    for i in range(1, count):
-        if numbers[i * stride] != numbers[0]:
+@kernel(FLOATS, FLOATS, INT, INT)
+def require_equal(number, others, count, stride):
+    """DECLINED unless all others are the same as one number."""
+    for i in range(count):
+        if others[i * stride] != number[0]:
             return DECLINED
     return 0

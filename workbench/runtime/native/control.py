@@ -31,14 +31,14 @@ class Control:
     """The number of the step, whether somebody has failed, and two functions of the system.
 
     Attributes:
-        kernels: the compiled code; address: of the words.
+        kernels: the compiled code; array: the words; address: of them.
     """
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
-        self._array = lines(CONTROL_WORDS)
-        self._words = self._array.data
-        self.address = address(self._array)
+        self.array = lines(CONTROL_WORDS)
+        self._words = self.array.data
+        self.address = address(self.array)
         self._words[YIELD], self._words[CLOCK] = libc_address("sched_yield"), libc_address("clock_gettime")
         self.run = kernels.entry("run", 1)
         self.run_through = kernels.entry("run_through", 1)

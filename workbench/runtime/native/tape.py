@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.runtime.native.image import Kernels
+from workbench.runtime.reach.declare import OutOfReach
+from workbench.runtime.reach.table import reach_of
+
+
+class Pointer(NamedTuple):
+    """An address, and the bytes of the array it comes from: the first, and one past the last."""
+
+    address: int
+    begin: int
+    end: int
+
+    def moved(self, distance: int) -> Pointer:
+        """So many bytes further on in the same array."""
+        return Pointer(self.address + distance, self.begin, self.end)
+
+    def aligned(self, unit: int) -> Pointer:
+        """The next address in the array that is a multiple of `unit`."""
+        return self.moved(-self.address % unit)
 
 
 class Tape:
@@ -29,39 +47,78 @@ class Tape:
         """In words: where the next row begins."""
         return len(self.words)
 
-    def row(self, kernel: str, *arguments: float) -> None:
+    def row(self, kernel: str, *arguments: Any) -> None:
         """Add a row.
 
+        Whatever it points to is given as the array itself, as a `Pointer`, or as None where the kernel can do without:
+        what the kernel declares to touch (`runtime.reach`) has to lie inside.
+
         Args:
-            arguments: addresses and numbers in the order the kernel declares them.
+            arguments: pointers and numbers in the order the kernel declares them.
+
+        Raises:
+            OutOfReach: the kernel would touch what lies outside. TypeError: an address that comes from nowhere.
         """
+        words = list(arguments)
+        for index, first, end in reach_of(kernel).touched(*arguments):
+            words[index] = _pointed(kernel, index, arguments[index], first, end)
         letters = self.kernels.arguments[kernel]
         if letters != "*":
-            assert len(letters) == len(arguments), f"{kernel} takes {len(letters)} arguments, got {len(arguments)}"
-            arguments = tuple([_bits(a) if kind == "f" else a for kind, a in zip(letters, arguments, strict=True)])
-        self.words.extend((self.kernels.addresses[kernel], 2 + len(arguments), *arguments))  # type: ignore[arg-type]
+            assert len(letters) == len(words), f"{kernel} takes {len(letters)} arguments, got {len(words)}"
+            if "f" in letters:
+                words = [_bits(a) if kind == "f" else a for kind, a in zip(letters, words, strict=True)]
+        self.words.extend((self.kernels.addresses[kernel], 2 + len(words), *words))
 
     def truncate(self, words: int) -> None:
         """Take back what was written since the tape had so many words."""
         del self.words[words:]
 
-    def constant(self, data: bytes, count: int) -> int:
-        """The address of at least so many float32 that are the number in `data`."""
+    def constant(self, data: bytes, count: int) -> np.ndarray:
+        """At least so many float32 that are the number in `data`."""
         found = self._constants.get(data)
         if found is None or found.size < count:
             found = self._constants[data] = np.repeat(np.frombuffer(data, np.float32), count)
             self.kept.append(found)
-        return address(found)
+        return found
 
-    def keep(self, made: np.ndarray) -> int:
-        """The address of an array that lives as long as the tape."""
+    def keep(self, made: np.ndarray) -> np.ndarray:
+        """The array, which lives as long as the tape from now on."""
         self.kept.append(made)
-        return address(made)
+        return made
+
+
+def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
+    """The address in an argument of a row, if what is touched from there lies in the array it comes from."""
+    if isinstance(given, np.ndarray):
+        given = pointer(given)
+    if type(given) is not Pointer:
+        if given is None and end <= first:
+            return 0
+        raise TypeError(f"argument {index} of kernel {kernel!r} points to memory; expected an array, got {given!r}")
+    at, begin, stop = given
+    if first < end and (at + first < begin or at + end > stop):
+        raise OutOfReach(
+            f"kernel {kernel!r} would touch the bytes {at - begin + first} to {at - begin + end} of argument {index}, "
+            f"which has {stop - begin}"
+        )
+    return at
 
 
 def address(array_: np.ndarray) -> int:
     """Where an array's first element is."""
     return array_.__array_interface__["data"][0]
+
+
+def pointer(array_: np.ndarray) -> Pointer:
+    """To an array's first element."""
+    at = array_.__array_interface__["data"][0]
+    if array_.flags.c_contiguous:
+        return Pointer(at, at, at + array_.nbytes)
+    begin = end = at
+    for size, stride in zip(array_.shape, array_.strides, strict=True):
+        reach = (size - 1) * stride
+        begin, end = begin + min(reach, 0), end + max(reach, 0)
+    return Pointer(at, begin, end + array_.itemsize)
 
 
 def _bits(number: float) -> int:

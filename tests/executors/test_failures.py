@@ -1,0 +1,76 @@
+"""What goes wrong before a step runs is told like what goes wrong in it: op, device, inputs, line."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.autodiff.small import Built
+from workbench import static
+from workbench.config import override
+from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
+from workbench.executors import binding
+from workbench.executors.operands import Scratch
+
+
+def run(built: Any, feed: dict[str, np.ndarray], fetch: Any) -> Any:
+    return static.Executor().run(static.CompiledProgram(built.main), feed=feed, fetch_list=[fetch])
+
+
+@pytest.mark.parametrize("rows", [10**10, 10**17, 10**18])
+def test_no_memory_names_the_op_whose_result_takes_most(rows: int) -> None:
+    with Built() as built:
+        x = static.data("x", [None, 16])
+        y = wb.mean(wb.expand(x, [rows, 16]) + x)
+    with pytest.raises(Unavailable) as caught:
+        run(built, {"x": np.ones((1, 16), np.float32)}, y)
+    text = str(caught.value)
+    assert "op 'expand_v2' on device 0: no memory" in text and f"float32[{rows}, 16]" in text
+    assert "test_failures.py" in text
+
+
+def test_no_memory_for_an_arena_says_so_too() -> None:
+    with Built() as built:
+        x = static.data("x", [None, 16])
+        y = wb.matmul(x, x, transpose_y=True)
+    refusal = mock.patch("workbench.runtime.cpu.Arena", side_effect=Unavailable("the system gives no bytes"))
+    with refusal, pytest.raises(Unavailable, match=r"op 'matmul_v2' on device 0: no memory.*\[500, 500\]"):
+        run(built, {"x": np.ones((500, 16), np.float32)}, y)
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(ValueError("cannot reshape array of size 320"), InvalidArgument), (OSError(12, "no"), EnforceNotMet)],
+)  # fmt: skip
+def test_what_fails_while_a_row_is_bound_names_it(error: Exception, kind: type[Exception], native: bool) -> None:
+    with Built() as built:
+        y = wb.tanh(static.data("x", [None, 3], "float64"))  # for which there are no kernels
+    lower = binding.lower
+
+    def failing(row: Any, *given: Any) -> Any:
+        if row.node.type == "tanh":
+            raise error
+        return lower(row, *given)
+
+    with override(cpu_tape=native), mock.patch.object(binding, "lower", failing), pytest.raises(kind) as caught:
+        run(built, {"x": np.ones((2, 3))}, y)
+    text = str(caught.value)
+    assert text.startswith(f"op 'tanh' failed on device 0: {error}")
+    assert "input X: " in text and "test_failures.py" in text and caught.value.__cause__ is error
+
+
+def test_no_room_for_what_rows_share_is_told() -> None:
+    with Built() as built:
+        y = wb.nn.functional.log_softmax(static.data("x", [None, 3]))
+
+    def full(scratch: Any, shape: Any, dtype: Any) -> Any:
+        raise MemoryError("Unable to allocate 3 GiB")
+
+    match = "failed on device 0: Unable"
+    with mock.patch.object(Scratch, "__call__", full), pytest.raises(EnforceNotMet, match=match):
+        run(built, {"x": np.ones((2, 3), np.float32)}, y)

@@ -1,0 +1,176 @@
+"""Runs mutants by the tape and by calls: `python -m tests.fuzz.both SEED FIRST COUNT`, a line of JSON for each.
+
+A line is written before a mutant runs and after, so that whoever reads them knows which one has ended the process.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import traceback
+import warnings
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.corpus import seed, seeds
+from tests.fuzz.mutate import Mutant
+from workbench import static
+from workbench.config import override
+from workbench.errors import EnforceNotMet
+from workbench.experiments.bench.roofline import rows_by_lowering
+from workbench.framework.check import check_program
+from workbench.framework.parser import parse_program
+from workbench.framework.program import Program
+from workbench.framework.serialize import program_from_json
+from workbench.runtime import devices
+from workbench.runtime.cpu import CPUDevice
+
+MOST_MEMORY = 6 << 30
+_CLOSE = 2e-4
+
+
+class Outcome:
+    """What running a program has led to: arrays by name, or an error."""
+
+    def __init__(self, arrays: dict[str, np.ndarray] | None, error: Exception | None = None, native: int = 0) -> None:
+        self.arrays, self.error, self.native = arrays, error, native
+
+    @property
+    def is_clear(self) -> bool:
+        return isinstance(self.error, EnforceNotMet)
+
+    def __str__(self) -> str:
+        if self.error is None:
+            return "ran"
+        return "".join(traceback.format_exception(self.error))[-3000:]
+
+
+def mutant(number: int, index: int) -> Mutant:
+    """A mutant, by the seed of all and its own number."""
+    random = Random(f"{number}/{index}")
+    count, found = len(seeds()), None
+    while found is None:
+        found = seed(random.randrange(count))
+    return Mutant(found, random)
+
+
+def run(made: Mutant, values: dict[str, np.ndarray], fetches: list[str], tape: bool) -> Outcome:
+    """One step, and what is in the scope then."""
+    native = 0
+    try:
+        program = read(made)
+        scope, block = static.Scope(), program.global_block()
+        feed = {n: v for n, v in values.items() if block.var(n).is_data}
+        for name in values.keys() - feed.keys():
+            scope.var(name).get_tensor().set(values[name])
+        with override(cpu_tape=tape), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = static.CompiledProgram(program)
+            if made.seed.loss is not None:
+                compiled = compiled.with_data_parallel(made.seed.loss, places=static.cpu_places(made.devices))
+            found = static.Executor().run(compiled, feed=feed, fetch_list=fetches, scope=scope)
+            if tape:
+                native, _ = rows_by_lowering(compiled._engine.last)
+    except Exception as error:
+        return Outcome(None, error)
+    arrays = dict(zip(fetches, found, strict=True))
+    arrays.update({f"{n} in the scope": np.array(scope.find_var(n).get_tensor()) for n in values.keys() - feed.keys()})
+    return Outcome(arrays, native=native)
+
+
+def read(made: Mutant) -> Program:
+    return parse_program(made.source) if made.form == "text" else program_from_json(made.source)
+
+
+def examine(made: Mutant) -> tuple[str, str]:
+    """What became of a mutant: a word for it, and details."""
+    try:
+        program = read(made)
+    except EnforceNotMet:
+        return "refused when read", ""
+    except Exception:
+        return "UNCLEAR", traceback.format_exc()
+    try:
+        check_program(program)
+    except EnforceNotMet:
+        return "refused by the checker", ""
+    except Exception:
+        return "UNCLEAR", traceback.format_exc()
+    values, fetches = made.values(program), _fetches(made, program)
+    calls, tape = (run(made, values, fetches, tape) for tape in (False, True))
+    return _verdict(made, values, fetches, calls, tape)
+
+
+def _fetches(made: Mutant, program: Program) -> list[str]:
+    block = program.global_block()
+    written = [n for op in block.ops for n in op.output_arg_names if n in block.vars and block.vars[n].kind == "dense"]
+    names = list(dict.fromkeys(n for n in written if not block.vars[n].persistable))
+    return Random(made.numbers).sample(names, min(len(names), 4)) + names[-2:] if names else []
+
+
+def _verdict(
+    made: Mutant, values: dict[str, np.ndarray], fetches: list[str], calls: Outcome, tape: Outcome
+) -> tuple[str, str]:
+    if calls.error is not None or tape.error is not None:
+        if calls.error is None or tape.error is None:
+            return "DISAGREE", f"calls: {calls}\ntape: {tape}"
+        if not (calls.is_clear and tape.is_clear):
+            return "UNCLEAR", f"calls: {calls}\ntape: {tape}"
+        return "refused by both when run", str(tape.error)
+    differing = [n for n in calls.arrays or () if not _same(calls.arrays[n], tape.arrays[n], _CLOSE)]  # type: ignore[index]
+    if not differing:
+        return ("equal, in kernels" if tape.native else "equal, by calls alone"), ""
+    moved = {n: v * np.asarray(1 + 1e-6, v.dtype) if v.dtype.kind == "f" else v for n, v in values.items()}
+    nudged = run(made, moved, fetches, tape=False)
+    firm = [n for n in differing if nudged.arrays is None or _same(calls.arrays[n], nudged.arrays[n], _CLOSE)]  # type: ignore[index]
+    if not firm:
+        return "equal but for what the sixth digit of a feed decides", ""
+    name = firm[0]
+    return "DISAGREE", f"{name}\ncalls: {calls.arrays[name]!r}\ntape: {tape.arrays[name]!r}"  # type: ignore[index]
+
+
+def _same(a: np.ndarray, b: np.ndarray, close: float) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind != "f":
+        return bool((a == b).all())
+    finite = a[np.isfinite(a)]
+    scale = float(np.abs(finite).max(initial=0.0))
+    loose = max(close, 20 * float(np.finfo(a.dtype).eps))
+    return bool(np.allclose(a, b, rtol=loose, atol=loose * scale + 1e-6, equal_nan=True))
+
+
+class _Poisoned(CPUDevice):
+    """Memory that is full of NaN at first: what is read before it is written shows."""
+
+    def allocate(self, nbytes: int) -> Any:
+        made = super().allocate(nbytes)
+        made.array(0, (nbytes,), np.dtype(np.uint8))[...] = 0xFF
+        return made
+
+
+def describe(made: Mutant) -> dict[str, Any]:
+    """What is needed to look at a mutant without this code."""
+    return {"done": made.done, "form": made.form, "devices": made.devices, "source": made.source}
+
+
+def main(number: int, first: int, count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    devices._KINDS["cpu"] = _Poisoned
+    np.seterr(all="ignore")
+    for index in range(first, first + count):
+        made = mutant(number, index)
+        print(json.dumps({"begins": index}), flush=True)
+        verdict, details = examine(made)
+        line: dict[str, Any] = {"index": index, "verdict": verdict, "done": made.done}
+        if verdict.isupper() or verdict.split()[0].isupper():
+            line |= {"details": details, "mutant": describe(made)}
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:4]))

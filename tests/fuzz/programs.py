@@ -1,0 +1,121 @@
+"""Mutants of programs, run by the tape and by calls: `python -m tests.fuzz.programs --mutants 20000 --seed 0`.
+
+Both have to give the same results up to rounding, or both a clear error. Mutants run in processes of their own, so that
+those that crash or hang are told like any other, and the rest goes on. What is wrong is kept in a folder, a file of
+JSON each, with the program's text; `--only 17` runs a single mutant again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+BATCH = 250  # mutants of a process
+PATIENCE = 120.0  # seconds for a mutant
+WORKER = [sys.executable, "-m", "tests.fuzz.both"]
+WRONG = ("CRASH", "HANG", "DISAGREE", "UNCLEAR")
+
+
+def run_batch(seed: int, first: int, count: int) -> Iterator[dict[str, Any]]:
+    """What became of mutants, in order; whoever ends the process is told, and another process goes on behind it."""
+    end = first + count
+    while first < end:
+        for line in _lines(seed, first, end - first):
+            yield line
+            first = line["index"] + 1
+
+
+def _lines(seed: int, first: int, count: int) -> Iterator[dict[str, Any]]:
+    """Up to all of them from one process."""
+    command = [*WORKER, str(seed), str(first), str(count)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        errors: list[str] = []
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: errors.extend(process.stderr or ()))
+            done, hung = first, []
+            clock = _clock(process, hung, 2 * PATIENCE)
+            for text in process.stdout:
+                clock.cancel()
+                clock = _clock(process, hung, PATIENCE)
+                line = json.loads(text)
+                if "verdict" in line:
+                    done = line["index"] + 1
+                    yield line
+            clock.cancel()
+            status = process.wait(PATIENCE)
+        if done < first + count:
+            details = f"exit status {status}\n" + "".join(errors)[-3000:]
+            yield {"index": done, "verdict": "HANG" if hung else "CRASH", "done": [], "details": details}
+
+
+def _clock(process: subprocess.Popen[str], hung: list[bool], patience: float) -> Timer:
+    def end() -> None:
+        hung.append(True)
+        process.kill()
+
+    clock = Timer(patience, end)
+    clock.daemon = True
+    clock.start()
+    return clock
+
+
+def run_all(seed: int, first: int, count: int, processes: int, folder: Path | None) -> Counter[str]:
+    """How many mutants came to which end; those that are wrong are written down in the folder and told."""
+    starts = range(first, first + count, BATCH)
+    found: Counter[str] = Counter()
+    with ThreadPoolExecutor(processes) as pool:
+        batches = pool.map(lambda at: list(run_batch(seed, at, min(BATCH, first + count - at))), starts)
+        for batch in batches:
+            for line in batch:
+                found[line["verdict"]] += 1
+                if line["verdict"] in WRONG:
+                    _note(seed, line, folder)
+    return found
+
+
+def _note(seed: int, line: dict[str, Any], folder: Path | None) -> None:
+    from tests.fuzz.both import describe, mutant
+
+    made = line.setdefault("mutant", None) or describe(mutant(seed, line["index"]))
+    line["mutant"] = made
+    print(f"{line['verdict']} {line['index']}: {'; '.join(made['done'])}\n{line.get('details', '')}\n", flush=True)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{seed}-{line['index']}.json").write_text(json.dumps(line, indent=1))
+
+
+def table(found: Counter[str]) -> str:
+    total = max(found.total(), 1)
+    return "\n".join(f"{count:7,} {100 * count / total:5.1f} %  {verdict}" for verdict, count in found.most_common())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mutants", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
+    parser.add_argument("--only", type=int, help="run a single mutant")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="where wrong mutants are written down")
+    given = parser.parse_args()
+    first, count = (given.first, given.mutants) if given.only is None else (given.only, 1)
+    found = run_all(given.seed, first, count, given.processes, given.keep)
+    print(table(found))
+    return int(any(found[word] for word in WRONG))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

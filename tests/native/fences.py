@@ -1,0 +1,174 @@
+"""Runs rows of real programs with every operand between fences: `python -m tests.native.fences`.
+
+A fence is a page that nobody may touch. Each row is written once more with all it points to in memory of its own, as
+long as the kernel declares to reach; it ends at a fence in a first run and begins behind one in a second. A kernel
+that reaches further than it declares ends the process; its name is the last one printed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import workbench as wb
+from tests.fuzz.both import run
+from tests.fuzz.corpus import MODELS, Seed, seed, seeds
+from tests.fuzz.mutate import Mutant
+from tests.native.one_row import kernels, run_tape
+from tests.native.test_convolutions import check, geometry
+from workbench import static
+from workbench.framework.guard import static_mode
+from workbench.framework.serialize import program_from_dict, program_to_dict
+from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.reach.table import reach_of
+
+PAGE = mmap.PAGESIZE
+APART = {"wait", "signal", "look_up"}  # between threads
+MOST = 60  # rows of a kernel
+
+Row = tuple[str, tuple[Any, ...]]
+
+
+class Fenced:
+    """Memory between two fences."""
+
+    def __init__(self, nbytes: int, at_end: bool) -> None:
+        inside = -(-max(nbytes, 1) // PAGE) * PAGE
+        self._map = mmap.mmap(-1, inside + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        whole = np.frombuffer(self._map, np.uint8)
+        begin = pointer(whole).address
+        protect = ctypes.CDLL(None).mprotect
+        protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        assert protect(begin, PAGE, 0) == 0 and protect(begin + PAGE + inside, PAGE, 0) == 0
+        first = PAGE + (inside - nbytes if at_end else 0)
+        self.bytes = whole[first : first + nbytes]
+
+
+@contextmanager
+def noted(rows: dict[str, list[Row]]) -> Iterator[None]:
+    """All rows that are written inside, with copies of what they point to."""
+    write = Tape.row
+
+    def row(tape: Tape, kernel: str, *arguments: Any) -> None:
+        write(tape, kernel, *arguments)
+        if kernel not in APART and len(rows.setdefault(kernel, [])) < MOST:
+            rows[kernel].append((kernel, tuple(_copied(kernel, arguments))))
+
+    with mock.patch.object(Tape, "row", row):
+        yield
+
+
+def _copied(kernel: str, arguments: tuple[Any, ...]) -> list[Any]:
+    """Arguments with (first byte, contents) in place of pointers."""
+    made = list(arguments)
+    for index, first, end in reach_of(kernel).touched(*arguments):
+        if arguments[index] is not None:
+            made[index] = first, _contents(arguments[index], first, end)
+    return made
+
+
+def _contents(given: Any, first: int, end: int) -> bytes:
+    at = given if isinstance(given, Pointer) else pointer(given)
+    return ctypes.string_at(at.address + first, max(end - first, 0))
+
+
+def run_fenced(row: Row, at_end: bool) -> None:
+    """Run a row whose operands end, or begin, at fences."""
+    kernel, arguments = row
+    words, held = list(arguments), []
+    for index, given in enumerate(arguments):
+        if isinstance(given, tuple):
+            first, contents = given
+            memory = Fenced(len(contents), at_end)
+            memory.bytes[...] = np.frombuffer(contents, np.uint8)
+            held.append(memory)
+            words[index] = pointer(memory.bytes).address - first
+    tape = Tape(kernels())
+    letters = tape.kernels.arguments[kernel]
+    if letters != "*":
+        words = [_as_word(w, letter) for w, letter in zip(words, letters, strict=True)]
+    words = [0 if w is None else w for w in words]
+    tape.words.extend((tape.kernels.addresses[kernel], 2 + len(words), *words))
+    run_tape(tape)
+
+
+def _as_word(word: Any, letter: str) -> Any:
+    return int(np.float64(word).view(np.int64)) if letter == "f" else word
+
+
+GEOMETRIES = (
+    geometry(16, 2, (8, 9), 7, (3, 3)), geometry(17, 1, (5, 5), 3, (5, 5), pads=((2, 1), (3, 0))),
+    geometry(2, 3, (8, 20), 35, (3, 5)), geometry(2, 2, (7, 33), 5, (3, 3), pads=((1, 1), (1, 1)), groups=2),
+    geometry(2, 3, (9, 9), 4, (2, 3), strides=(2, 2)), geometry(3, 4, (5, 6), 5, (1, 1)),
+)  # fmt: skip
+POOLED = ((2, 3, 8, 32), (1, 2, 9, 33), (3, 2, 6, 10))
+
+
+def pooled(shape: tuple[int, ...]) -> Seed:
+    """Maxima of windows side by side, and their gradient."""
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        x = static.data("x", shape)
+        x.stop_gradient = False
+        static.gradients(wb.sum(wb.nn.functional.max_pool2d(x, 2, 2)), x)
+    return Seed(str(shape), program_to_dict(program), {"x": np.random.default_rng(0).random(shape, np.float32)})
+
+
+def as_floats() -> Seed:
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        static.data("x", [4, 5], "int64").astype("float32")
+    return Seed("floats of integers", program_to_dict(program), {"x": np.arange(20).reshape(4, 5)})
+
+
+def programs() -> Iterator[Seed]:
+    """Every case, its sizes known, and models."""
+    with static_mode():
+        yield from (make() for make in MODELS)
+    for number, make in enumerate(seeds()):
+        if isinstance(make, partial) and make.args[1:] == (False,) and (found := seed(number)) is not None:
+            yield found
+    yield from map(pooled, POOLED)
+    yield as_floats()
+
+
+class _Unchanged(Mutant):
+    """A program as it is."""
+
+    def __init__(self, found: Seed) -> None:
+        self.seed, self.form, self.source = found, "json", json.dumps(found.document)
+        self.devices, self.numbers, self.changes_feed = 1, 1, False
+
+
+def main() -> None:
+    rows: dict[str, list[Row]] = {}
+    with noted(rows):
+        for found in programs():
+            made = _Unchanged(found)
+            values = made.values(program_from_dict(found.document))
+            run(made, values, _last(found), tape=True)
+        for geo in GEOMETRIES:
+            check(geo)
+    for kernel in sorted(rows):
+        print(kernel, len(rows[kernel]), flush=True)
+        for row in rows[kernel]:
+            run_fenced(row, at_end=True)
+            run_fenced(row, at_end=False)
+
+
+def _last(found: Seed) -> list[str]:
+    operators = found.document["blocks"][0]["operators"]
+    return [n for op in operators[-3:] for names in op["outputs"].values() for n in names][:6]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What kernels declare to touch, and that rows have to keep to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.native.fences import APART
+from tests.native.one_row import kernels
+from workbench.errors import NotFound
+from workbench.executors.tape import convolutions
+from workbench.runtime.native.tape import Tape, pointer
+from workbench.runtime.reach.declare import OutOfReach
+from workbench.runtime.reach.table import REACHES
+
+INNER = {"fold", "unfold"}  # called by other kernels, with addresses that those have got
+
+
+def is_inner(kernel: str) -> bool:
+    return kernel in INNER or kernel.startswith(("sums_", "lines_"))
+
+
+def test_every_kernel_a_row_can_name_declares_what_it_touches() -> None:
+    assert {k for k in kernels().arguments if not is_inner(k)} == set(REACHES)
+
+
+def test_declarations_have_the_parameters_of_their_kernels() -> None:
+    """In a process of its own: the kernels' bodies need their compiler."""
+    code = (
+        "import importlib, inspect; from workbench.runtime.kernels.registry import KERNELS\n"
+        "from workbench.runtime.native.source import MODULES; from workbench.runtime.reach.table import REACHES\n"
+        "for m in MODULES: importlib.import_module(f'workbench.runtime.kernels.{m}')\n"
+        "for name, reach in REACHES.items():\n"
+        "    own = tuple(inspect.signature(KERNELS[name].body).parameters)\n"
+        "    assert name == 'vector' or own == reach.parameters, (name, own, reach.parameters)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.processes
+def test_kernels_touch_no_more_than_they_declare() -> None:
+    """Rows of programs of all kinds, with fences around what they point to; see `fences`."""
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.native.fences"], capture_output=True, text=True, timeout=280
+    )  # fmt: skip
+    seen = {line.split()[0] for line in found.stdout.splitlines()}
+    assert found.returncode == 0, f"{found.stdout[-200:]}\n{found.stderr[-2000:]}"
+    assert seen == set(REACHES) - APART
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def test_a_row_that_leaves_its_operands_is_not_written() -> None:
+    tape = Tape(kernels())
+    for x, out in ((numbers(5, 3)[:4], numbers(5)), (numbers(5, 3), numbers(4)), (numbers(2, 8)[:, :6], numbers(5))):
+        with pytest.raises(OutOfReach, match="sum_rows"):
+            tape.row("sum_rows", x, out, 5, 3, 1)
+    assert len(tape) == 0
+    tape.row("sum_rows", numbers(5, 3), numbers(5), 5, 3, 1)
+
+
+def test_pointers_that_are_moved_stay_in_their_array() -> None:
+    tape, x = Tape(kernels()), numbers(6, 3)
+    tape.row("sum_rows", pointer(x).moved(12), numbers(5), 5, 3, 1)
+    for distance in (16, -4, 4 * 18):
+        with pytest.raises(OutOfReach):
+            tape.row("sum_rows", pointer(x).moved(distance), numbers(5), 5, 3, 1)
+
+
+def test_strides_that_go_backwards_are_followed() -> None:
+    tape, x, out = Tape(kernels()), numbers(4, 3), numbers(4, 3)
+    batch = 1, 0, 0, 1, 0, 0
+    tape.row("copy_rows", x[::-1], out, 3, 4, -12, 12, *batch)
+    for start, stride in ((x[::-1], -16), (x[1:][::-1], -12), (x, -12)):
+        with pytest.raises(OutOfReach):
+            tape.row("copy_rows", start, out, 3, 4 + (start is not x and stride == -12), stride, 12, *batch)
+
+
+def test_an_address_that_comes_from_nowhere_is_an_error() -> None:
+    for given in (pointer(numbers(5, 3)).address, None, 0):
+        with pytest.raises(TypeError, match="expected an array"):
+            Tape(kernels()).row("sum_rows", given, numbers(5), 5, 3, 1)
+
+
+def test_a_kernel_without_a_declaration_is_in_no_row() -> None:
+    with pytest.raises(NotFound, match="does not declare"):
+        Tape(kernels()).row("unfold", 0)
+
+
+def test_tables_that_lead_outside_are_noticed(monkeypatch: Any) -> None:
+    """What a convolution reads follows from its table of positions, not from its sizes."""
+    from tests.native.test_convolutions import Writer, geometry
+
+    geo = geometry(2, 3, (8, 20), 6, (3, 3))
+    x, w, out = numbers(2, 3, 8, 20), numbers(6, 3, 3, 3), numbers(2, 6, *geo.out)
+    for column, name in ((0, "PLACE"), (1, "TARGET")):
+        monkeypatch.undo()
+        whole = convolutions.pixel_positions
+
+        def moved(geo: Any, whole: Any = whole, column: int = column) -> Any:
+            positions, tile = whole(geo)
+            positions[0, column] += 4 * 8 * 20 * 3
+            return positions, tile
+
+        monkeypatch.setattr(convolutions, "form_of", lambda geo: "pixels")
+        convolutions.convolve(Writer(), geo, x, w, out)  # type: ignore[arg-type]
+        monkeypatch.setattr(convolutions, "pixel_positions", moved)
+        with pytest.raises(OutOfReach):
+            convolutions.convolve(Writer(), geo, x, w, out)  # type: ignore[arg-type]
+        assert name

@@ -1,0 +1,59 @@
+"""What a user reads when a node of a graph fails, run or prepared: op, device, inputs, and the line that built it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
+from workbench.framework.spec import Spec, size_of
+from workbench.graph.ssa import Graph, Node, Value, values_of
+
+
+@contextmanager
+def explained(node: Node) -> Iterator[None]:
+    """What goes wrong inside is told as a failure of the node.
+
+    Raises:
+        EnforceNotMet: as `node_failure` makes it.
+    """
+    try:
+        yield
+    except Exception as error:
+        failure = node_failure(node, error)
+        if failure is error:
+            raise
+        raise failure from error
+
+
+def node_failure(node: Node, error: Exception) -> EnforceNotMet:
+    """The exception for a node that failed while it ran, or while it was prepared."""
+    if isinstance(error, EnforceNotMet) and error.located:
+        return error
+    kind: type[EnforceNotMet] = ExecutionError
+    if isinstance(error, ValueError | IndexError):
+        kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
+    lines = [f"op {node.type!r} failed on {where(node)}: {str(error) or type(error).__name__}"]
+    if node.is_op:
+        for slot, values in zip(node.record.inputs, node.inputs, strict=True):
+            found = list(values_of([values]))
+            if found:
+                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {v.spec}' for v in found)}")
+    lines.append(f"  at {node.site}")
+    return located(kind("\n".join(lines)))
+
+
+def where(node: Node) -> str:
+    return f"device {node.place}" if len(node.places) == 1 else f"devices {', '.join(map(str, node.places))}"
+
+
+def no_memory(graph: Graph, specs: Mapping[Value, Spec], error: Exception) -> EnforceNotMet:
+    """The exception where the system gives no memory for a plan: it names whose result takes most."""
+    sizes = {v: size_of(spec.shape) * spec.dtype.itemsize for v, spec in specs.items() if -1 not in spec.shape}
+    value = max(sizes, key=lambda v: sizes[v])
+    node = next((n for n in graph.nodes if value in n.writes), None)
+    largest = f"the largest is {value.name}, {specs[value]}, of {sizes[value]:,} bytes"
+    if node is None:
+        return located(Unavailable(f"no memory for the values of a step, {largest}: {error}"))
+    lines = [f"op {node.type!r} on {where(node)}: no memory for the values of a step, {largest}: {error}"]
+    return located(Unavailable("\n".join([*lines, f"  at {node.site}"])))

@@ -1,0 +1,28 @@
+"""Flags between threads, and what else is no arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.runtime.native.words import CONTROL_WORDS
+from workbench.runtime.reach.declare import FLOAT, WORD, reaches, span
+
+
+@reaches("flag", "control")
+def wait(flag: Any, control: Any) -> Any:
+    return WORD, WORD * CONTROL_WORDS
+
+
+@reaches("flag", "control")
+def signal(flag: Any, control: Any) -> Any:
+    return WORD, WORD * CONTROL_WORDS
+
+
+@reaches()
+def look_up() -> Any:
+    return ()
+
+
+@reaches("number", "others")
+def require_equal(number: Any, others: Any, count: int, stride: int) -> Any:
+    return FLOAT, span((count, FLOAT * stride))
