@@ -208,7 +208,7 @@ def _values(node: ast.BinOp | ast.Constant | ast.Return) -> Iterator[Edit]:
 
 
 def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.JoinedStr | ast.List) or isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return isinstance(getattr(node, "value", None), str) or isinstance(node, ast.JoinedStr | ast.List)
 
 
 def _may_go(node: ast.stmt, name: str) -> bool:

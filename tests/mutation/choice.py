@@ -65,7 +65,9 @@ def matching(mutants: Sequence[Mutant], only: Sequence[str]) -> list[Mutant]:
     """Those of an area, with a key, or with a part of a name or function."""
     if not only:
         return list(mutants)
-    return [m for m in mutants if any(o in (m.area, m.change.key) or o in f"{m.name} {m.change.function}" for o in only)]
+    return [
+        m for m in mutants if any(o in (m.area, m.change.key) or o in f"{m.name} {m.change.function}" for o in only)
+    ]
 
 
 def _named(root: Path, area: Area) -> Iterator[Mutant]:

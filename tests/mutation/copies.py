@@ -1,4 +1,4 @@
-"""Copies of the tree in which tests are run against a fault, each run a process group that is killed when it takes long."""
+"""Copies of the tree in which tests are run against a fault; a run is a group of processes, killed if it takes long."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PARTS = ("workbench", "magics", "assets", "tests", "pyproject.toml")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", ".*", "dist")
+
+_OPTIONS = ("-q", "--tb=short", "-p", "mutation_listening", "-p", "no:cacheprovider", "-p", "no:nbval",
+            "-o", "addopts=--import-mode=importlib", "-m", "not slow and not browser")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,8 @@ class Copy:
         modules = [os.path.realpath(self.root / path) for path in listen]
         self._task.write_text(json.dumps({"modules": modules, "tests": list(tests), "log": str(self._log)}))
         there = [name for name in files if (self.root / name.split("::")[0]).exists()]
-        call = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "mutation_listening", "-p", "no:cacheprovider",
-                "-p", "no:nbval", "-o", "addopts=--import-mode=importlib", "-m", "not slow and not browser"]  # fmt: skip
-        code, text = _run([*call, *["-x"][:stop], *there], self.root, self._environment(bool(listen)), limit)
+        call = [sys.executable, "-m", "pytest", *_OPTIONS, *["-x"][:stop], *there]
+        code, text = _run(call, self.root, self._environment(bool(listen)), limit)
         return self._read(code, text)
 
     def _environment(self, listens: bool) -> dict[str, str]:
@@ -128,10 +130,8 @@ def _run(call: Sequence[str], folder: Path, environment: dict[str, str], limit: 
 
 
 def _kill(group: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _name(code: int) -> str:

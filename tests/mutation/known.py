@@ -11,7 +11,8 @@ class Named:
 
     Attributes:
         name: what it does. area: whose tests are asked.
-        function: the last part of the qualified name. before: the code, however written. after: what stands there instead.
+        function: the last part of the qualified name. before: the code, however it is written.
+        after: what stands there instead.
     """
 
     name: str
