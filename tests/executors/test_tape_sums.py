@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.executors.tape_runs import compare
+from tests.autodiff.small import Built
+from tests.executors.tape_runs import compare, tape
+from tests.parallel.models import devices
+from workbench import static
 from workbench.config import override
 
 
@@ -67,6 +70,25 @@ def test_gradients_of_what_was_broadcast(x: Sequence[int], y: Sequence[int], op:
     feed = {"x": numbers(*x), "y": np.abs(numbers(*y)) + 1}
     by_numpy = compare(lambda x, y: [getattr(wb, op)(x, y)], feed)
     assert by_numpy == set()
+
+
+def test_a_sum_has_its_bits_wherever_its_terms_lie() -> None:
+    """The gradient of a divisor has its shape, and may take over its memory where nobody reads it any more."""
+    feed = {"x": numbers(500, 37), "y": numbers(37) + 5}
+    with Built() as built:
+        x, y = (static.data(n, list(a.shape)) for n, a in feed.items())
+        y.stop_gradient = False
+        quotient = x / (y * 3.0 + 1.0)
+        loss = wb.sum(quotient * quotient)
+        (gradient,) = static.gradients(loss, [y])
+    found = []
+    for in_place in (True, False):
+        strategy = static.BuildStrategy()
+        strategy.enable_inplace = strategy.memory_optimize = in_place
+        with tape(), devices(1):
+            exe = static.ParallelExecutor(False, loss.name, built.main, scope=static.Scope(), build_strategy=strategy)
+        found += exe.run([gradient.name], feed=feed)
+    assert np.array_equal(*found)
 
 
 @settings(max_examples=60, deadline=None)

@@ -72,6 +72,8 @@ AREAS = (
             "tests/parallel/test_threads.py",
             "tests/parallel/test_fed_persistables.py",
             "tests/parallel/test_rules_strategies.py",
+            "tests/executors/test_random_programs.py",
+            "tests/parallel/test_transactions.py",
         ),
     ),
     Area(
@@ -124,6 +126,7 @@ AREAS = (
         (
             "tests/executors/test_ownership.py",
             "tests/executors/test_executor.py",
+            "tests/executors/test_values.py",
             "tests/parallel/test_commit_calls.py",
             "tests/executors/test_transactions.py",
             "tests/optimizer/test_minimize.py",
@@ -137,6 +140,7 @@ AREAS = (
         "threads",
         ("Team", "OneBlasThread", "deferred_interrupt"),
         (
+            "tests/executors/test_team.py",
             "tests/parallel/test_native_threads.py",
             "tests/parallel/test_tape_failures.py",
             "tests/executors/test_threads.py",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -60,7 +61,7 @@ def changes(source: bytes) -> list[Change]:
     places = _Places(source)
     found: list[Change] = []
     seen: Counter[tuple[str, str, str, str]] = Counter()
-    for function, body in functions(ast.parse(source)):
+    for function, body in functions(source):
         if function.rpartition(".")[2] in _TOLD:
             continue
         for rule, node, after in _edits(function, body):
@@ -75,13 +76,13 @@ def replaced(source: bytes, function: str, before: str, after: str) -> list[Chan
     """The one fault of a given form, as often as it can be made.
 
     Args:
-        function: the last part of the qualified name of the function.
+        function: the qualified name of the function, or its end.
         before: a statement or an expression, however it is written. after: what stands there instead.
     """
     kind = ast.stmt if after == "pass" or not _is_expression(before) else ast.expr
     places, wanted, found = _Places(source), ast.unparse(ast.parse(before)), []
-    for name, body in functions(ast.parse(source)):
-        if name.rpartition(".")[2] != function:
+    for name, body in functions(source):
+        if not f".{name}".endswith(f".{function}"):
             continue
         for node in _own(body):
             if isinstance(node, kind) and ast.unparse(node) == wanted:
@@ -90,16 +91,21 @@ def replaced(source: bytes, function: str, before: str, after: str) -> list[Chan
     return found
 
 
-def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
-    """All functions, with their qualified names."""
+@cache
+def functions(source: bytes) -> tuple[tuple[str, Function], ...]:
+    """All functions of a module, with their qualified names."""
+    return tuple(_functions(ast.parse(source), ""))
+
+
+def _functions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, Function):
             yield prefix + child.name, child
-            yield from functions(child, f"{prefix}{child.name}.<locals>.")
+            yield from _functions(child, f"{prefix}{child.name}.<locals>.")
         elif isinstance(child, ast.ClassDef):
-            yield from functions(child, f"{prefix}{child.name}.")
+            yield from _functions(child, f"{prefix}{child.name}.")
         else:
-            yield from functions(child, prefix)
+            yield from _functions(child, prefix)
 
 
 def _own(function: Function) -> Iterator[ast.AST]:

@@ -82,7 +82,7 @@ def _find(root: Path, known: Named) -> tuple[Path, Change]:
     found = []
     for path in sorted((root / PACKAGE).rglob("*.py")):
         source = path.read_bytes()
-        if known.function.encode() in source:
+        if known.function.rpartition(".")[2].encode() in source:
             found += [(path.relative_to(root), c) for c in replaced(source, known.function, known.before, known.after)]
     if len(found) != 1:
         where = f"in {len(found)} places" if found else "nowhere"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.lowerings import as_calls
+from tests.parallel.lowerings import as_calls, same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.errors import ExecutionError
@@ -58,3 +58,20 @@ def test_updates_of_half_precision_are_made_aside():
     (binding,) = executor._engine._bindings.values()
     assert not binding.plan.commit and [v.name for v in binding.plan.staged] == [name, name]
     np.testing.assert_array_equal(before - model.value(name), np.full((4, 2), 0.25, np.float16))  # lr / columns
+
+
+@pytest.mark.parametrize("power", ["beta1_pow_acc", "beta2_pow_acc"])
+def test_one_power_that_differs_is_enough_to_update_each_parameter_on_its_own(power, lowering):
+    """Then what the parameters have in common is not enough to compute them together, though the other power agrees."""
+    alone, reference = adam(), adam()
+    names = [v.name for v in alone.main.persistables() if power in v.name]
+    assert len(names) == 4
+    executor, serial = alone.parallel(1), static.Executor()
+    for step in range(4):
+        if step == 2:
+            for model in (alone, reference):
+                model.scope.find_var(names[1]).get_tensor().set(np.full(1, 0.25, np.float32))
+        executor.run([], feed=batch(8, step))
+        serial.run(reference.main, feed=batch(8, step), scope=reference.scope)
+    for name, value in reference.values().items():
+        same_numbers(alone.value(name), value, name)
