@@ -124,6 +124,7 @@ AREAS = (
         "transaction",
         ("Broken", "Prepared", "unchanged_on_error", "written_first", "LoDTensor"),
         (
+            "tests/runtime/test_tensors.py",
             "tests/executors/test_ownership.py",
             "tests/executors/test_executor.py",
             "tests/executors/test_values.py",
@@ -138,7 +139,7 @@ AREAS = (
     ),
     Area(
         "threads",
-        ("Team", "OneBlasThread", "deferred_interrupt"),
+        ("Team", "OneBlasThread"),
         (
             "tests/executors/test_team.py",
             "tests/parallel/test_native_threads.py",

@@ -44,6 +44,18 @@ def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
         calm.run([], feed=batch(8, seed))
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_step_is_bound_once(devices, lowering):
+    """Nothing of a plan is looked up, or allocated, again while nobody but the executor writes the scope."""
+    executor = adam().parallel(devices)
+    executor.run([], feed=batch())
+    (first,) = executor._engine._bindings.values()
+    for step in range(3):
+        executor.run([], feed=batch(8, step))
+    (last,) = executor._engine._bindings.values()
+    assert last is first and first.is_current()
+
+
 def test_updates_of_half_precision_are_made_aside():
     """They have no prepared calls, and the commit allocates nothing."""
 

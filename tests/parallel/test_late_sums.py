@@ -163,6 +163,24 @@ def test_an_all_reduce_that_is_not_for_shared_updates_is_done_before(never: Call
     same_bits(found, after_steps()[0])
 
 
+@pytest.mark.parametrize("devices", [2, 3])
+def test_a_gradient_the_scope_keeps_is_summed_before(devices: int, never: Callable[[], None]) -> None:
+    """The commit copies it to the scope from where the sum would have been."""
+
+    def kept() -> tuple[list[bytes], int]:
+        model = wide(OPTIMIZERS["momentum"]())
+        model.main.global_block().var("fc_1.w_0@GRAD").persistable = True
+        exe = model.start().parallel(devices)
+        exe.run([], feed=batch(12))
+        scopes = [exe.local_scope(device) for device in range(devices)]
+        return [np.array(s.find_var("fc_1.w_0@GRAD").get_tensor()).tobytes() for s in scopes], late(exe)
+
+    found, _ = kept()
+    never()
+    expected, none = kept()
+    assert found == expected and none == 0 and len(set(found)) == 1
+
+
 def test_local_scopes_show_the_sums() -> None:
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(3)
