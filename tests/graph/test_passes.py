@@ -328,6 +328,38 @@ def test_gradients_join_where_nothing_has_to_be_summed() -> None:
     assert types(graph)["elementwise_add_grad"] == 1  # sums the bias's gradient over the batch
 
 
+def test_what_has_no_native_form_stays_apart() -> None:
+    """It would take the others out of the kernels with it."""
+    with building():
+        x = wb.static.data("x", [None, 3], "float32")
+        out = wb.tanh(wb.exp(wb.sin(wb.cos(x * 2.0))))
+    graph = build(out.block.program, devices=1, fetches=[out.name])
+    assert apply(graph, ElementwiseChains(lambda node: node.type != "sin")) == [True]
+    fused = [node.attrs["types"] for node in graph.nodes if node.type == "fused_elementwise"]
+    assert fused == [["scale", "cos"], ["exp", "tanh"]]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_op_with_one_result_for_the_scope_stays_apart(kept: bool) -> None:
+    with building() as main:
+        x, y = (wb.static.data(name, [None, 3], "float32") for name in "xy")
+        for one in (x, y):
+            one.stop_gradient = False
+        both = wb.static.gradients(wb.mean(wb.tanh(wb.multiply(x, y)) * 2.0), [x, y])
+    main.global_block().var(both[1].name).persistable = kept
+    graph = build(main, devices=1, fetches=[both[0].name])
+    assert apply(graph, ElementwiseChains()) == [True]
+    assert types(graph).get("elementwise_mul_grad", 0) == kept
+
+
+def test_updates_join_in_whatever_order_their_attributes_stand() -> None:
+    graph = build(regression((2, 3), optimizer=wb.optimizer.Momentum(0.1, 0.9)), devices=1)
+    updates = [node for node in graph.nodes if node.type == "momentum"]
+    updates[0].attrs = dict(reversed(updates[0].attrs.items()))
+    assert len(updates[0].attrs) > 1 and apply(graph, FuseOptimizer()) == [True]
+    assert types(graph)["fused_update"] == 1 and "momentum" not in types(graph)
+
+
 def test_a_shape_is_looked_up_elsewhere_when_its_value_has_gone() -> None:
     graph = build(regression((2,), activation="tanh"), devices=1)
     assert all(apply(graph, ElementwiseChains()))

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT, areas: Seque
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.mutation", description="Do the tests notice faults?")
-    parser.add_argument("--only", action="append", default=[], help="an area, a key, or a part of a name")
+    parser.add_argument("--only", action="append", default=[], help="an area, `named`, a key, or a part of a name")
     parser.add_argument("--tests", action="append", default=[], help="ask these test files instead of the area's")
     parser.add_argument("--seed", default="0", help="chooses other faults")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
@@ -84,6 +84,8 @@ def _try_all(mutants: Sequence[Mutant], root: Path, folder: Path, jobs: int) -> 
                 print(f"{number:4}/{len(tries)}  {mutant}\n           {': '.join(verdicts[mutant])}", flush=True)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for copy in made:
+                copy.stop()
             raise
     return verdicts
 
@@ -132,4 +134,7 @@ def _tell(mutants: Sequence[Mutant], verdicts: dict[Mutant, Verdict], seconds: f
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -65,6 +65,7 @@ AREAS = (
         "binding",
         ("ThreadProgram", "AtOnce", "Compiler", "kind_of_step", "Cache"),
         (
+            "tests/parallel/test_commit_calls.py",
             "tests/parallel/test_at_once.py",
             "tests/parallel/test_engine_corners.py",
             "tests/parallel/test_rules_scopes.py",

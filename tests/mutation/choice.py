@@ -62,12 +62,13 @@ def choose(root: Path, areas: Sequence[Area], seed: str) -> list[Mutant]:
 
 
 def matching(mutants: Sequence[Mutant], only: Sequence[str]) -> list[Mutant]:
-    """Those of an area, with a key, or with a part of a name or function."""
-    if not only:
-        return list(mutants)
-    return [
-        m for m in mutants if any(o in (m.area, m.change.key) or o in f"{m.name} {m.change.function}" for o in only)
-    ]
+    """Those of an area, with a key, with a part of a name or function; `named` are all that have a name."""
+
+    def is_asked(mutant: Mutant) -> bool:
+        kinds = (mutant.area, mutant.change.key, "named" if mutant.name else "by rule")
+        return any(one in kinds or one in f"{mutant.name} {mutant.change.function}" for one in only)
+
+    return [mutant for mutant in mutants if not only or is_asked(mutant)]
 
 
 def _named(root: Path, area: Area) -> Iterator[Mutant]:
@@ -111,13 +112,8 @@ def _by_rule(root: Path, area: Area, seed: str) -> list[Mutant]:
 
 
 def _mutant(root: Path, area: Area, name: str, path: Path, change: Change) -> Mutant:
-    reasons = [e.reason for e in EQUIVALENT if (e.function, e.before, e.after) == _told(change)]
-    source = change.apply((root / path).read_bytes())
-    return Mutant(area.name, name, change, path, area.tests, source, "".join(reasons[:1]))
-
-
-def _told(change: Change) -> tuple[str, str, str]:
-    return change.function, change.before, change.after
+    reason = next((known.reason for known in EQUIVALENT if known.is_about(change)), "")
+    return Mutant(area.name, name, change, path, area.tests, change.apply((root / path).read_bytes()), reason)
 
 
 def _can_be_read(source: bytes) -> bool:

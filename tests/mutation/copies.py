@@ -47,6 +47,7 @@ class Copy:
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self.root, self._task, self._log = folder / "tree", folder / "task.json", folder / "log.jsonl"
+        self._group, self._stopped = 0, False  # of processes, while there are some
         self.root.mkdir(parents=True)
         for part in filter(Path.exists, (tree / name for name in PARTS)):
             if part.is_dir():
@@ -91,13 +92,35 @@ class Copy:
         self._task.write_text(json.dumps({"modules": modules, "tests": list(tests), "log": str(self._log)}))
         there = [name for name in files if (self.root / name.split("::")[0]).exists()]
         call = [sys.executable, "-m", "pytest", *_OPTIONS, *["-x"][:stop], *there]
-        code, text = _run(call, self.root, self._environment(bool(listen)), limit)
+        code, text = self._call(call, self._environment(bool(listen)), limit)
         return self._read(code, text)
+
+    def stop(self) -> None:
+        """End the run there is; none begins any more."""
+        self._stopped = True
+        if self._group:
+            _kill(self._group)
 
     def _environment(self, listens: bool) -> dict[str, str]:
         path = os.pathsep.join([str(self.root), str(self._task.parent)])
         own = {"PYTHONPATH": path, "WORKBENCH_MUTATION": str(self._task), "CI": "1"}
         return {**os.environ, **own, **({} if listens else {"PYTHONDONTWRITEBYTECODE": "1"})}
+
+    def _call(self, call: Sequence[str], environment: dict[str, str], limit: float) -> tuple[int | None, str]:
+        """The exit status, None if it had to be killed, and what was written."""
+        with subprocess.Popen(
+            call, cwd=self.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True, text=True, errors="replace",
+        ) as process:  # fmt: skip
+            self._group = process.pid
+            try:
+                text, _ = process.communicate(timeout=0 if self._stopped else limit)
+                return process.returncode, text
+            except subprocess.TimeoutExpired:
+                return None, ""
+            finally:
+                _kill(process.pid)
+                self._group = 0
 
     def _read(self, code: int | None, text: str) -> Ran:
         lines: list[dict[str, Any]] = [json.loads(line) for line in self._log.read_text().splitlines()]
@@ -112,21 +135,6 @@ class Copy:
         if code:
             return Ran(passed, begun, f"crashed ({_name(code)})" if lines else "nothing could be imported", end)
         return Ran(passed, "", text=end)
-
-
-def _run(call: Sequence[str], folder: Path, environment: dict[str, str], limit: float) -> tuple[int | None, str]:
-    """The exit status of a call, None if it had to be killed, and what it wrote."""
-    with subprocess.Popen(
-        call, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-        text=True, errors="replace",
-    ) as process:  # fmt: skip
-        try:
-            text, _ = process.communicate(timeout=limit)
-            return process.returncode, text
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:
-            _kill(process.pid)
 
 
 def _kill(group: int) -> None:

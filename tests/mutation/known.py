@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.mutation.changes import Change
+
 
 @dataclass(frozen=True)
 class Named:
@@ -29,12 +31,18 @@ class Equivalent:
     Attributes:
         function: its qualified name. before, after: in the form `ast.unparse` gives.
         reason: why nothing changes.
+        number: which of several equal ones in the function.
     """
 
     function: str
     before: str
     after: str
     reason: str
+    number: int = 0
+
+    def is_about(self, change: Change) -> bool:
+        mine = self.function, self.before, self.after, self.number
+        return mine == (change.function, change.before, change.after, change.number)
 
 
 NAMED: tuple[Named, ...] = (
@@ -115,6 +123,19 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "an op with a forward_out needs nothing, and all its results are asked for"),
     Equivalent("write_update", "isinstance(a, np.ndarray) and a.dtype == FLOAT", "a.dtype == FLOAT",
                "operands without memory are refused before a rule is asked, so all are arrays or None"),
+    Equivalent("_joined_shape", "shape or (1,)", "shape",
+               "only values without elements come here, and what has no dimensions has one"),
+    Equivalent("as_one", "0", "1", "all members are in one root, and there are two at least"),
+    Equivalent("LoDTensor._replace", "Moves.count += 1", "pass",
+               "the first of two: it is for an interrupt or another thread between them"),
+    Equivalent("Alike._buckets",
+               "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) or not bucket.is_intact()",
+               "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) and (not bucket.is_intact())",
+               "a binding puts together what its updates change right before, and is made anew when anything moves"),
+    Equivalent("_same_bits", "False", "True",
+               "buckets of the same parameters have one shape, and where devices share storage only one updates it"),
+    Equivalent("Replicas.distribute", "sorted(set(names) - self._copied)", "list(set(names) - self._copied)",
+               "copies of different variables have nothing to do with each other"),
     Equivalent("joins_natively", "False", "True", "no element-wise op has a list of operands"),
     Equivalent("Alike._buckets", "0", "1", "updates of one parameter are never joined"),
 )  # fmt: skip

@@ -56,6 +56,28 @@ def test_a_step_is_bound_once(devices, lowering):
     assert last is first and first.is_current()
 
 
+def test_a_step_that_was_left_in_the_middle_is_put_in_order_before_the_next(lowering):
+    """Ctrl-C that came a second time may have ended what the first one had to wait for."""
+    model, twin = adam(), adam()
+    disturbed, calm = model.parallel(2), twin.parallel(2)
+    for step in range(5):
+        if step >= 2:
+            disturbed._engine.last.in_use = True
+        disturbed.run([], feed=batch(8, step))
+        calm.run([], feed=batch(8, step))
+    assert not disturbed._engine.last.in_use
+    assert all(np.array_equal(v, model.value(k)) for k, v in twin.values().items())
+
+
+def test_a_thread_that_has_not_begun_is_at_its_first_row(lowering):
+    executor = adam().parallel(1)
+    executor.run([], feed=batch())
+    program = executor._engine.last.speculative[0]
+    program.strand.rewind()
+    program.rewind()
+    assert program.current_row() is program.row_of(0) and program.failed_row() is None
+
+
 def test_updates_of_half_precision_are_made_aside():
     """They have no prepared calls, and the commit allocates nothing."""
 
