@@ -342,7 +342,7 @@ def test_what_has_no_native_form_stays_apart() -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_an_op_with_one_result_for_the_scope_stays_apart(kept: bool) -> None:
     with building() as main:
-        x, y = (wb.static.data(name, [None, 3], "float32") for name in "xy")
+        x, y = (wb.static.data(name, [4, 3], "float32") for name in "xy")
         for one in (x, y):
             one.stop_gradient = False
         both = wb.static.gradients(wb.mean(wb.tanh(wb.multiply(x, y)) * 2.0), [x, y])

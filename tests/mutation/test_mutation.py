@@ -134,9 +134,7 @@ def test_all_areas_and_named_faults_are_found_in_the_sources() -> None:
 
 def test_what_is_explained_can_be_done() -> None:
     """An explanation whose code has gone goes, too."""
-    made = [
-        change for area in AREAS for path in area.sources(ROOT) for change in changes((ROOT / path).read_bytes())
-    ]
+    made = [change for area in AREAS for path in area.sources(ROOT) for change in changes((ROOT / path).read_bytes())]
     assert [known for known in EQUIVALENT if not any(map(known.is_about, made))] == []
     assert all(len(e.reason.split()) > 4 for e in EQUIVALENT)
 
