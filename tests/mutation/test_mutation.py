@@ -148,7 +148,7 @@ def test_another_seed_chooses_other_faults() -> None:
 def test_one_of_ours_is_noticed(capfd: Captured) -> None:
     name = "what is fed for the scope may be written over"
     tests = ["--tests", "tests/parallel/test_fed_persistables.py"]
-    assert main(["--only", name, "--jobs", "1", *tests]) == 0
+    assert main(["--only", name, "--jobs", "1", *tests], areas=AREAS[:1]) == 0
     assert "killed: tests/parallel/test_fed_persistables.py::test_what_was_fed" in capfd.readouterr().out
 
 
@@ -162,10 +162,8 @@ def test_the_table_tells_who_noticed_what(tree: Path, monkeypatch: Patch, capfd:
         Named("low is ignored", "numbers", "clamp", "x < low", "False"),
         Named("nothing is counted", "numbers", "count", "self.seen.append(what)"),
         Named("twice is counted", "numbers", "Counter.count", "len(self.seen)", "2 * len(self.seen)"),
-        Named("for ever", "numbers", "loop", "n - 1", "n"),
         Named("the process dies", "numbers", "loop", "n > 0", "__import__('os')._exit(7)"),
     )
-    monkeypatch.setattr("tests.mutation.__main__._PATIENCE", 25.0)
     kept = {path: path.read_bytes() for path in tree.rglob("*.py")}
     assert main(["--jobs", "2"], tree, area()) == 1
     told = capfd.readouterr().out
@@ -175,21 +173,33 @@ def test_the_table_tells_who_noticed_what(tree: Path, monkeypatch: Patch, capfd:
         "low is ignored": "killed: tests/test_numbers.py::test_clamp",
         "nothing is counted": "killed: tests/test_numbers.py::test_count",
         "twice is counted": "survived: 1 tests pass",
-        "for ever": "killed: tests/test_numbers.py::test_loop, did not come to an end",
         "the process dies": "killed: tests/test_numbers.py::test_loop, crashed (status 7)",
     }
-    assert "5 faults in" in told and "1 survived" in told
+    assert "4 faults in" in told and "1 survived" in told
     assert {path: path.read_bytes() for path in tree.rglob("*.py")} == kept
+
+
+@pytest.mark.processes
+def test_what_goes_on_for_ever_is_killed(tree: Path, monkeypatch: Patch, capfd: Captured) -> None:
+    notes = tree / "processes"
+    endless = f"__import__('os').makedirs(f'{notes}/{{__import__(\"os\").getpid()}}', exist_ok=True) or n"
+    named(monkeypatch, Named("for ever", "numbers", "loop", "n - 1", endless))
+    monkeypatch.setattr("tests.mutation.__main__._PATIENCE", 6.0)
+    assert main(["--jobs", "1"], tree, area()) == 0
+    assert "did not come to an end" in capfd.readouterr().out
+    assert [note.name for note in notes.glob("*") if Path("/proc", note.name).exists()] == []
 
 
 @pytest.mark.processes
 def test_what_is_explained_is_not_tried(tree: Path, monkeypatch: Patch, capfd: Captured) -> None:
     named(monkeypatch)
-    assert main(["--only", "Counter.count"], tree, area(40)) == 1
+    monkeypatch.setattr(choice, "_PER_FUNCTION", 9)
+    assert main(["--only", "clamp"], tree, area(40)) == 1
+    assert "clamp: x < low  ->  x <= low: 1 tests pass" in capfd.readouterr().out
     monkeypatch.setattr(choice, "EQUIVALENT", tuple(
         Equivalent(c.function, c.before, c.after, "a reason of its own", c.number) for c in changes(CODE.encode())
     ))  # fmt: skip
-    assert main(["--only", "Counter.count"], tree, area(40)) == 0
+    assert main(["--only", "clamp"], tree, area(40)) == 0
     assert "explained: a reason of its own" in capfd.readouterr().out
 
 
@@ -205,12 +215,13 @@ def test_a_name_that_is_gone_is_told(tree: Path, monkeypatch: Patch) -> None:
     named(monkeypatch, Named("x", "numbers", "clamp", "x <= low", "True"))
     with pytest.raises(LookupError, match=r"'x': 'x <= low' stands nowhere in a function 'clamp'"):
         choice.choose(tree, area(), "0")
+    named(monkeypatch)
     with pytest.raises(
         LookupError, match="area 'numbers' holds 'gone', which one module should define; found: nowhere"
     ):
         choice.choose(tree, (Area("numbers", ("gone",), ()),), "0")
 
 
-def test_nothing_of_that_name(capsys: Captured) -> None:
-    assert main(["--only", "no such thing"]) == 2
+def test_nothing_of_that_name(tree: Path, capsys: Captured) -> None:
+    assert main(["--only", "no such thing"], tree, ()) == 2
     assert "nothing is called no such thing" in capsys.readouterr().err
