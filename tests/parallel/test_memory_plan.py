@@ -56,6 +56,33 @@ def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None
 
 
 @as_calls
+@pytest.mark.parametrize(
+    ("op", "in_place", "reuse", "least", "most"),
+    [
+        (wb.tanh, False, False, 9, 9),
+        (wb.tanh, True, False, 1, 1),  # every result takes over the memory of what it is made of, the feed first
+        (wb.tanh, False, True, 3, 4),
+        (wb.nn.functional.softmax, True, True, 3, 4),  # never over its input: feed, result, and what lies between
+        (wb.nn.functional.softmax, True, False, 9, 9),
+    ],
+)
+def test_a_chain_takes_as_much_memory_as_lives_at_a_time(
+    op: Any, in_place: bool, reuse: bool, least: int, most: int
+) -> None:
+    def body() -> Any:
+        h = static.data("x", [None, 64])
+        for _ in range(8):
+            h = op(h)
+        return h
+
+    model, strategy = build(body), static.BuildStrategy()
+    strategy.enable_auto_fusion, strategy.enable_inplace, strategy.memory_optimize = False, in_place, reuse
+    exe = model.parallel(1, model.main, build_strategy=strategy)
+    exe.run([model.loss], feed={"x": np.ones((32, 64), np.float32)})
+    assert least <= exe._engine.last.plan.nbytes / (32 * 64 * 4) <= most
+
+
+@as_calls
 def test_views_and_joined_sums_cost_what_they_have_to() -> None:
     """A view that lies in the memory it shows has no call; gradients that lie together are added up in one go."""
     exe = classifier(extra=lambda h: wb.reshape(h, [-1, 8])).start().parallel(2)
