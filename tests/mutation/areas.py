@@ -51,6 +51,7 @@ AREAS = (
         (
             "tests/parallel/test_fed_persistables.py",
             "tests/parallel/test_written_ahead.py",
+            "tests/parallel/test_commit_calls.py",
             "tests/parallel/test_memory_plan.py",
             "tests/parallel/test_memory_modes.py",
             "tests/parallel/test_late_sums.py",

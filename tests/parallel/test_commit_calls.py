@@ -1,5 +1,8 @@
 """Calls of a commit that are made of several: taken to their end from where they stopped, none of them twice."""
 
+import dataclasses
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from tests.parallel.lowerings import as_calls, same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.errors import ExecutionError
+from workbench.framework.op import OPS
 
 
 def update_of(executor: static.ParallelExecutor):
@@ -109,3 +113,33 @@ def test_one_power_that_differs_is_enough_to_update_each_parameter_on_its_own(po
         serial.run(reference.main, feed=batch(8, step), scope=reference.scope)
     for name, value in reference.values().items():
         same_numbers(alone.value(name), value, name)
+
+
+def test_an_update_without_prepared_calls_is_made_aside(lowering):
+    """Its body may be anybody's; the commit runs none of it."""
+    twin = classifier().start()
+    twin.parallel(1).run([], feed=batch())
+    with mock.patch.dict(OPS, sgd=dataclasses.replace(OPS["sgd"], bind=None)):
+        model = classifier().start()
+        executor = model.parallel(1)
+        executor.run([], feed=batch())
+    (binding,) = executor._engine._bindings.values()
+    parameters = sorted(p.name for p in model.main.all_parameters())
+    assert not binding.plan.commit and sorted(v.name for v in binding.plan.staged) == parameters
+    for name in parameters:
+        same_numbers(model.value(name), twin.value(name), name)
+
+
+def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):
+    """Sparse gradients that were fetched stay until then: nobody knows how long they are before."""
+
+    def body():
+        return wb.mean(static.nn.embedding(static.data("ids", [None, 1], "int64"), [5, 4], is_sparse=True))
+
+    executor = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
+    executor.run(["embedding_0.w_0@GRAD"], feed={"ids": np.array([[1], [2]])})
+    binding = executor._engine.last
+    made = [cell for value, cell in binding.cells.items() if not value.persistable]
+    assert any(cell.value is not None for cell in made)
+    executor.drop_local_exe_scopes()
+    assert [cell.value for cell in made] == [None] * len(made)
