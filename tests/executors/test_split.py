@@ -357,6 +357,11 @@ def test_one_of_two_feeds_is_missing(program: Program) -> None:
             splitter.split(feed)
 
 
+def test_of_several_missing_feeds_always_the_same_is_named(program: Program) -> None:
+    with pytest.raises(ValueError, match="feed 'x' is missing"):
+        Splitter(program, 2, reads=["y", "x"]).split({})
+
+
 # Persistable variables
 
 

@@ -48,7 +48,7 @@ def test_parts(axis: int) -> None:
         first, second = wb.split(x, 2, axis=axis)
         return [first * second, *wb.split(x, [1, -1], axis=axis), *wb.unstack(x, axis=axis)[:2]]
 
-    assert compare(body, {"x": numbers(4, 6, 8)}) <= {"split_grad", "unstack_grad"}
+    assert compare(body, {"x": numbers(4, 6, 8)}) == set()
 
 
 def test_parts_and_joins_of_single_numbers() -> None:
@@ -56,11 +56,11 @@ def test_parts_and_joins_of_single_numbers() -> None:
         a, b, c = wb.unstack(x)
         return [wb.stack([a * 2.0, c * b, b + 1.0])]
 
-    compare(body, {"x": numbers(3)})
+    assert compare(body, {"x": numbers(3)}) == set()
 
 
 def test_gradients_of_parts_nobody_uses_are_zero() -> None:
-    compare(lambda x: [wb.split(x, 3, axis=1)[1], wb.unstack(x, axis=0)[2]], {"x": numbers(4, 6)})
+    assert compare(lambda x: [wb.split(x, 3, axis=1)[1], wb.unstack(x, axis=0)[2]], {"x": numbers(4, 6)}) == set()
 
 
 def test_slices() -> None:

@@ -75,7 +75,7 @@ def test_products_of_any_arrangement(data: Any) -> None:
         out[...] = np.nan
     before = out.copy()
     try:
-        run_product(left, right, out, adds)
+        assert run_product(left, right, out, adds)
     except Unsuitable:
         np.testing.assert_array_equal(out, before)
         return
@@ -117,7 +117,7 @@ def test_bits_follow_from_the_shape(m: int, n: int, k: int) -> None:
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     outs = [np.empty((m, n), np.float32), np.empty((n, m), np.float32).T]
     for out, left, right in zip(outs, (a, np.asfortranarray(a)), (b, np.asfortranarray(b)), strict=True):
-        run_product(left, right, out)
+        assert run_product(left, right, out)
     assert (outs[0] == outs[1]).all()
 
 

@@ -14,6 +14,7 @@ import workbench as wb
 from tests.autodiff.small import Built
 from tests.executors.models import Model, regression
 from workbench import static
+from workbench.errors import InvalidArgument, InvalidType, NotFound
 from workbench.runtime.tensor import LoDTensor
 
 
@@ -57,23 +58,42 @@ def test_what_control_flow_saves_cannot_be_fetched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "kind", "text"),
     [
-        (np.ones((3, 1), np.float32), r"expected: float32\[3, 5\]\s+got:      float32\[3, 1\]"),
-        (np.ones((3, 5)), r"expected: float32\[3, 5\]\s+got:      float64\[3, 5\]"),
+        (np.ones((3, 1), np.float32), InvalidArgument, r"expected: float32\[3, 5\]\s+got:      float32\[3, 1\]"),
+        (np.ones((3, 5)), InvalidType, r"expected: float32\[3, 5\]\s+got:      float64\[3, 5\]"),
     ],
 )
 def test_a_variable_that_is_not_what_the_program_declares(
-    model: Model, exe: static.Executor, scope: static.Scope, value: np.ndarray, text: str
+    model: Model, exe: static.Executor, scope: static.Scope, value: np.ndarray, kind: type, text: str
 ) -> None:
     """[3, 1] would broadcast against the bias and compute something else without an error."""
     scope.find_var("fc_0.w_0").set(value)
     before = model.state(scope)
-    with pytest.raises(ValueError, match=rf"parameter 'fc_0\.w_0' in the scope is not (?s:.*){text}"):
+    with pytest.raises(kind, match=rf"parameter 'fc_0\.w_0' in the scope is not (?s:.*){text}") as raised:
         exe.run(model.main, feed=model.feed(), fetch_list=[model.loss], scope=scope)
+    assert raised.type is kind
     assert model.state(scope) == before
     exe.run(model.startup, scope=scope)
     exe.run(model.main, feed=model.feed(), scope=scope)
+
+
+def test_of_several_such_variables_always_the_same_is_named(
+    model: Model, exe: static.Executor, scope: static.Scope
+) -> None:
+    for name in ("fc_1.w_0", "fc_0.w_0", "fc_1.b_0", "fc_0.b_0"):
+        scope.find_var(name).set(np.ones((7, 7), np.float32))
+    with pytest.raises(InvalidArgument, match=r"parameter 'fc_0\.b_0' in the scope"):
+        exe.run(model.main, feed=model.feed(), scope=scope)
+
+
+def test_what_only_the_scope_knows_can_be_fetched(model: Model, exe: static.Executor, scope: static.Scope) -> None:
+    """A variable the program does not name, as a callback of the user's may have put there."""
+    scope.var("noted").get_tensor().set(np.arange(3))
+    (found,) = exe.run(model.main, feed=model.feed(), fetch_list=["noted"], scope=scope)
+    assert found.tolist() == [0, 1, 2]
+    with pytest.raises(NotFound, match=r"fetch .note.: the program has no such variable.*Only variables that an op"):
+        exe.run(model.main, feed=model.feed(), fetch_list=["note"], scope=scope)
 
 
 def test_a_startup_program_replaces_variables_of_other_shapes(model: Model, exe: static.Executor) -> None:

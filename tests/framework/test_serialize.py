@@ -286,4 +286,4 @@ def test_damaged_bytes_are_read_or_refused(choice: st.DataObject) -> None:
     for _ in range(choice.draw(st.integers(1, 5))):
         raw[choice.draw(st.integers(0, len(raw) - 1))] = choice.draw(st.integers(0, 255))
     with suppress(EnforceNotMet):
-        program_from_json(bytes(raw))
+        assert isinstance(program_from_json(bytes(raw)), Program)

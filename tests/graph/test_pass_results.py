@@ -113,7 +113,7 @@ def test_synchronised_norms_are_those_of_the_whole_batch() -> None:
 
     for passes in ([], [FuseAllReduce(), FuseOptimizer(), OrderCollectives()]):
         graph = build(main, 2, sync_batch_norm=True)
-        apply(graph, SyncBatchNorm(), *passes)
+        assert all(apply(graph, SyncBatchNorm(), *passes))
         state = interpret(graph, halves)[0]
         single = interpret(build(main, 1), lambda value: whole if value.is_data else start(value))[0]
         assert len(state) == 2 * len(single)

@@ -69,7 +69,7 @@ def test_dead_code_numbers_the_versions_that_are_left() -> None:
       %a: float32[?, 2] = scale(X=%x) {scale=3.0} role=Optimize
     """)
     graph = build(program, devices=1, fetches=["a"])
-    apply(graph, DeadCode())
+    assert all(apply(graph, DeadCode()))
     assert lines(graph, lambda n: n.is_op) == "#0 [0] a@0.v0 = scale(X=x@0.v0) {scale=3.0} Optimize"
 
 
@@ -146,7 +146,7 @@ def test_gradients_of_several_dtypes_and_sparse_ones_travel_apart() -> None:
     with override(fuse_parameter_memory_size=100.0):
         graph = build(main)
         assert names(gradient_groups(graph)) == [["b.b_0", "b.w_0"], ["a.b_0", "a.w_0"]]
-        apply(graph, FuseAllReduce())
+        assert all(apply(graph, FuseAllReduce()))
     assert types(graph)["fused_all_reduce"] == 2 and types(graph)["reduce"] == types(graph)["broadcast"] == 1
 
 
@@ -183,7 +183,7 @@ def test_fuse_optimizer() -> None:
 
 def test_fuse_optimizer_leaves_absent_slots_absent_and_keeps_all_origins() -> None:
     graph = build(regression((2, 3), optimizer=wb.optimizer.RMSProp(0.1)), devices=1)
-    apply(graph, FuseOptimizer())
+    assert all(apply(graph, FuseOptimizer()))
     (node,) = [n for n in graph.nodes if n.type == "fused_update"]
     absent = [slot.name for slot, value in zip(OPS["rmsprop"].inputs, node.inputs, strict=True) if value is None]
     assert absent in ([], ["MeanGrad"])
@@ -199,7 +199,7 @@ def test_updates_that_differ_are_not_joined() -> None:
         h = wb.static.nn.fc(rows, 4, num_flatten_dims=2, weight_attr=slow)
         wb.optimizer.SGD(0.1).minimize(wb.mean(wb.static.nn.fc(h, 2, num_flatten_dims=2)))
     graph = build(main)
-    apply(graph, FuseOptimizer())
+    assert all(apply(graph, FuseOptimizer()))
     fused = [node for node in graph.nodes if node.type == "fused_update"]
     joined = ["fc_0.b_0", "fc_1.b_0", "fc_1.w_0"]
     assert [[v.name for v in node.inputs[0]] for node in fused] == [joined, joined]
@@ -255,7 +255,7 @@ def test_fuse_broadcast() -> None:
 
 def test_order_collectives_chains_in_the_text() -> None:
     graph = build(regression())
-    apply(graph, OrderCollectives())
+    assert all(apply(graph, OrderCollectives()))
     first, second = lines(graph, collective).splitlines()
     assert first.startswith("#12 ") and " after " not in first
     assert second.startswith("#15 ") and second.endswith("Backward after #12")
@@ -270,7 +270,7 @@ def test_order_collectives_is_the_same_for_any_order_of_the_nodes() -> None:
             heads = [wb.static.nn.fc(x, 3, name=name) for name in ("ba" if swap else "ab")]
             wb.optimizer.SGD(0.1).minimize(wb.mean(heads[0] + heads[1]))
         graph = build(main)
-        apply(graph, OrderCollectives())
+        assert all(apply(graph, OrderCollectives()))
         return [node.attrs["name"] for node in graph.collectives()]
 
     assert two_branches(False) == two_branches(True)
@@ -322,15 +322,47 @@ def test_gradients_join_where_nothing_has_to_be_summed() -> None:
         h = wb.tanh(wb.static.nn.fc(x, 3) * 2.0) * 3.0
         wb.optimizer.SGD(0.1).minimize(wb.mean(h))
     graph = build(main, devices=1)
-    apply(graph, ElementwiseChains())
+    assert all(apply(graph, ElementwiseChains()))
     fused = [node.attrs["types"] for node in graph.nodes if node.type == "fused_elementwise"]
     assert fused == [["elementwise_add", "scale", "tanh", "scale"], ["scale_grad", "tanh_grad", "scale_grad"]]
     assert types(graph)["elementwise_add_grad"] == 1  # sums the bias's gradient over the batch
 
 
+def test_what_has_no_native_form_stays_apart() -> None:
+    """It would take the others out of the kernels with it."""
+    with building():
+        x = wb.static.data("x", [None, 3], "float32")
+        out = wb.tanh(wb.exp(wb.sin(wb.cos(x * 2.0))))
+    graph = build(out.block.program, devices=1, fetches=[out.name])
+    assert apply(graph, ElementwiseChains(lambda node: node.type != "sin")) == [True]
+    fused = [node.attrs["types"] for node in graph.nodes if node.type == "fused_elementwise"]
+    assert fused == [["scale", "cos"], ["exp", "tanh"]]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_op_with_one_result_for_the_scope_stays_apart(kept: bool) -> None:
+    with building() as main:
+        x, y = (wb.static.data(name, [4, 3], "float32") for name in "xy")
+        for one in (x, y):
+            one.stop_gradient = False
+        both = wb.static.gradients(wb.mean(wb.tanh(wb.multiply(x, y)) * 2.0), [x, y])
+    main.global_block().var(both[1].name).persistable = kept
+    graph = build(main, devices=1, fetches=[both[0].name])
+    assert apply(graph, ElementwiseChains()) == [True]
+    assert types(graph).get("elementwise_mul_grad", 0) == kept
+
+
+def test_updates_join_in_whatever_order_their_attributes_stand() -> None:
+    graph = build(regression((2, 3), optimizer=wb.optimizer.Momentum(0.1, 0.9)), devices=1)
+    updates = [node for node in graph.nodes if node.type == "momentum"]
+    updates[0].attrs = dict(reversed(updates[0].attrs.items()))
+    assert len(updates[0].attrs) > 1 and apply(graph, FuseOptimizer()) == [True]
+    assert types(graph)["fused_update"] == 1 and "momentum" not in types(graph)
+
+
 def test_a_shape_is_looked_up_elsewhere_when_its_value_has_gone() -> None:
     graph = build(regression((2,), activation="tanh"), devices=1)
-    apply(graph, ElementwiseChains())
+    assert all(apply(graph, ElementwiseChains()))
     (forward,) = [node for node in graph.nodes if node.type == "fused_elementwise"]
     assert [v.name for v in forward.writes] == ["fc_0.tmp_2"]
     (back,) = [node for node in graph.nodes if node.type == "tanh_grad"]
@@ -400,7 +432,7 @@ def test_long_chains_are_cut() -> None:
         for _ in range(2 * LIMIT):
             x = wb.multiply(x, x)
     graph = build(main, devices=1, fetches=[x.name])
-    apply(graph, ElementwiseChains())
+    assert all(apply(graph, ElementwiseChains()))
     fused = [node for node in graph.nodes if node.type == "fused_elementwise"]
     assert [len(node.attrs["types"]) for node in fused] == [LIMIT, LIMIT]
     assert len(str(graph)) < 20_000  # shared parts are written once
@@ -435,11 +467,11 @@ def test_fuse_add_act() -> None:
 def test_a_sum_that_is_read_elsewhere_is_kept() -> None:
     program = regression((2,), activation="relu")
     graph = build(program, devices=1, fetches=["fc_0.tmp_1"])
-    apply(graph, FuseAddAct())
+    assert all(apply(graph, FuseAddAct()))
     (node,) = [n for n in graph.nodes if n.type == "fused_elemwise_add_activation"]
     assert [v.name for v in node.writes] == ["fc_0.tmp_2", "fc_0.tmp_1"] and node.attrs["save_intermediate_out"]
     silu = build(regression((2,), activation="silu"), devices=1)
-    apply(silu, FuseAddAct())
+    assert all(apply(silu, FuseAddAct()))
     assert [len(n.writes) for n in silu.nodes if n.type == "fused_elemwise_add_activation"] == [2]
 
 
@@ -559,7 +591,7 @@ def test_sync_batch_norm_leaves_inference_and_single_devices_alone() -> None:
 def test_sums_of_statistics_are_no_gradients() -> None:
     program, fetches = normed()
     graph = build(program, 2, fetches)
-    apply(graph, SyncBatchNorm(), FuseAllReduce())
+    assert all(apply(graph, SyncBatchNorm(), FuseAllReduce()))
     assert types(graph)["all_reduce"] == 2 and types(graph)["fused_all_reduce"] == 1
 
 
@@ -677,7 +709,7 @@ def test_nodes_that_are_joined_take_their_ordering_edges_along() -> None:
     scale = next(node for node in graph.nodes if node.type == "scale_loss_grad")
     first.after.append(scale)
     update.after.append(first)
-    apply(graph, FuseAllReduce())
+    assert all(apply(graph, FuseAllReduce()))
     (fused,) = graph.collectives()
     assert fused.after == [scale] and update.after == [fused] and second not in graph.nodes
     assert {(a, b) for a, b, kind in edges(graph) if kind == ORDER} == {(scale, fused), (fused, update)}

@@ -300,7 +300,7 @@ def test_G_41_all_reduces_of_one_level_are_chained_by_name_descending() -> None:
 
 def test_G_41_levels_count_before_names() -> None:
     graph = build(regression((2, 2, 2)))
-    apply(graph, OrderCollectives())
+    assert all(apply(graph, OrderCollectives()))
     names = [node.attrs["name"] for node in graph.collectives()]
     assert names == [f"fc_{i}.{p}_0@GRAD" for i in (2, 1, 0) for p in "bw"]
     chain = graph.collectives()
@@ -309,7 +309,7 @@ def test_G_41_levels_count_before_names() -> None:
 
 def test_G_42_one_group_per_layer_in_order_of_first_appearance() -> None:
     graph = build(regression((3, 5)))
-    apply(graph, FuseAllReduce())
+    assert all(apply(graph, FuseAllReduce()))
     fused = of_type(graph, "fused_all_reduce")
     assert [n.attrs["names"] for n in fused] == [[f"fc_{i}.b_0@GRAD", f"fc_{i}.w_0@GRAD"] for i in (1, 0)]
     assert [n.attrs["bucket"] for n in fused] == [f"@FUSEDVAR@@GRAD@fc_{i}.b_0@GRAD" for i in (1, 0)]

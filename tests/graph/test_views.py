@@ -75,7 +75,7 @@ def test_the_same_program_gives_the_same_text() -> None:
     texts = set()
     for _ in range(3):
         graph = build(regression((3, 2), optimizer=wb.optimizer.Adam(0.1)), 2)
-        apply(graph, FuseAllReduce())
+        assert all(apply(graph, FuseAllReduce()))
         add_hazard_edges(graph)
         texts.add(graph_text(graph))
     assert len(texts) == 1
@@ -225,7 +225,7 @@ def test_control_flow_is_printed_with_its_blocks() -> None:
 
 def test_chains_print_their_functions() -> None:
     graph = build(regression((2,), activation="relu"), 1)
-    apply(graph, ElementwiseChains())
+    assert all(apply(graph, ElementwiseChains()))
     assert "{results=[maximum(add(x0, x1), 0)], types=[" in graph_text(graph)
     assert types(graph)["fused_elementwise"] == 1
 

@@ -121,10 +121,11 @@ def test_batches(kernel: str) -> None:
     c = np.full((3, 2, 20, 17), np.nan, np.float32)
     loops = 3, a.strides[0], b.strides[0], c.strides[0], 2, a.strides[1], 0, c.strides[1]
     if kernel == "product":
-        run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 0, None, None, *loops)
+        status = run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 0, None, None, *loops)
     else:
         target = sgemm_address()
-        run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)
+        status = run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)
+    assert status == DONE
     np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-5)
 
 
@@ -134,7 +135,7 @@ def test_a_transpose_moves_every_element(rows: int, cols: int, shifts: Any, gap:
     source, out = placed(rows, cols, False, shifts[0], gap), placed(cols, rows, False, shifts[1], gap)
     memory, before = surroundings(out)
     loops = 1, 0, 0, 1, 0, 0, 1, 0, 0
-    run_row("transpose", source, source.strides[0], out, out.strides[0], rows, cols, *loops)
+    assert run_row("transpose", source, source.strides[0], out, out.strides[0], rows, cols, *loops) == DONE
     assert (out == source.T).all()
     out[...] = GUARD
     before[before != GUARD] = GUARD
@@ -149,10 +150,11 @@ def test_transposes_and_copies_of_batches(batch: Any, rows: int, cols: int) -> N
     out = np.full((batch[2], cols, *batch[:2], rows), np.nan, np.float32).transpose(2, 3, 0, 4, 1)
     loops = [(n, s, o) for n, s, o in zip(batch, source.strides, out.strides, strict=False)]
     flat = [number for loop in loops for number in loop]
-    run_row("transpose", source, source.strides[3], out, out.strides[4], rows, cols, *flat)
+    assert run_row("transpose", source, source.strides[3], out, out.strides[4], rows, cols, *flat) == DONE
     assert (out == source).all()
     copied = np.full((rows, *batch, cols), np.nan, np.float32)
     first = copied[rows - 1]
     loops = [(n, s, o) for n, s, o in zip(batch, source.strides, first.strides, strict=False)]
-    run_row("copy_rows", source[..., rows - 1, :], first, cols, *[number for loop in loops for number in loop])
+    flat = [number for loop in loops for number in loop]
+    assert run_row("copy_rows", source[..., rows - 1, :], first, cols, *flat) == DONE
     assert (first == source[..., rows - 1, :]).all() and np.isnan(copied[: rows - 1]).all()

@@ -43,5 +43,5 @@ def test_truths(stream: Stream, count: int, least: int) -> None:
 @pytest.mark.parametrize("stream", [Stream(-1, 3), Stream(2**70 + 1, 0, 1, -2)])
 def test_words_are_the_last_64_bits(stream: Stream) -> None:
     out = np.empty(9, np.float32)
-    run_row("draw_uniform", *memory(stream), out, 9)
+    assert run_row("draw_uniform", *memory(stream), out, 9) == DONE
     np.testing.assert_array_equal(out, stream.uniform(np, (9,), np.float32))

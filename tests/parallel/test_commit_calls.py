@@ -1,13 +1,17 @@
 """Calls of a commit that are made of several: taken to their end from where they stopped, none of them twice."""
 
+import dataclasses
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.lowerings import as_calls
+from tests.parallel.lowerings import as_calls, same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.errors import ExecutionError
+from workbench.framework.op import OPS
 
 
 def update_of(executor: static.ParallelExecutor):
@@ -44,6 +48,40 @@ def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
         calm.run([], feed=batch(8, seed))
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_step_is_bound_once(devices, lowering):
+    """Nothing of a plan is looked up, or allocated, again while nobody but the executor writes the scope."""
+    executor = adam().parallel(devices)
+    executor.run([], feed=batch())
+    (first,) = executor._engine._bindings.values()
+    for step in range(3):
+        executor.run([], feed=batch(8, step))
+    (last,) = executor._engine._bindings.values()
+    assert last is first and first.is_current()
+
+
+def test_a_step_that_was_left_in_the_middle_is_put_in_order_before_the_next(lowering):
+    """Ctrl-C that came a second time may have ended what the first one had to wait for."""
+    model, twin = adam(), adam()
+    disturbed, calm = model.parallel(2), twin.parallel(2)
+    for step in range(5):
+        if step >= 2:
+            disturbed._engine.last.in_use = True
+        disturbed.run([], feed=batch(8, step))
+        calm.run([], feed=batch(8, step))
+    assert not disturbed._engine.last.in_use
+    assert all(np.array_equal(v, model.value(k)) for k, v in twin.values().items())
+
+
+def test_a_thread_that_has_not_begun_is_at_its_first_row(lowering):
+    executor = adam().parallel(1)
+    executor.run([], feed=batch())
+    program = executor._engine.last.speculative[0]
+    program.strand.rewind()
+    program.rewind()
+    assert program.current_row() is program.row_of(0) and program.failed_row() is None
+
+
 def test_updates_of_half_precision_are_made_aside():
     """They have no prepared calls, and the commit allocates nothing."""
 
@@ -58,3 +96,50 @@ def test_updates_of_half_precision_are_made_aside():
     (binding,) = executor._engine._bindings.values()
     assert not binding.plan.commit and [v.name for v in binding.plan.staged] == [name, name]
     np.testing.assert_array_equal(before - model.value(name), np.full((4, 2), 0.25, np.float16))  # lr / columns
+
+
+@pytest.mark.parametrize("power", ["beta1_pow_acc", "beta2_pow_acc"])
+def test_one_power_that_differs_is_enough_to_update_each_parameter_on_its_own(power, lowering):
+    """Then what the parameters have in common is not enough to compute them together, though the other power agrees."""
+    alone, reference = adam(), adam()
+    names = [v.name for v in alone.main.persistables() if power in v.name]
+    assert len(names) == 4
+    executor, serial = alone.parallel(1), static.Executor()
+    for step in range(4):
+        if step == 2:
+            for model in (alone, reference):
+                model.scope.find_var(names[1]).get_tensor().set(np.full(1, 0.25, np.float32))
+        executor.run([], feed=batch(8, step))
+        serial.run(reference.main, feed=batch(8, step), scope=reference.scope)
+    for name, value in reference.values().items():
+        same_numbers(alone.value(name), value, name)
+
+
+def test_an_update_without_prepared_calls_is_made_aside(lowering):
+    """Its body may be anybody's; the commit runs none of it."""
+    twin = classifier().start()
+    twin.parallel(1).run([], feed=batch())
+    with mock.patch.dict(OPS, sgd=dataclasses.replace(OPS["sgd"], bind=None)):
+        model = classifier().start()
+        executor = model.parallel(1)
+        executor.run([], feed=batch())
+    (binding,) = executor._engine._bindings.values()
+    parameters = sorted(p.name for p in model.main.all_parameters())
+    assert not binding.plan.commit and sorted(v.name for v in binding.plan.staged) == parameters
+    for name in parameters:
+        same_numbers(model.value(name), twin.value(name), name)
+
+
+def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):
+    """Sparse gradients that were fetched stay until then: nobody knows how long they are before."""
+
+    def body():
+        return wb.mean(static.nn.embedding(static.data("ids", [None, 1], "int64"), [5, 4], is_sparse=True))
+
+    executor = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
+    executor.run(["embedding_0.w_0@GRAD"], feed={"ids": np.array([[1], [2]])})
+    binding = executor._engine.last
+    made = [cell for value, cell in binding.cells.items() if not value.persistable]
+    assert any(cell.value is not None for cell in made)
+    executor.drop_local_exe_scopes()
+    assert [cell.value for cell in made] == [None] * len(made)

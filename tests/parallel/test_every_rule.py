@@ -1,14 +1,17 @@
-"""Every rule of the engine and every row of its table of traps has a test named after it.
+"""Every rule of the engine and every row of its table of traps has a test named after it, which runs and can fail.
 
 The rules are those of sections 3 to 6 of the description of the real engine, and the traps those of section 10.
 """
 
-import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.assertions import Helper, skips, suite
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = ("parallel", "graph", "executors", "runtime")
@@ -23,17 +26,19 @@ RULES = {
 
 
 @cache
-def test_names() -> frozenset[str]:
-    """The names of all test functions of the engine."""
-    found: set[str] = set()
-    for folder in FOLDERS:
-        for path in (TESTS / folder).rglob("*.py"):
-            tree = ast.parse(path.read_text())
-            found.update(node.name.lower() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return frozenset(name for name in found if name.startswith("test_"))
+def named_tests() -> tuple[Helper, ...]:
+    """All functions of the engine's tests that are named like tests."""
+    folders = tuple(f"tests.{folder}." for folder in FOLDERS)
+    return tuple(test for test in suite().tests if test.module.startswith(folders))
 
 
-test_names.__test__ = False  # type: ignore[attr-defined]
+@pytest.fixture(scope="module")
+def collected() -> frozenset[str]:
+    """The names of the test functions that pytest finds and does not leave out."""
+    call = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:nbval", "-p", "no:cacheprovider",
+            "-o", "addopts=--import-mode=importlib", *(f"tests/{folder}" for folder in FOLDERS)]  # fmt: skip
+    listed = subprocess.run(call, cwd=TESTS.parent, capture_output=True, text=True, timeout=250, check=True).stdout
+    return frozenset(line.partition("[")[0].rpartition("::")[2] for line in listed.splitlines() if "::" in line)
 
 
 def is_named(rule: str, number: int, name: str) -> bool:
@@ -42,8 +47,12 @@ def is_named(rule: str, number: int, name: str) -> bool:
 
 
 @pytest.mark.parametrize(("rule", "number"), [(rule, n) for rule, numbers in RULES.items() for n in numbers])
-def test_it_has_a_test(rule, number):
-    assert any(is_named(rule, number, name) for name in test_names())
+def test_it_has_a_test_that_runs_and_can_fail(rule, number, collected):
+    named = [test for test in named_tests() if is_named(rule, number, test.name.lower())]
+    assert named, "no test is named after it"
+    there = [test for test in named if test.name in collected]
+    assert there, f"pytest finds none of {named}"
+    assert any(test in suite().asserting and not skips(test.node) for test in there), f"{there} assert nothing"
 
 
 def test_names_are_taken_by_their_whole_number():
@@ -54,6 +63,6 @@ def test_names_are_taken_by_their_whole_number():
 
 def test_no_test_is_named_after_a_rule_that_does_not_exist():
     known = {(rule, number) for rule, numbers in RULES.items() for number in numbers}
-    for name in test_names():
-        for rule, number in re.findall(r"_(x|g|b|c|trap)_?(\d+)(?=_|[a-z]?_)", name):
-            assert (rule, int(number)) in known, name
+    for test in named_tests():
+        for rule, number in re.findall(r"_(x|g|b|c|trap)_?(\d+)(?=_|[a-z]?_)", test.name.lower()):
+            assert (rule, int(number)) in known, test

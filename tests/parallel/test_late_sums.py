@@ -163,6 +163,40 @@ def test_an_all_reduce_that_is_not_for_shared_updates_is_done_before(never: Call
     same_bits(found, after_steps()[0])
 
 
+@pytest.mark.parametrize("joined", [True, False])
+def test_sums_beside_their_parts(joined: bool) -> None:
+    """Without taking over memory, what comes of an all-reduce lies elsewhere than what goes in."""
+
+    def fetched() -> np.ndarray:
+        options = strategies(fuse_all_reduce_ops=joined, enable_inplace=False, memory_optimize=False)
+        exe = wide(OPTIMIZERS["sgd"]()).start().parallel(3, **options)
+        return np.asarray(exe.run(["fc_1.w_0@GRAD"], feed=batch(12))[0])
+
+    found = fetched()
+    with override(cpu_tape=False):
+        expected = fetched()
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+    assert np.abs(found).max() > 1e-3 and len({part.tobytes() for part in np.split(found, 3)}) == 1
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+def test_a_gradient_the_scope_keeps_is_summed_before(devices: int, never: Callable[[], None]) -> None:
+    """The commit copies it to the scope from where the sum would have been."""
+
+    def kept() -> tuple[list[bytes], int]:
+        model = wide(OPTIMIZERS["momentum"]())
+        model.main.global_block().var("fc_1.w_0@GRAD").persistable = True
+        exe = model.start().parallel(devices)
+        exe.run([], feed=batch(12))
+        scopes = [exe.local_scope(device) for device in range(devices)]
+        return [np.array(s.find_var("fc_1.w_0@GRAD").get_tensor()).tobytes() for s in scopes], late(exe)
+
+    found, _ = kept()
+    never()
+    expected, none = kept()
+    assert found == expected and none == 0 and len(set(found)) == 1
+
+
 def test_local_scopes_show_the_sums() -> None:
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(3)

@@ -20,7 +20,9 @@ from workbench import static
 from workbench.executors import schedule as schedule_module
 from workbench.executors.memory import Memory
 from workbench.executors.plan import Plan
+from workbench.executors.shapes import is_static
 from workbench.framework.spec import Spec
+from workbench.graph.ssa import FUSED_ALL_REDUCE
 
 X = np.random.default_rng(5).standard_normal((6, 4)).astype("float32")
 
@@ -51,6 +53,64 @@ def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None
         same_numbers(value, right, name)
     for name, value in model.values().items():
         same_numbers(alone.value(name), value, name)
+
+
+@as_calls
+@pytest.mark.parametrize(
+    ("op", "in_place", "reuse", "least", "most"),
+    [
+        (wb.tanh, False, False, 9, 9),
+        (wb.tanh, True, False, 1, 1),  # every result takes over the memory of what it is made of, the feed first
+        (wb.tanh, False, True, 3, 4),
+        (wb.nn.functional.softmax, True, True, 3, 4),  # never over its input: feed, result, and what lies between
+        (wb.nn.functional.softmax, True, False, 9, 9),
+    ],
+)
+def test_a_chain_takes_as_much_memory_as_lives_at_a_time(
+    op: Any, in_place: bool, reuse: bool, least: int, most: int
+) -> None:
+    def body() -> Any:
+        h = static.data("x", [None, 64])
+        for _ in range(8):
+            h = op(h)
+        return h
+
+    model, strategy = build(body), static.BuildStrategy()
+    strategy.enable_auto_fusion, strategy.enable_inplace, strategy.memory_optimize = False, in_place, reuse
+    exe = model.parallel(1, model.main, build_strategy=strategy)
+    exe.run([model.loss], feed={"x": np.ones((32, 64), np.float32)})
+    assert least <= exe._engine.last.plan.nbytes / (32 * 64 * 4) <= most
+
+
+@as_calls
+def test_views_and_joined_sums_cost_what_they_have_to() -> None:
+    """A view that lies in the memory it shows has no call; gradients that lie together are added up in one go."""
+    exe = classifier(extra=lambda h: wb.reshape(h, [-1, 8])).start().parallel(2)
+    exe.run([], feed=batch())
+    parts = [unit for program in exe._engine.last.speculative for unit in program.units]
+    views = [p for p in parts if p.row.node.is_op and p.row.node.record.is_view]
+    assert views and all(v in exe._engine.last.plan.looks for p in views for v in p.row.node.writes)
+    assert [p.row.node for p in views if p.calls] == []
+    sums = [p for p in parts if p.row.node.type == FUSED_ALL_REDUCE]
+    one_member = exe._engine.comm.all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()
+    assert [len(p.row.node.inputs) > 1 for p in sums] == [True] * len(sums) != []
+    assert [len(p.calls) for p in sums] == [len(one_member)] * len(sums)
+
+
+@pytest.mark.usefixtures("tape")
+def test_what_is_known_only_while_it_runs_is_not_planned_for_kernels() -> None:
+    """A sparse gradient is as long as its rows are many."""
+
+    def body() -> Any:
+        return wb.mean(static.nn.embedding(static.data("ids", [None, 1], "int64"), [5, 4], is_sparse=True))
+
+    exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
+    exe.run([], feed={"ids": np.array([[1], [2]])})
+    plan = exe._engine.last.plan
+    updates = [node for node in plan.graph.nodes if node.type == "sgd"]
+    assert updates and plan.native and plan.native.isdisjoint(updates)
+    values = [v for node in plan.native for v in (*node.value_reads, *node.writes)]
+    assert all(is_static(plan.shapes.specs[v]) for v in values)
 
 
 # Random programs

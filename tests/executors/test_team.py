@@ -1,0 +1,79 @@
+"""A team of threads: what a failure of one does to the others, and to the run after it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.native.one_row import kernels
+from workbench.errors import InvalidArgument
+from workbench.executors.team import Flag, Strand, Team
+
+PATIENCE = 20.0  # seconds anything may take here
+
+
+def fail() -> None:
+    raise ValueError("of the test")
+
+
+def in_team(team: Team, *calls: list[Callable[[], object]]) -> None:
+    team.run([Strand(one) for one in calls])
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_who_waits_for_one_that_failed_stops_and_the_cause_is_told(native: bool) -> None:
+    team = Team(PATIENCE, kernels() if native else None)
+    flag = Flag(team, "what never comes")
+    with pytest.raises(ValueError, match="of the test"):
+        in_team(team, [flag.wait], [fail, flag.up])
+    with pytest.raises(ValueError, match="of the test"):
+        in_team(team, [fail, flag.up], [flag.wait])
+    assert not team.lost
+
+
+def test_nobody_is_at_work_when_an_error_leaves() -> None:
+    """The memory they write to is that of the next step."""
+    team, done = Team(PATIENCE), []
+    with pytest.raises(ValueError, match="of the test"):
+        in_team(team, [fail], [lambda: time.sleep(0.2), lambda: done.append(threading.current_thread().name)])
+    assert done == ["workbench device thread 1"]
+    in_team(team, [], [])
+    assert len(done) == 1
+
+
+def test_flags_are_down_when_a_step_begins_anew() -> None:
+    """One that was raised and not awaited would let its reader go ahead in the next step."""
+    team = Team(PATIENCE)
+    flag = Flag(team, "a result")
+    flag.up()
+    flag.lower()
+    order: list[str] = []
+    in_team(
+        team,
+        [flag.wait, lambda: order.append("read")],
+        [lambda: time.sleep(0.05), lambda: order.append("made"), flag.up],
+    )
+    assert order == ["made", "read"]
+
+
+def test_what_a_failure_left_is_cleared_before_a_step_that_waits_for_nobody() -> None:
+    team = Team(PATIENCE, kernels())
+    with pytest.raises(ValueError, match="of the test"):
+        in_team(team, [fail], [np.zeros(1).sum])
+    assert team.failed
+    team.settle()
+    assert not team.failed
+
+
+def test_of_several_errors_the_one_a_user_can_act_on_is_told() -> None:
+    def refuse() -> None:
+        raise InvalidArgument("named")
+
+    with pytest.raises(InvalidArgument, match="named"):
+        in_team(Team(PATIENCE), [fail], [refuse])
+    with pytest.raises(InvalidArgument, match="named"):
+        in_team(Team(PATIENCE), [refuse], [fail])

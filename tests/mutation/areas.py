@@ -1,0 +1,180 @@
+"""What is mutated, area by area, and which tests are asked about it.
+
+Sources are found by what they define, wherever it stands, so that files may be moved, renamed and split.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of the package.
+
+    Attributes:
+        holds: classes and functions; the modules that define them are the area's sources.
+        tests: files, the likeliest to notice a fault first; quick ones, together about half a minute.
+        count: how many faults the rules choose.
+    """
+
+    name: str
+    holds: tuple[str, ...]
+    tests: tuple[str, ...]
+    count: int = 14
+
+    def sources(self, root: Path) -> list[Path]:
+        """The modules, relative to `root`.
+
+        Raises:
+            LookupError: nothing, or more than one module, defines a name.
+        """
+        found: dict[Path, None] = {}
+        for name in self.holds:
+            pattern = re.compile(rf"^(?:class|def) {name}\b", re.MULTILINE)
+            paths = [p for p in sorted((root / PACKAGE).rglob("*.py")) if pattern.search(p.read_text("utf-8"))]
+            if len(paths) != 1:
+                where = ", ".join(str(p.relative_to(root)) for p in paths) or "nowhere"
+                raise LookupError(f"area {self.name!r} holds {name!r}, which one module should define; found: {where}")
+            found[paths[0].relative_to(root)] = None
+        return list(found)
+
+
+PACKAGE = "workbench"
+
+AREAS = (
+    Area(
+        "planning",
+        ("make_plan", "flat_offsets", "make_schedule", "strides_ahead", "Shapes"),
+        (
+            "tests/parallel/test_fed_persistables.py",
+            "tests/parallel/test_written_ahead.py",
+            "tests/parallel/test_commit_calls.py",
+            "tests/parallel/test_memory_plan.py",
+            "tests/parallel/test_memory_modes.py",
+            "tests/parallel/test_late_sums.py",
+            "tests/parallel/test_rules_graph.py",
+            "tests/executors/test_random_programs.py",
+            "tests/executors/test_values.py",
+            "tests/parallel/test_threads.py",
+        ),
+        20,
+    ),
+    Area(
+        "binding",
+        ("ThreadProgram", "AtOnce", "Compiler", "kind_of_step", "Cache"),
+        (
+            "tests/parallel/test_commit_calls.py",
+            "tests/parallel/test_at_once.py",
+            "tests/parallel/test_engine_corners.py",
+            "tests/parallel/test_rules_scopes.py",
+            "tests/parallel/test_tape_failures.py",
+            "tests/parallel/test_threads.py",
+            "tests/parallel/test_fed_persistables.py",
+            "tests/parallel/test_rules_strategies.py",
+            "tests/executors/test_random_programs.py",
+            "tests/parallel/test_transactions.py",
+        ),
+    ),
+    Area(
+        "feeding",
+        ("split_sizes", "check_feed", "Merger", "Collector", "split_optimize_ops"),
+        (
+            "tests/executors/test_split.py",
+            "tests/executors/test_merge.py",
+            "tests/parallel/test_rules_feed.py",
+            "tests/parallel/test_rules_fetch.py",
+            "tests/executors/test_executor.py",
+            "tests/parallel/test_traps.py",
+            "tests/parallel/test_engine_corners.py",
+        ),
+    ),
+    Area(
+        "lowering",
+        ("lower_collective", "lower_update", "bind_op", "call_attrs"),
+        (
+            "tests/executors/test_values.py",
+            "tests/parallel/test_commit_calls.py",
+            "tests/executors/test_layouts.py",
+            "tests/executors/test_random_programs.py",
+            "tests/parallel/test_equivalence.py",
+            "tests/parallel/test_rules_graph.py",
+            "tests/parallel/test_engine_corners.py",
+            "tests/parallel/test_memory_plan.py",
+        ),
+    ),
+    Area(
+        "tape",
+        ("TapeWriter", "Segment", "rule_of", "write_update", "unstack_grad", "require_plain"),
+        (
+            "tests/executors/test_tape_writer.py",
+            "tests/executors/test_tape_copies.py",
+            "tests/executors/test_tape_elementwise.py",
+            "tests/executors/test_tape_sums.py",
+            "tests/executors/test_tape_losses.py",
+            "tests/executors/test_tape_norms.py",
+            "tests/parallel/test_alike.py",
+            "tests/parallel/test_tape_failures.py",
+            "tests/parallel/test_tape_spans.py",
+            "tests/parallel/test_late_sums.py",
+            "tests/executors/test_random_programs.py",
+        ),
+    ),
+    Area(
+        "transaction",
+        ("Broken", "Prepared", "unchanged_on_error", "written_first", "LoDTensor"),
+        (
+            "tests/runtime/test_tensors.py",
+            "tests/executors/test_ownership.py",
+            "tests/executors/test_executor.py",
+            "tests/executors/test_values.py",
+            "tests/parallel/test_commit_calls.py",
+            "tests/executors/test_transactions.py",
+            "tests/optimizer/test_minimize.py",
+            "tests/executors/test_threads.py",
+            "tests/framework/test_program.py",
+            "tests/parallel/test_rules_errors.py",
+            "tests/parallel/test_transactions.py",
+        ),
+    ),
+    Area(
+        "threads",
+        ("Team", "OneBlasThread"),
+        (
+            "tests/executors/test_team.py",
+            "tests/parallel/test_native_threads.py",
+            "tests/parallel/test_tape_failures.py",
+            "tests/executors/test_threads.py",
+            "tests/parallel/test_threads.py",
+            "tests/parallel/test_transactions.py",
+        ),
+    ),
+    Area(
+        "replicas",
+        ("Replicas", "Alike", "LateSums", "Bucket", "own_variables", "LocalCommunicator"),
+        (
+            "tests/parallel/test_alike.py",
+            "tests/parallel/test_late_sums.py",
+            "tests/parallel/test_rules_scopes.py",
+            "tests/parallel/test_commit_calls.py",
+            "tests/runtime/comm/test_local.py",
+            "tests/parallel/test_engine_corners.py",
+            "tests/parallel/test_memory_modes.py",
+            "tests/parallel/test_at_once.py",
+        ),
+    ),
+    Area(
+        "passes",
+        ("gradient_groups", "FuseAllReduce", "FuseOptimizer", "DeadCode", "OrderCollectives", "ElementwiseChains",
+         "FuseAddAct", "build_graph", "hazards"),
+        (
+            "tests/graph/test_passes.py",
+            "tests/graph/test_rules_g.py",
+            "tests/graph/test_check.py",
+            "tests/graph/test_pass_results.py",
+            "tests/parallel/test_rules_graph.py",
+        ),
+    ),
+)  # fmt: skip

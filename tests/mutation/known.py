@@ -1,0 +1,141 @@
+"""Faults by name: those that guard what users rely on, and those no test can tell from the right code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.mutation.changes import Change
+
+
+@dataclass(frozen=True)
+class Named:
+    """A fault that has to be noticed.
+
+    Attributes:
+        name: what it does. area: whose tests are asked.
+        function: its qualified name, or the end of it. before: the code, however it is written.
+        after: what stands there instead.
+    """
+
+    name: str
+    area: str
+    function: str
+    before: str
+    after: str = "pass"
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A fault of the rules that changes nothing anybody can rely on.
+
+    Attributes:
+        function: its qualified name. before, after: in the form `ast.unparse` gives.
+        reason: why nothing changes.
+        number: which of several equal ones in the function.
+    """
+
+    function: str
+    before: str
+    after: str
+    reason: str
+    number: int = 0
+
+    def is_about(self, change: Change) -> bool:
+        mine = self.function, self.before, self.after, self.number
+        return mine == (change.function, change.before, change.after, change.number)
+
+
+NAMED: tuple[Named, ...] = (
+    # Memory
+    Named("what is fed for the scope may be written over", "planning", "_begin_with",
+          "self.refs[value].root.last = END"),
+    Named("staged values may be written over", "planning", "_visit_all", "self.refs[value].root.last = END"),
+    Named("the scope's own storage may be written over", "planning", "_over",
+          "ref is None or not ref.fills_root or ref.root.name or value in self.bucketed",
+          "ref is None or not ref.fills_root or value in self.bucketed"),
+    Named("values other threads read may be written over", "planning", "_over",
+          "root.readers <= {thread} and root.threads <= {thread}", "True"),
+    Named("values read later may be written over", "planning", "_over", "root.read_until > position", "False"),
+    Named("memory is given back too early", "planning", "_lay_out", "busy[0][0] < root.first",
+          "busy[0][0] <= root.first + 2"),
+    Named("nothing is written ahead", "planning", "_strides_ahead",
+          "strides_ahead(node, value, self.readers, self.shapes.specs)", "None"),
+    Named("results never take over memory", "planning", "_shared",
+          "not self.in_place or value in self.staged", "True"),
+    Named("memory is never used again", "planning", "_lay_out", "_take(holes, nbytes)", "None"),
+    Named("gradients are not made where their sums are", "planning", "_reach_back", "self.bucketed[part] = ref"),
+    # Threads
+    Named("a thread does not wait for another", "planning", "_waits", "waits.setdefault(node, []).append(other)"),
+    Named("one thread does everything", "planning", "make_schedule",
+          "threads < 2 or sum(work.values()) < 4 * start", "True"),
+    Named("a failure is told to nobody", "threads", "attempt", "team.failed = True"),
+    Named("a flag stays up after a failure", "threads", "lower", "self._lock.acquire(False)"),
+    Named("nobody waits for workers after a failure", "threads", "run", "self._drain()"),
+    # Binding
+    Named("storage that was replaced is not noticed", "binding", "is_current",
+          "self.replicas.find(name, place) is not tensor or tensor.array is not array", "False"),
+    Named("a step is never one call", "binding", "at_once",
+          "first is None or last is None or layout is None or binding.staged", "True"),
+    Named("objects of a step are kept", "binding", "forget", "cell.value = None"),
+    Named("what is fed for the scopes alone is dropped", "binding", "_to_copy", "id(tensor) not in written", "False"),
+    # Feeds and results
+    Named("a feed that is missing is not told", "feeding", "_divided", "self._require(arrays)"),
+    Named("results of a commit are copied before it", "feeding", "__init__",
+          "any(_is_late(binding, value) for value in values)", "False"),
+    # Lowering
+    Named("an op may write what the scope keeps", "lowering", "_guarded", "seen.flags.writeable = False"),
+    Named("results share memory that is used again", "lowering", "_owned",
+          "result.copy() if result.base is not None or any(result is a for a in flat(ins)) else result", "result"),
+    Named("a commit that goes on repeats a call", "lowering", "__call__", "left.pop()"),
+    # Transactions
+    Named("a user's update runs in the commit", "planning", "_can_commit", "record.bind is None", "False"),
+    Named("staged values are not set aside before the commit", "transaction", "commit",
+          "value if isinstance(value, Patch) or t.holds(value) else np.array(value)", "value"),
+    Named("a commit that fails is not taken to its end", "transaction", "_finish", "strand.complete", "True"),
+    Named("step counters stand still", "transaction", "Engine.load", "self._counters(binding)", "[]"),
+    Named("changes of a commit are not counted", "replicas", "Binding.__init__",
+          "changed_together(self.updated, self._alike, plan.graph.devices)", "[]"),
+    Named("a stale step of the serial executor commits", "transaction", "_is_fresh",
+          "tensor.version == version", "True"),
+    Named("the scope gets memory of the step", "transaction", "_own", "value.copy() if borrowed else value", "value"),
+    Named("variables of a layer that failed stay", "transaction", "restore",
+          "_drop_newest(block, len(block.vars) - n_vars)"),
+    Named("operators of a layer that failed stay", "transaction", "restore", "del block.ops[n_ops:]"),
+    # Replicas
+    Named("all devices share one copy", "replicas", "distribute", "name in together", "True"),
+    Named("a replica that is written is not noticed", "replicas", "still_holds",
+          "bucket.writes != written or bucket.steps - counted != steps", "False"),
+    Named("replicas are taken for alike unseen", "replicas", "_look", "_hold_the_same(buckets)", "True"),
+    Named("no update is shared", "replicas", "_look", "_hold_the_same(buckets)", "False"),
+    Named("no sum is left to updates", "replicas", "_can_be_late",
+          "ref is None or ref.dtype != _FLOAT or plan.refs.get(part) is not ref or result.persistable", "True"),
+    Named("devices with rates of their own share updates", "tape", "fused_update",
+          "_require_one_rate(writer, twins)"),
+)  # fmt: skip
+
+EQUIVALENT: tuple[Equivalent, ...] = (
+    Equivalent("Merger.__init__", "1", "2",
+               "two devices' values are then joined piece by piece instead of by np.concatenate: the same result"),
+    Equivalent("_flat_update", "flat is None or not powers", "flat is None",
+               "without powers all of them agree, and the update is made together all the same"),
+    Equivalent("_static", "not record.needs and all((o is not None and (not isinstance(o, list)) for o in outs))",
+               "not record.needs or all((o is not None and (not isinstance(o, list)) for o in outs))",
+               "an op with a forward_out needs nothing, and all its results are asked for"),
+    Equivalent("write_update", "isinstance(a, np.ndarray) and a.dtype == FLOAT", "a.dtype == FLOAT",
+               "operands without memory are refused before a rule is asked, so all are arrays or None"),
+    Equivalent("_joined_shape", "shape or (1,)", "shape",
+               "only values without elements come here, and what has no dimensions has one"),
+    Equivalent("as_one", "0", "1", "all members are in one root, and there are two at least"),
+    Equivalent("LoDTensor._replace", "Moves.count += 1", "pass",
+               "the first of two: it is for an interrupt or another thread between them"),
+    Equivalent("Alike._buckets",
+               "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) or not bucket.is_intact()",
+               "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) and (not bucket.is_intact())",
+               "a binding puts together what its updates change right before, and is made anew when anything moves"),
+    Equivalent("_same_bits", "False", "True",
+               "buckets of the same parameters have one shape, and where devices share storage only one updates it"),
+    Equivalent("Replicas.distribute", "sorted(set(names) - self._copied)", "list(set(names) - self._copied)",
+               "copies of different variables have nothing to do with each other"),
+    Equivalent("joins_natively", "False", "True", "no element-wise op has a list of operands"),
+    Equivalent("Alike._buckets", "0", "1", "updates of one parameter are never joined"),
+)  # fmt: skip

@@ -1,0 +1,53 @@
+"""Tensors of a scope: their storage stays while shape and dtype do, and every change is counted once."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from workbench.runtime.bucket import Bucket
+from workbench.runtime.tensor import LoDTensor, Moves
+
+
+@pytest.fixture(params=["alone", "in a bucket"])
+def tensor(request: pytest.FixtureRequest) -> LoDTensor:
+    made = LoDTensor(np.arange(6.0).reshape(2, 3))
+    if request.param == "in a bucket":
+        Bucket([LoDTensor(np.zeros(5)), made])
+    return made
+
+
+def test_a_value_of_the_same_kind_goes_into_the_same_storage(tensor: LoDTensor) -> None:
+    storage, counts = tensor.array, (tensor.version, tensor.generation, Moves.count)
+    new = np.ones((2, 3))
+    tensor.set(new)
+    new += 1
+    assert tensor.array is storage and storage.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert (tensor.version, tensor.generation, Moves.count) == (counts[0] + 1, *counts[1:])
+
+
+@pytest.mark.parametrize("new", [np.ones((3, 2)), np.ones((2, 3), np.float32)])
+def test_another_one_gets_storage_of_its_own(tensor: LoDTensor, new: np.ndarray) -> None:
+    storage, version, generation, moves = tensor.array, tensor.version, tensor.generation, Moves.count
+    tensor.set(new)
+    assert tensor.array is not storage and tensor.array is not new and tensor.bucket is None
+    assert tensor.array.shape == new.shape and tensor.dtype.numpy == new.dtype
+    assert (tensor.version, tensor.generation) == (version + 1, generation + 1) and Moves.count > moves
+
+
+def test_a_change_of_a_whole_bucket_counts_for_each_member() -> None:
+    tensors = [LoDTensor(np.zeros(2)), LoDTensor(np.zeros(3))]
+    bucket = Bucket(tensors)
+    before, writes = [t.version for t in tensors], bucket.writes
+    bucket.count_step()
+    assert [t.version for t in tensors] == [n + 1 for n in before] and bucket.writes == writes
+    tensors[0].set(np.ones(2))
+    assert [t.version for t in tensors] == [before[0] + 2, before[1] + 1] and bucket.writes == writes + 1
+
+
+def test_a_copy_belongs_to_nobody(tensor: LoDTensor) -> None:
+    other = copy.deepcopy(tensor)
+    other.set(np.zeros((2, 3)))
+    assert tensor.numpy().tolist() == [[0, 1, 2], [3, 4, 5]] and other.bucket is None
