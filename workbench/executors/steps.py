@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from workbench import events
@@ -12,7 +13,7 @@ from workbench.executors.at_once import AtOnce, at_once
 from workbench.executors.binding import Binding
 from workbench.executors.split import Fed
 from workbench.executors.transaction import speculate
-from workbench.executors.watch import watched
+from workbench.executors.watch import Watched, watched
 from workbench.runtime.tensor import LoDTensor
 
 if TYPE_CHECKING:
@@ -29,19 +30,26 @@ def kind_of_step(executor: str) -> Step:
     return watched_step if get_flag("FLAGS_check_nan_inf") else step
 
 
-def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-    """Load, speculate, fetch, commit."""
+def step(
+    engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool, instead: Watched | None = None
+) -> list[Any]:
+    """Load, speculate, fetch, commit.
+
+    Args:
+        instead: what is run in place of the binding's own programs.
+    """
     whole = binding.at_once
     if binding.in_use:
         _put_in_order(engine, binding, whole)
-    if whole is not None and merged and whole.takes(fed, binding):
+    if whole is not None and merged and instead is None and whole.takes(fed, binding):
         found = _in_one_call(engine, binding, whole, fed)
         if found is not None:
             return found if return_numpy else list(map(LoDTensor, found))
+    parts = binding if instead is None else instead
     counters = engine.load(binding, fed)
-    speculate(binding, binding.speculative)
+    speculate(binding, parts.speculative)
     results, fills = binding.collector.collect(return_numpy, merged)
-    engine.commit(binding, binding.commit, counters, fills)
+    engine.commit(binding, parts.commit, counters, fills)
     if not binding.has_run and merged:
         binding.has_run, binding.at_once = True, None if engine.draws else at_once(binding)
     return results
@@ -87,22 +95,22 @@ def _put_in_order(engine: Engine, binding: Binding, whole: AtOnce | None) -> Non
 
 
 def watched_step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-    """The same for those who listen, or look for NaN."""
-    clock = events.listening(events.OpRun) or events.listening(events.Collective)
-    parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
-    if binding.in_use:
-        _put_in_order(engine, binding, binding.at_once)
-    engine.reporter.fed(engine.steps, fed)
-    counters = engine.load(binding, fed)
-    speculate(binding, parts[0].programs)
-    results, fills = binding.collector.collect(return_numpy, merged)
-    number = engine.steps
+    """The same for those who listen, or look for NaN; they are told when it is over."""
+    clock = events.listening(events.OpRun) or events.listening(events.Collective) or events.listening(events.Wait)
+    finite = bool(get_flag("FLAGS_check_nan_inf"))
+    parts = watched(binding, clock, finite)
+    reporter, stamps, number = engine.reporter, parts.stamps, engine.steps
+    if stamps is not None:
+        stamps.begin()
     try:
-        engine.commit(binding, parts[1].programs, counters, fills)
+        return step(engine, binding, fed, return_numpy, merged, None if binding.is_native and not finite else parts)
     finally:
-        if engine.applied:
-            if clock:
-                engine.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
-            engine.reporter.stepped(number, engine.begun, fed)
-            engine.reporter.memory(number, binding.arenas)
-    return results
+        end = perf_counter_ns()
+        if stamps is not None:
+            stamps.end()
+        reporter.fed(number, engine.begun, fed)
+        if engine.steps > number:
+            if stamps is not None:
+                reporter.ran(number, engine.begun, binding, stamps.spans())
+            reporter.stepped(number, engine.begun, end, fed)
+            reporter.memory(number, binding.arenas)
