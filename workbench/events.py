@@ -348,8 +348,10 @@ def listening(kind: type[Event]) -> bool:
 
 def heard(executor: str, beside: frozenset[type[Event]]) -> bool:
     """Whether anybody listens to an executor, to other kinds of events than those `beside`."""
-    kinds = [found for kind, found in list(LISTENERS.items()) if kind not in beside]  # others subscribe meanwhile
-    return any(s.executor is None or s.executor == executor for found in kinds for s in found)
+    for kind, found in list(LISTENERS.items()):  # others subscribe meanwhile
+        if kind not in beside and any(s.executor is None or s.executor == executor for s in found):
+            return True
+    return False
 
 
 def emit(event: Event) -> None:

@@ -60,20 +60,23 @@ class Stamps:
             threads = [[part[n] for part in self._parts if n < len(part)] for n in range(max(map(len, parts)))]
             rows = [sum(stamped.rows for stamped in own) for own in threads]
             self._rings = [Ring(self._clock, count + _SPARE) for count in rows]
+        units = [(n, unit) for part in self._parts for n, stamped in enumerate(part) for unit in stamped.units]
+        self._pieces = [(unit.unit, self._rings[n].address) for n, unit in units if isinstance(unit, _Piece)]
+        self._calls = [unit for _, unit in units if isinstance(unit, _Calls)]
 
     def begin(self) -> None:
         """The next step is stamped."""
         for ring in self._rings:
             ring.empty()
-        for part in self._parts:
-            for thread, stamped in enumerate(part):
-                stamped.begin(self._rings[thread] if self._rings else None)
+        for segment, ring_address in self._pieces:
+            segment.stamp_into(ring_address)
+        for calls in self._calls:
+            calls.forget()
 
     def end(self) -> None:
         """Those that follow are not."""
-        for part in self._parts:
-            for stamped in part:
-                stamped.end()
+        for segment, _ in self._pieces:
+            segment.stamp_into(0)
 
     def spans(self) -> list[Span]:
         """When rows ran and threads waited, of those that have come to their end; by part and thread, in order."""
@@ -103,14 +106,6 @@ class _Stamped:
             for unit in self.units:
                 self.program.add(unit.unit)
 
-    def begin(self, ring: Ring | None) -> None:
-        for unit in self.units:
-            unit.begin(ring)
-
-    def end(self) -> None:
-        for unit in self.units:
-            unit.end()
-
     def spans(self, thread: int, entries: np.ndarray | None) -> Iterator[Span]:
         for unit in self.units:
             for rows, awaited, begun, start, end in unit.times(entries):
@@ -132,13 +127,6 @@ class _Piece:
             tuple(flags[flag] for flag in self._layout.flags[first:work] if flag in flags)
             for first, work, _ in self._layout.spans
         ]
-
-    def begin(self, ring: Ring | None) -> None:
-        assert ring is not None
-        self.unit.stamp_into(ring.address)
-
-    def end(self) -> None:
-        self.unit.stamp_into(0)
 
     def times(self, entries: np.ndarray | None) -> Iterator[_Times]:
         times = self._begun(entries)
@@ -177,11 +165,9 @@ class _Calls:
     def _look(self) -> None:
         self._times.append(perf_counter_ns())
 
-    def begin(self, ring: Ring | None) -> None:
+    def forget(self) -> None:
+        """What the last step did is over."""
         self._times.clear()
-
-    def end(self) -> None:
-        """Nothing to do: nobody but stamped programs has this row."""
 
     def times(self, entries: np.ndarray | None) -> Iterator[_Times]:
         if len(self._times) == 3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,10 @@ BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.
 
 def kind_of_step(executor: str) -> Step:
     """How a step of an executor is run now; called with (engine, binding, fed, return_numpy, merged)."""
+    asked = perf_counter_ns() if LISTENERS else 0
     if LISTENERS and not LISTENERS.keys() <= BESIDE and events.heard(executor, BESIDE):
-        return watched_step
-    return watched_step if get_flag("FLAGS_check_nan_inf") else step
+        return partial(watched_step, asked)
+    return partial(watched_step, asked) if get_flag("FLAGS_check_nan_inf") else step
 
 
 def step(
@@ -94,23 +96,30 @@ def _put_in_order(engine: Engine, binding: Binding, whole: AtOnce | None) -> Non
     binding.reset()
 
 
-def watched_step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-    """The same for those who listen, or look for NaN; they are told when it is over."""
+def watched_step(
+    asked: int, engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool
+) -> list[Any]:
+    """The same for those who listen, or look for NaN; they are told when it is over.
+
+    Args:
+        asked: when somebody asked whether they do. What is prepared for them since is no part of the step's time.
+    """
     clock = events.listening(events.OpRun) or events.listening(events.Collective) or events.listening(events.Wait)
     finite = bool(get_flag("FLAGS_check_nan_inf"))
     parts = watched(binding, clock, finite)
     reporter, stamps, number = engine.reporter, parts.stamps, engine.steps
     if stamps is not None:
         stamps.begin()
+    begun = engine.begun + perf_counter_ns() - max(asked, engine.begun)
     try:
         return step(engine, binding, fed, return_numpy, merged, None if binding.is_native and not finite else parts)
     finally:
         end = perf_counter_ns()
         if stamps is not None:
             stamps.end()
-        reporter.fed(number, engine.begun, fed)
+        reporter.fed(number, begun, fed)
         if engine.steps > number:
             if stamps is not None:
-                reporter.ran(number, engine.begun, binding, stamps.spans())
-            reporter.stepped(number, engine.begun, end, fed)
+                reporter.ran(number, begun, binding, stamps.spans())
+            reporter.stepped(number, begun, end, fed)
             reporter.memory(number, binding.arenas)
