@@ -91,7 +91,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class ThreadTime:
-    """What one thread did during the steps, in seconds: its work, waits for others; `idle` is the rest, our own code."""
+    """What one thread did during the steps, in seconds; `idle` is what is left, our own code among it."""
 
     executor: str
     thread: int
