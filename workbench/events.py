@@ -129,7 +129,7 @@ class Wait(Event):
     """A thread waited for others: for an op of theirs, or at the end of a part of the step for the last of them.
 
     Attributes:
-        place: the device the thread worked for; thread: as in `OpRun`.
+        place: the device it had worked for, or is going to if it has not begun; thread: as in `OpRun`.
         awaited: what it waited for, such as "op 'mul' of device 1".
     """
 

@@ -103,7 +103,7 @@ def test_a_thread_that_waits_for_a_slow_device_says_so() -> None:
     (fast,) = {e.thread for e in heard if isinstance(e, events.OpRun) and "mul" in e.op.type and e.op.place.index == 0}
     waits = [event for event in heard if isinstance(event, events.Wait)]
     longest = max(waits, key=lambda event: event.end - event.start)
-    assert longest.thread == fast and longest.end - longest.start > 0.1 * 1e9
+    assert longest.thread == fast and longest.place.index == 0 and longest.end - longest.start > 0.1 * 1e9
     assert all(event.awaited and all(event.awaited) for event in waits)
     assert any("of device 1" in text for text in longest.awaited)
 

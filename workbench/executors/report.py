@@ -52,11 +52,14 @@ class Reporter:
     def ran(self, step: int, begun: int, binding: Binding, spans: Sequence[Span]) -> None:
         """The ops, waits and collectives of a step."""
         made: list[events.Event] = []
+        last: dict[int, Place] = {}  # device of what a thread ran last
         for span in spans:
             if span.awaited:
-                place = self.places[span.rows[0].node.place]
+                place = last.get(span.thread, self.places[span.rows[0].node.place])
                 made.append(events.Wait(self.name, step, place, span.thread, span.start, span.end, span.awaited))
-            elif ops := tuple(row for row in span.rows if not row.node.is_collective):
+                continue
+            last[span.thread] = self.places[span.rows[-1].node.place]
+            if ops := tuple(row for row in span.rows if not row.node.is_collective):
                 info = self._info_of(ops, binding)
                 made.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
         if binding.exchanges is None:
