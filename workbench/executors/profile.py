@@ -181,7 +181,7 @@ class Profile:
         return single_ops(self.events, by)
 
     def layers(self, by: By = "total") -> list[Line]:
-        """One line per layer, all devices together, the largest first.
+        """One line per layer, all devices together, the largest first; its calls are steps.
 
         Raises:
             InvalidArgument: an unknown `by`.
@@ -235,14 +235,11 @@ def op_types(events: Iterable[Event], by: By = "total") -> list[Line]:
 
 
 def layers(events: Iterable[Event], by: By = "total") -> list[Line]:
-    """One line per layer."""
-    lines: dict[str, Line] = {}
-    for run in of_kind(events, OpRun):
-        lines.setdefault(run.op.layer, Line(run.op.layer)).add(run.end - run.start)
-    return _sorted(lines.values(), by)
+    """One line per layer; its calls are steps."""
+    return per_step(events, lambda op: op.layer, by)
 
 
-def per_step(events: Sequence[Event], name: Callable[[OpInfo], str], by: By = "median") -> list[Line]:
+def per_step(events: Iterable[Event], name: Callable[[OpInfo], str], by: By = "median") -> list[Line]:
     """One line per name, whose calls are steps: the time of all ops of that name in a step, all devices together.
 
     Args:

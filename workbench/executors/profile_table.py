@@ -23,7 +23,7 @@ def table(events: Sequence[Event], n: int, by: By, dropped: int = 0) -> str:
     several = len({line.executor for line in ops}) > 1
     parts = [_overview(events, dropped)]
     parts += _list("op type", [_times(line) for line in types], n, by)
-    parts += _list("layer", [_times(line) for line in layers(events, by) if line.name], n, by)
+    parts += _list("layer, in a step", [_times(line) for line in layers(events, by) if line.name], n, by)
     parts += _list("op", [[*_times(line), *_where(line, several)] for line in ops], n, by)
     parts += [_columns(head, rows) for head, rows in _totals(events) if rows]
     return "\n\n".join(parts)

@@ -55,7 +55,7 @@ class StepProfile:
     @property
     def layers(self) -> list[Line]:
         """The same per layer."""
-        return per_step(self.profile.events, lambda op: op.layer)
+        return self.profile.layers("median")
 
     def heading(self) -> str:
         """`10 steps on cpu:0, cpu:1: 0.754 ms, the middle half 0.741 to 0.790 ms`, and what was done besides."""
