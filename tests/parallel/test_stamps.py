@@ -98,14 +98,16 @@ def test_an_all_reduce_starts_when_the_last_device_has_made_its_part(name: str, 
             assert event.waits[slow] < event.waits[1 - slow]
 
 
-def test_a_thread_that_waits_for_a_slow_device_says_so() -> None:
-    _, heard = slowed(clipped().start(), 1, 2)
+@pytest.mark.parametrize(("name", "awaited"), [("clipped", "of device 1"), ("one call", "the other threads")])
+def test_a_thread_that_waits_for_a_slow_device_says_so(name: str, awaited: str) -> None:
+    """For an op of its; or, where updates take the sums, at the end of the part before them."""
+    _, heard = slowed(MODELS[name]().start(), 1, 2)
     (fast,) = {e.thread for e in heard if isinstance(e, events.OpRun) and "mul" in e.op.type and e.op.place.index == 0}
     waits = [event for event in heard if isinstance(event, events.Wait)]
     longest = max(waits, key=lambda event: event.end - event.start)
     assert longest.thread == fast and longest.place.index == 0 and longest.end - longest.start > 0.1 * 1e9
     assert all(event.awaited and all(event.awaited) for event in waits)
-    assert any("of device 1" in text for text in longest.awaited)
+    assert any(awaited in text for event in waits for text in event.awaited)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

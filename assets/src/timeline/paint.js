@@ -42,8 +42,12 @@ export function paint(context, scene) {
 
 // As wide as the labels need, at most about a third.
 export function gutterOf(context, { lanes, ink, width }) {
-  context.font = ink.bold;
-  const wanted = Math.max(...lanes.map((lane) => context.measureText(lane.label).width), 116) + 22;
+  const widest = (font, texts) => {
+    context.font = font;
+    return Math.max(...texts.map((text) => context.measureText(text).width));
+  };
+  const labels = widest(ink.bold, lanes.map(({ label }) => label));
+  const wanted = Math.max(labels, widest(ink.font, lanes.map(busyWords)), 116) + 22;
   return Math.round(Math.min(wanted, width * GUTTER_SHARE));
 }
 
