@@ -5,8 +5,8 @@
 The first table is one check for listeners, in nanoseconds. The second is a step of a small network on two devices:
 as it is with nobody listening, with every emit site replaced by nothing, and while a profile collects. The three take
 turns within a round; medians over the rounds are told, and the paired difference, which is what a busy machine
-disturbs least. The third is what stamps add to the standard workload `tiny`, the smallest: the same executor with
-rings told to its pieces of tape and without, step by step in turn, and what the table of a looked-at step says of itself.
+disturbs least. The third is what stamps add to `tiny`, the smallest standard workload: the same executor with them and
+without, step by step in turn, and how long a step that is looked at says it took.
 """
 
 from __future__ import annotations
