@@ -8,7 +8,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench.magics.arguments import parse
-from workbench.notebook.profiling import SHOWN, StepProfile, profile_step
+from workbench.notebook.profiling import REPEAT, SHOWN, WARM_UP, StepProfile, profile_step
 from workbench.notebook.session import Session
 from workbench.notebook.stepping import Stepped, advance, begin, going_on, require_count
 
@@ -26,16 +26,19 @@ class StepMagics(Magics):
     @argument("executor", help="the ParallelExecutor, or the CompiledProgram, to run")
     @argument("feed", help="the name of what to feed: a dict, or a list with a dict per device")
     @argument("-n", type=int, default=SHOWN, help=f"how many ops to show; default: {SHOWN}")
+    @argument("--warm-up", type=int, default=WARM_UP, metavar="STEPS", help=f"before the first; default: {WARM_UP}")
+    @argument("--repeat", type=int, default=REPEAT, metavar="STEPS", help=f"that are looked at; default: {REPEAT}")
     @line_magic
     def profile_step(self, line: str) -> StepProfile:
-        """Run one step and show which ops took longest, on which device, and the lines that built them.
+        """Run a step again and again, and show which ops, op types and layers take longest: medians, and their spread.
 
-        It is a step like any other: a training program is trained by it. The result holds the profile:
-        `found = %profile_step exe feed`, then `found.profile.export_chrome_trace("step.json")`.
+        They are steps like any other: a training program is trained by them, and by those to warm up and between
+        (`--warm-up 0 --repeat 1` makes a single one). The result holds the profile: `found = %profile_step exe feed`,
+        then `found.profile.export_chrome_trace("step.json")`.
         """
         __tracebackhide__ = True
         args = parse(self.profile_step, line)
-        return profile_step(self.session.own(), args.executor, args.feed, args.n)
+        return profile_step(self.session.own(), args.executor, args.feed, args.n, args.warm_up, args.repeat)
 
     @no_var_expand
     @magic_arguments()

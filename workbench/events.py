@@ -95,6 +95,7 @@ class OpInfo:
         type: of the op, or what several joined ones are called; the types of what runs as one are joined by "+".
         ops: types of the program's ops it stands for.
         role: "Forward", "Backward" …; site: the line that built it.
+        layer: the part of the network it belongs to, such as "fc_0"; those of what runs as one are joined by "+".
     """
 
     node: int
@@ -105,11 +106,14 @@ class OpInfo:
     ops: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     nodes: tuple[int, ...] = ()
+    layer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OpRun(Event):
     """An op ran, or several that compiled kernels run as one: they are timed together.
+
+    What its thread waited for others before it began is no part of it, but a `Wait`.
 
     Attributes:
         thread: number of the thread among those of the step; 0 is the caller's.
@@ -122,13 +126,32 @@ class OpRun(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Wait(Event):
+    """A thread waited for others: for an op of theirs, or at the end of a part of the step for the last of them.
+
+    Attributes:
+        place: the device it had worked for, or is going to if it has not begun; thread: as in `OpRun`.
+        awaited: what it waited for, such as "op 'mul' of device 1".
+    """
+
+    place: Place
+    thread: int
+    start: int
+    end: int
+    awaited: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Collective(Event):
-    """Devices exchanged values.
+    """Devices exchanged values, from when all of them had made what they contribute.
 
     Attributes:
         kind: "all_reduce", "reduce", "broadcast" …; names: of the variables.
         nbytes: what one device contributes; thread: which one ran or started it.
-        start, end: the same where updates of parameters take the sum themselves, in their own time.
+        start, end: its own time. Where compiled kernels take a sum along with other work, as updates of parameters do,
+            that is a share of the time of all of it, by the bytes each part of it moves.
+        within_ops: whether that is so: its time is part of that of the ops.
+        arrived: when each of `places` had made what it contributes, never after `start`; empty where nobody knows.
     """
 
     kind: str
@@ -138,11 +161,18 @@ class Collective(Event):
     thread: int
     start: int
     end: int
+    within_ops: bool = False
+    arrived: tuple[int, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """How long it took, without waiting for the last device."""
         return (self.end - self.start) / 1e9
+
+    @property
+    def waits(self) -> tuple[int, ...]:
+        """How long what each of `places` contributes lay there until it began, in ns."""
+        return tuple(self.start - arrived for arrived in self.arrived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +260,7 @@ class Fetched(Event):
     values: tuple[Any, ...]
 
 
-KINDS: tuple[type[Event], ...] = (Step, Feed, OpRun, Collective, ScopeDrop, PlanCompiled, Memory, Error)
+KINDS: tuple[type[Event], ...] = (Step, Feed, OpRun, Wait, Collective, ScopeDrop, PlanCompiled, Memory, Error)
 WITH_VALUES: tuple[type[Event], ...] = (Batch, Fetched)  # told only to those who ask for them by name
 
 Observer = Callable[[Any], object]  # of one event of the kinds subscribed to
@@ -321,8 +351,10 @@ def listening(kind: type[Event]) -> bool:
 
 def heard(executor: str, beside: frozenset[type[Event]]) -> bool:
     """Whether anybody listens to an executor, to other kinds of events than those `beside`."""
-    kinds = [found for kind, found in list(LISTENERS.items()) if kind not in beside]  # others subscribe meanwhile
-    return any(s.executor is None or s.executor == executor for found in kinds for s in found)
+    for kind, found in list(LISTENERS.items()):  # others subscribe meanwhile
+        if kind not in beside and any(s.executor is None or s.executor == executor for s in found):
+            return True
+    return False
 
 
 def emit(event: Event) -> None:

@@ -1,11 +1,12 @@
-"""What events cost: with nobody listening, and with everything collected.
+"""What events cost: with nobody listening, with everything collected, and in a step that is looked at.
 
     OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.bench_events [rounds] [steps per round]
 
 The first table is one check for listeners, in nanoseconds. The second is a step of a small network on two devices:
 as it is with nobody listening, with every emit site replaced by nothing, and while a profile collects. The three take
 turns within a round; medians over the rounds are told, and the paired difference, which is what a busy machine
-disturbs least.
+disturbs least. The third is what stamps add to `tiny`, the smallest standard workload: the same executor with them and
+without, step by step in turn, and how long a step that is looked at says it took.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from workbench import events
 from workbench.events import LISTENERS, OpRun
 from workbench.executors import engine
 from workbench.executors.steps import step
+from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.framework import names
 from workbench.framework.guard import program_guard, static_mode
 from workbench.framework.program import Program
@@ -106,6 +108,42 @@ def step_costs(step: Callable[[], Any], rounds: int, steps: int) -> dict[str, li
     return found
 
 
+def stamp_costs(turns: int) -> Iterator[tuple[str, float, float]]:
+    """Of the smallest workload: what was measured, microseconds and per cent more than plain; medians over turns.
+
+    Plain and stamped steps take turns; a look, whose telling makes caches cold, comes behind several plain ones.
+    """
+    smallest = training(WORKLOADS["tiny"], 2)
+    for _ in range(100):
+        smallest.step()
+    heard: list[events.Step] = []
+    with events.subscribe(heard.append, events.Step, OpRun):
+        smallest.step()
+    last = smallest.executor._engine.last
+    assert last is not None and last.at_once is not None
+    stamps = last.watched[True, False].stamps
+    plain, stamped, looked = [], [], []
+    for turn in range(turns):
+        for way in (plain, stamped) if turn % 2 else (stamped, plain):
+            if way is stamped:
+                stamps.begin()
+            way.append(seconds(smallest.step))
+            if way is stamped:
+                stamps.end()
+        if not turn % 20:
+            heard.clear()
+            with events.subscribe(heard.append, events.Step, OpRun):
+                smallest.step()
+            looked.append(heard[-1].seconds)
+            for _ in range(5):
+                smallest.step()
+    base = statistics.median(plain)
+    pairs = statistics.median((b - a) / a for a, b in zip(plain, stamped, strict=True))
+    yield "nobody looks", base * 1e6, 0.0
+    yield "rows are stamped", statistics.median(stamped) * 1e6, pairs * 100
+    yield "a look, by its Step", statistics.median(looked) * 1e6, (statistics.median(looked) / base - 1) * 100
+
+
 def main(rounds: int = 20, steps: int = 300) -> None:
     for what, cost in check_costs():
         print(f"{what:<22}{cost:8.1f} ns")
@@ -118,6 +156,8 @@ def main(rounds: int = 20, steps: int = 300) -> None:
     for way, costs in found.items():
         apart = statistics.median((a - b) / b for a, b in zip(costs, base)) * 100
         print(f"{way:<22}{statistics.median(costs):8.1f} µs a step{apart:+8.2f} %")
+    for what, cost, more in stamp_costs(rounds * steps):
+        print(f"tiny: {what:<22}{cost:8.2f} µs a step{more:+8.2f} %")
 
 
 if __name__ == "__main__":

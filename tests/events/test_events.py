@@ -28,6 +28,7 @@ from workbench.events import (
     PlanCompiled,
     ScopeDrop,
     Step,
+    Wait,
     emit,
     emit_all,
     heard,
@@ -41,6 +42,7 @@ ONE_OF_EACH: list[Event] = [
     Step("exe", 3, 1_000, 4_000, PLACES, (2, 1)),
     Feed("exe", 3, PLACES, {"x": (2, 1)}, {"x": ((2, 4), (1, 4))}, {"x": "float32"}, (32, 16)),
     OpRun("exe", 3, OpInfo(7, "mul", PLACES[0]), 0, 1_500, 2_500),
+    Wait("exe", 3, PLACES[1], 1, 1_500, 2_500, ("op 'mul' of device 0",)),
     Collective("exe", 3, "all_reduce", ("w@GRAD",), 64, PLACES, 0, 2_500, 3_500),
     ScopeDrop("exe", 3, PLACES, (100, 100), "interval"),
     PlanCompiled("exe", 3, 12, PLACES, 20, 18, 1, 0, 900),
@@ -89,7 +91,7 @@ def test_an_observer_gets_the_kinds_it_asked_for_in_order() -> None:
     with subscribe(some.append, Step, Memory), subscribe(everything.append):
         emit_all(ONE_OF_EACH)
     emit_all(ONE_OF_EACH)
-    assert some == [ONE_OF_EACH[0], ONE_OF_EACH[6]]
+    assert some == [ONE_OF_EACH[0], ONE_OF_EACH[7]]
     assert everything == ONE_OF_EACH
 
 
@@ -274,9 +276,9 @@ def test_an_observer_that_comes_meanwhile_gets_the_next_event() -> None:
 
 def test_an_observer_may_emit() -> None:
     seen: list[Event] = []
-    with subscribe(lambda e: emit(ONE_OF_EACH[6]), Step), subscribe(seen.append, Step, Memory):
+    with subscribe(lambda e: emit(ONE_OF_EACH[7]), Step), subscribe(seen.append, Step, Memory):
         emit(ONE_OF_EACH[0])
-    assert seen == [ONE_OF_EACH[6], ONE_OF_EACH[0]]
+    assert seen == [ONE_OF_EACH[7], ONE_OF_EACH[0]]
 
 
 # Threads

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.events.samples import MS, MUL, PLACES, op, session, step_of
+from tests.events.samples import MS, MUL, PLACES, TANH, op, session, step_of
 from tests.events.trace_reader import Trace
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
-from workbench.events import LISTENERS, Event, Memory, OpRun, Step, emit, emit_all, listening
-from workbench.executors.profile import Profile, covered
+from workbench.events import LISTENERS, Collective, Event, Memory, OpRun, Step, Wait, emit, emit_all, listening
+from workbench.executors.profile import Profile, covered, per_step
 
 
 def profiled(events: list[Event], **options: int) -> Profile:
@@ -125,7 +126,7 @@ def test_an_op_is_itself_in_whichever_plan_and_other_shapes_are_other_ops() -> N
 
 
 @pytest.mark.parametrize(
-    ("by", "first"), [("total", "many"), ("mean", "slow"), ("max", "outlier"), ("calls", "many")]
+    ("by", "first"), [("total", "many"), ("mean", "slow"), ("median", "slow"), ("max", "outlier"), ("calls", "many")]
 )
 def test_what_the_lines_are_sorted_by(by: str, first: str) -> None:
     spans = {"many": [3] * 20, "slow": [15], "outlier": [1, 1, 1, 25]}
@@ -135,6 +136,50 @@ def test_what_the_lines_are_sorted_by(by: str, first: str) -> None:
         keys = [getattr(line, by) for line in lines]
         assert lines[0].name == first and keys == sorted(keys, reverse=True)
     assert f"op type (by {by})" in profile.table(by=by)  # type: ignore[arg-type]
+
+
+def test_medians_and_spread_of_a_series_one_can_check_by_hand() -> None:
+    """11 calls of 1 … 10 ms and one of a second, told in no order: the outlier moves the mean, not the median."""
+    lasted = [7, 1, 1000, 4, 10, 2, 9, 3, 8, 5, 6]
+    (line,) = profiled([OpRun("e", k, MUL[0], 0, 0, d * MS) for k, d in enumerate(lasted)]).ops()
+    assert line.median == pytest.approx(6 / 1e3) and line.mean == pytest.approx(1055 / 11 / 1e3)
+    assert line.spread == (pytest.approx(3.5 / 1e3), pytest.approx(8.5 / 1e3))
+    (alone,) = profiled([OpRun("e", 0, MUL[0], 0, 0, MS)]).ops()
+    assert alone.median == 1 / 1e3 and alone.spread == (1 / 1e3, 1 / 1e3)
+
+
+def test_totals_of_a_step_by_type_and_layer() -> None:
+    """Two devices and three steps; in each step `fc_0` takes 2 (k + 1) + 1 ms, `fc_1` 5 ms."""
+    first, second = replace(MUL[0], layer="fc_0"), replace(TANH[1], layer="fc_0")
+    other = replace(MUL[1], layer="fc_1")
+    told: list[Event] = []
+    for k in range(3):
+        told += [OpRun("e", k, first, 0, 0, (k + 1) * MS), OpRun("e", k, first, 0, 0, (k + 1) * MS)]
+        told += [OpRun("e", k, second, 1, 0, MS), OpRun("e", k, other, 0, 0, 5 * MS)]
+    found = {line.name: line for line in per_step(told, lambda op: op.layer)}
+    assert [*found] == ["fc_0", "fc_1"] and [line.calls for line in found.values()] == [3, 3]
+    assert found["fc_0"].median == pytest.approx(5 / 1e3) and found["fc_0"].spread == pytest.approx((4 / 1e3, 6 / 1e3))
+    assert found["fc_1"].median == pytest.approx(5 / 1e3) and found["fc_0"].total == pytest.approx(15 / 1e3)
+    types = {line.name: line.median for line in per_step(told, lambda op: op.type)}
+    assert types == {"mul": pytest.approx(9 / 1e3), "tanh": pytest.approx(1 / 1e3)}
+    lines = {line.name: (line.calls, line.total) for line in profiled(told).layers()}
+    assert lines == {"fc_0": (3, pytest.approx(15 / 1e3)), "fc_1": (3, pytest.approx(15 / 1e3))}
+    assert re.search(r"^fc_1 +3 +15\.000", profiled(told).table(), re.MULTILINE)
+
+
+def test_waiting_is_neither_busy_nor_idle() -> None:
+    told = [
+        Wait("e", 0, PLACES[0], 0, 1 * MS, 4 * MS, ("op 'mul' of device 1",)),
+        OpRun("e", 0, MUL[0], 0, 4 * MS, 6 * MS),
+        Collective("e", 0, "all_reduce", ("w",), 8, PLACES, 0, 6 * MS, 7 * MS, False, (3 * MS, 6 * MS)),
+        Step("e", 0, 0, 10 * MS, PLACES, (1, 1)),
+    ]
+    profile = profiled(told)
+    (thread,) = profile.threads()
+    assert (thread.busy, thread.waiting, thread.idle) == (3 / 1e3, 3 / 1e3, pytest.approx(4 / 1e3))
+    (traffic,) = profile.collectives()
+    assert (traffic.total, traffic.waited) == (1 / 1e3, 3 / 1e3)
+    assert told[2].waits == (3 * MS, 0)  # type: ignore[attr-defined]
 
 
 def test_collectives_are_summed_by_kind(profile: Profile) -> None:
@@ -172,12 +217,12 @@ def test_the_table_shows_every_sum(profile: Profile) -> None:
     assert "exe_1: 3 steps on cpu:0, cpu:1, 30.000 ms, 10.000 ms a step; 1 plan compiled in 5.000 ms" in text
     assert "Error in step 3 of exe_1: boom" in text
     for row in [
-        r"mul +6 +18\.000 +3\.000 +4\.000 +75\.0 %",
-        r"tanh +6 +6\.000 +1\.000 +1\.000 +25\.0 %",
-        r"mul → mul\.out\[2, 4\] +3 +12\.000 +4\.000 +4\.000 +50\.0 % +cpu:0 +net\.py, line 3",
-        r"all_reduce +3 +9,000 +6\.000 +2\.000 +1\.5",
-        r"exe_1, thread 0 +21\.000 +9\.000 +30\.0 %",
-        r"exe_1, thread 1 +9\.000 +21\.000 +70\.0 %",
+        r"mul +6 +18\.000 +3\.000 +3\.000 +4\.000 +75\.0 %",
+        r"tanh +6 +6\.000 +1\.000 +1\.000 +1\.000 +25\.0 %",
+        r"mul → mul\.out\[2, 4\] +3 +12\.000 +4\.000 +4\.000 +4\.000 +50\.0 % +cpu:0 +net\.py, line 3",
+        r"all_reduce +3 +9,000 +6\.000 +2\.000 +0\.000 +1\.5",
+        r"exe_1, thread 0 +21\.000 +0\.000 +9\.000 +30\.0 %",
+        r"exe_1, thread 1 +9\.000 +0\.000 +21\.000 +70\.0 %",
         r"cpu:0 +9 +144 +4,096 +4,096",
         r"cpu:1 +6 +96 +2,048 +2,048",
     ]:

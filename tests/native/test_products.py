@@ -121,7 +121,8 @@ def test_batches(kernel: str) -> None:
     c = np.full((3, 2, 20, 17), np.nan, np.float32)
     loops = 3, a.strides[0], b.strides[0], c.strides[0], 2, a.strides[1], 0, c.strides[1]
     if kernel == "product":
-        status = run_row(kernel, a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2], 20, 17, 8, 0, None, None, *loops)
+        strides = a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2]
+        status = run_row(kernel, *strides, 20, 17, 8, 0, None, None, *loops)
     else:
         target = sgemm_address()
         status = run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)

@@ -468,6 +468,21 @@ def test_the_slowest_span_is_named_and_marked() -> None:
     assert (border.get_x(), border.get_width()) == (1, 30)
 
 
+def test_waits_are_drawn_without_colour_and_are_never_the_slowest() -> None:
+    sample = spans((0, 0, 0, 5, 0), (0, 0, 5, 95, 0), (1, 0, 0, 20, 0), (-1, 0, 95, 97, 1))
+    sample["spans"]["wait"] = np.array([0, 1, 0, 0], np.uint8)
+    sample["arrivals"] = {"span": i32([3, 3]), "device": i32([0, 1]), "at": np.array([5.0, 95.0], np.float32)}
+    figure = timeline(sample)
+    (waits,) = (c for c in figure.axes[0].collections if c.get_label() == "wait")
+    assert len(waits.get_paths()) == 1 and not waits.get_facecolor().size and waits.get_hatch()
+    slowest = "3 ops timed; slowest (thick border): mul on device 1, 20.0 µs"
+    assert any(text.startswith(slowest) for text in texts(figure))
+    (border,) = (p for p in figure.axes[0].patches if p.get_linewidth() > 1.5)
+    assert (border.get_x(), border.get_width()) == (0, 20)
+    lines = [line for line in figure.axes[0].lines if list(line.get_xdata()) == [5.0, 95.0]]
+    assert len(lines) == 1  # what device 0 waited for device 1
+
+
 # Curves
 
 

@@ -14,8 +14,8 @@ from tests.notebook.conftest import Notebook
 from tests.notebook.test_extension import completed
 from tests.notebook.test_program import Text
 from workbench.errors import InvalidArgument
-from workbench.events import LISTENERS, OpRun
-from workbench.notebook.profiling import StepProfile
+from workbench.events import LISTENERS, OpRun, Step
+from workbench.notebook.profiling import REPEAT, StepProfile
 
 NET = """%%static_program net --seed 2
 x = static.data("x", [None, 4])
@@ -43,15 +43,18 @@ def weight() -> np.ndarray:
     return wb.static.global_scope().find_var("net.fc_0.w_0").get_tensor().numpy()
 
 
-def test_it_applies_one_step_and_returns_what_it_told(net: Notebook) -> None:
+def test_it_applies_the_steps_it_says_and_returns_what_it_told(net: Notebook) -> None:
     start = weight()
-    profile = net.run("found = %profile_step exe feed\nfound")
+    profile = net.run("found = %profile_step exe feed --warm-up 2 --repeat 3\nfound")
     assert isinstance(profile, StepProfile)
     once = weight()
     net.run("static.Executor().run(net_startup)\nexe = static.ParallelExecutor(False, loss.name, net)")
     np.testing.assert_array_equal(weight(), start)
-    net.run("exe.run([], feed=feed)")
-    np.testing.assert_array_equal(weight(), once)  # the same step as without anybody listening
+    net.run("for _ in range(2 + 3 + 2): exe.run([], feed=feed)")
+    np.testing.assert_array_equal(weight(), once)  # the same steps as without anybody listening
+    assert profile.applied == 7 and profile.heading().endswith("7 steps applied in all")
+    told = [event.step for event in profile.profile.events if isinstance(event, Step)]
+    assert told == [2, 4, 6]  # none to warm up; before every look a step nobody looks at
     assert not np.array_equal(once, start)
     assert OpRun not in LISTENERS  # and nobody listens afterwards
 
@@ -61,8 +64,8 @@ def test_every_op_of_the_step_has_a_line_per_device(net: Notebook) -> None:
     ran = {(name, line.place.index) for line in profile.ops for name in line.name.split("+")}  # joined in one call
     ops = [(n.type, place) for n in net["exe"].graph().nodes if not n.is_collective for place in n.places]
     assert ran == set(ops) and len(ops) > 8
-    assert all(line.calls == 1 for line in profile.ops)
-    assert [line.total for line in profile.ops] == sorted((line.total for line in profile.ops), reverse=True)
+    assert all(line.calls == REPEAT for line in profile.ops)
+    assert [line.median for line in profile.ops] == sorted((line.median for line in profile.ops), reverse=True)
     assert sum(line.share for line in profile.ops) == pytest.approx(1)
 
 
@@ -72,15 +75,19 @@ def test_the_page_shows_the_slowest_first_where_they_were_built(net: Notebook) -
     profile = net.run("%profile_step exe feed -n 3")
     page = profile._repr_html_()
     words = Text(page).words
-    assert words[0] == profile.heading() and words[0].startswith("1 step on cpu:0, cpu:1: ")
+    assert words[0] == profile.heading() and words[0].startswith(f"{REPEAT} steps on cpu:0, cpu:1: ")
     assert "compiling" not in words[0]  # it was compiled before
-    assert page.count("<tr") == 4
+    ops, types, layers = page.split("<table")[1:]
+    assert [part.count("<tr") - 1 for part in (ops, types, layers)] == [
+        3, min(8, len(profile.op_types)), min(8, len(profile.layers))
+    ]  # fmt: skip
+    assert all(line.name in types for line in profile.op_types[:8]) and "fc_0" in layers
     slowest = profile.ops[:3]
-    positions = [page.find(f"{line.total * 1e3:,.3f}</td>") for line in slowest]
+    positions = [page.find(f"{line.median * 1e3:,.3f}</td>") for line in slowest]
     assert -1 not in positions and positions == sorted(positions)
     assert f"cell In[{built}], line" in page
-    assert words[-1] == f"… and {len(profile.ops) - 3} more ops"
-    assert repr(profile) == profile.profile.table(3)
+    assert f"… and {len(profile.ops) - 3} more ops" in words
+    assert repr(profile) == f"{profile.heading()}\n\n{profile.profile.table(3, 'median')}"
 
 
 def test_only_the_first_of_many_outputs_is_named(net: Notebook) -> None:
@@ -92,6 +99,7 @@ def test_only_the_first_of_many_outputs_is_named(net: Notebook) -> None:
 
 def test_compiling_is_told_apart_from_the_step(net: Notebook) -> None:
     assert "ms for compiling" in net.run("%profile_step exe feed").heading()
+    assert "ms for compiling" not in net.run("%profile_step exe feed --warm-up 0 --repeat 1").heading()
 
 
 def test_the_timeline_can_be_exported(net: Notebook, tmp_path: Path) -> None:
@@ -117,6 +125,8 @@ def test_compiled_programs_and_lists_of_feeds_work_too(net: Notebook) -> None:
         ("exe fed", "there is no feed .* called 'fed'. Did you mean 'feed'?"),
         ("exe np", "'np' is no feed .*, but of type module. Here: 'feed'"),
         ("exe feed -n 0", "-n takes a number of at least 1, got 0"),
+        ("exe feed --repeat 0", "--repeat takes a number of at least 1, got 0"),
+        ("exe feed --warm-up -1", "--warm-up takes a number of at least 0, got -1"),
         ("exe", "required: feed"),
         ("exe feed --nn 3", "unrecognized arguments: --nn 3"),
     ],

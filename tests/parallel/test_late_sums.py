@@ -227,15 +227,21 @@ def test_a_sum_that_is_infinite_is_found() -> None:
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_all_reduces_are_told_without_time_of_their_own() -> None:
+def test_all_reduces_are_told_within_the_updates_that_do_them() -> None:
+    """They lie between the last arrival and the end of the updates, and last a share of their time."""
     heard: list[Any] = []
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(2)
-    with events.subscribe(heard.append, events.Collective):
+    with events.subscribe(heard.append, events.Collective, events.OpRun):
         exe.run([], feed=batch(12))
     gradients = {v.name + "@GRAD" for v in model.main.all_parameters()}
-    assert sorted(name for event in heard for name in event.names) == sorted(gradients)
-    assert all(event.start == event.end and event.nbytes for event in heard)
+    sums = [event for event in heard if isinstance(event, events.Collective)]
+    updates = [event for event in heard if isinstance(event, events.OpRun) and event.op.role == "Optimize"]
+    assert sorted(name for event in sums for name in event.names) == sorted(gradients)
+    assert all(event.within_ops and event.nbytes for event in sums)
+    assert min(event.start for event in updates) <= min(event.start for event in sums)
+    assert max(event.end for event in sums) <= max(event.end for event in updates)
+    assert sum(event.end - event.start for event in sums) < sum(event.end - event.start for event in updates)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -33,6 +33,7 @@ def mixed() -> Model:
     return build(body, wb.optimizer.Adam(0.05))
 
 
+SPANS = events.OpRun, events.Wait, events.Collective
 MODELS = {"classifier": classifier, "mixed": mixed}
 
 
@@ -76,18 +77,29 @@ def test_the_same_ops_are_told_of_both_lowerings(name: str, threads: int, tape: 
 
 @in_both
 @pytest.mark.parametrize("threads", [1, 2])
-def test_spans_of_a_thread_follow_each_other(threads: int) -> None:
-    with costly_ops():
-        steps = told(mixed(), threads=threads)
-    last = 0
-    for spans in steps:
+def test_spans_of_a_thread_follow_each_other_within_the_step(threads: int) -> None:
+    """Ops, waits and collectives that are calls of their own; the time of others is part of that of ops."""
+    heard: list[Any] = []
+    model = mixed()
+    exe = model.start().parallel(2, **strategies(threads=threads))
+    with costly_ops(), events.subscribe(heard.append, *SPANS, events.Step):
+        for number in range(3):
+            exe.run([model.loss], feed=batch(8, number))
+    for number in range(3):
+        (step,) = [event for event in heard if isinstance(event, events.Step) and event.step == number]
+        spans = [event for event in heard if isinstance(event, SPANS) and event.step == number]
         for thread in {event.thread for event in spans}:
-            mine = [event for event in spans if event.thread == thread]
+            mine = [event for event in spans if event.thread == thread and not getattr(event, "within_ops", False)]
             for event, following in zip(mine, [*mine[1:], None], strict=True):
                 assert event.start <= event.end
                 assert following is None or event.end <= following.start
-        assert min(event.start for event in spans) >= last
-        last = max(event.end for event in spans)
+            assert step.start <= mine[0].start and mine[-1].end <= step.end
+            assert sum(event.end - event.start for event in mine) <= step.end - step.start
+        for event in spans:
+            if isinstance(event, events.Collective) and event.within_ops:
+                around = [op for op in spans if isinstance(op, events.OpRun) and op.start <= event.start <= op.end]
+                assert around and event.end - event.start <= sum(op.end - op.start for op in spans if op is not event)
+    assert threads == 1 or any(isinstance(event, events.Wait) for event in heard)
 
 
 def test_what_is_one_row_of_the_tape_is_told_as_one_with_all_its_ops(tape: None) -> None:

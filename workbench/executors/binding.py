@@ -13,7 +13,7 @@ from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.executors.alike import Alike, changed_together
 from workbench.executors.calls import Call as OpCall
 from workbench.executors.failures import explained
-from workbench.executors.late_sums import late_sums, sum_in_order
+from workbench.executors.late_sums import LateSums, late_sums, sum_in_order
 from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
 from workbench.executors.operands import Call, Cell, Context, Scratch
@@ -85,7 +85,7 @@ class Binding:
 
     Attributes:
         speculative, commit: one `ThreadProgram` per thread.
-        collector, infos, watched: what its fetches, events and debugging need, made by those.
+        collector, infos, exchanges, watched: what its fetches, events and debugging need, made by those.
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place; changed: the same, as they are counted.
@@ -117,6 +117,7 @@ class Binding:
         self._fed = fed
         self.collector: Any = None
         self.infos: Any = None
+        self.exchanges: Any = None
         self.watched: dict[tuple[bool, bool], Any] = {}
         self.in_use = self.has_run = False
         self.at_once: Any = None
@@ -260,6 +261,11 @@ class Binding:
             f"  needed by op {reader.type!r} at {reader.site}"
         )
 
+    @property
+    def late(self) -> LateSums:
+        """The sums over devices that updates take themselves."""
+        return self._late
+
     def is_current(self) -> bool:
         """Whether the scopes still hold the storage this is bound to; costs one comparison while nothing moved."""
         count = Moves.count  # before looking: what moves meanwhile is seen the next time
@@ -396,7 +402,7 @@ class Binding:
             self.team.settle()
         for flag in self.flags:
             flag.lower()
-        watched = [parts[0].programs for parts in self.watched.values()]
+        watched = [parts.speculative for parts in self.watched.values()]
         for programs in (self.speculative, *watched):
             for program in programs:
                 program.rewind()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.errors import InvalidArgument
-from workbench.events import Collective, Error, Event, Feed, Memory, OpRun, PlanCompiled, ScopeDrop, Step
+from workbench.events import Collective, Error, Event, Feed, Memory, OpRun, PlanCompiled, ScopeDrop, Step, Wait
 from workbench.version import __version__
 
 _HOST = "workbench"
@@ -132,9 +132,18 @@ def _of_op(event: OpRun) -> Iterator[Slice]:
     yield Slice(str(op.place), row, event.executor, event.start, event.end, op.type, category, args)
 
 
+def _of_wait(event: Wait) -> Iterator[Slice]:
+    args = {"step": event.step, "executor": event.executor, "for": list(event.awaited)}
+    row = f"thread {event.thread}"
+    yield Slice(str(event.place), row, event.executor, event.start, event.end, "wait", "wait", args)
+
+
 def _of_collective(event: Collective) -> Iterator[Slice]:
+    """Its own time; `args` say how long what each device contributes lay there before."""
     args = {"step": event.step, "names": list(event.names), "bytes": event.nbytes, "thread": event.thread}
-    args["executor"] = event.executor
+    args |= {"executor": event.executor, "within ops": event.within_ops}
+    if event.arrived:
+        args["waited us"] = {str(place): wait / 1000 for place, wait in zip(event.places, event.waits)}
     span = event.start, event.end
     for place in event.places:
         yield Slice(str(place), "collectives", event.executor, *span, event.kind, "collective", args)
@@ -173,6 +182,7 @@ _VIEWS: dict[type[Event], Callable[[Any], Iterator[Slice | Mark]]] = {
     Step: _of_step,
     PlanCompiled: _of_compilation,
     OpRun: _of_op,
+    Wait: _of_wait,
     Collective: _of_collective,
     Feed: _of_feed,
     Memory: _of_memory,

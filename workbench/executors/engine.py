@@ -339,6 +339,7 @@ class Engine:
         try:
             for _ in range(self.execution.iterations - 1):
                 step(self, binding, fed, return_numpy, merged)
+                self.begun = perf_counter_ns()
             return step(self, binding, fed, return_numpy, merged)
         finally:
             self.whole._count()

@@ -100,9 +100,9 @@ class Observation:
         self._require_unchanged(list(self._seen))
         results, fills = self.binding.collector.collect(return_numpy, merged)
         number, reporter = self.engine.steps, self.engine.reporter
-        reporter.fed(number, self.fed)
+        reporter.fed(number, self.begun, self.fed)
         self.engine.apply(self.binding, self._counters, [*fills, *ended])
-        reporter.stepped(number, self.begun, self.fed)
+        reporter.stepped(number, self.begun, perf_counter_ns(), self.fed)
         return results
 
     # Looking

@@ -6,6 +6,7 @@
     p.export_chrome_trace("steps.json")
 
 Ops that compiled kernels run as one are one line, with their types joined by "+"; the time is that of all of them.
+Waiting is no part of it.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median, quantiles
 from typing import Literal, TypeVar
 
 from workbench.errors import InvalidArgument, PreconditionNotMet, one_of
-from workbench.events import Collective, Event, OpInfo, OpRun, Step, Subscription, subscribe
+from workbench.events import Collective, Event, OpInfo, OpRun, Step, Subscription, Wait, subscribe
 from workbench.executors.chrome import write_trace
 from workbench.framework.place import Place
 from workbench.framework.site import Site
 
-By = Literal["total", "mean", "max", "calls"]
+By = Literal["total", "mean", "median", "max", "calls"]
 K = TypeVar("K", bound=Event)
 
 
@@ -33,7 +35,7 @@ class Line:
 
     Attributes:
         share: of the time of all ops together, 0 … 1.
-        executor, place, site, outputs: of a single op; empty and None for an op type.
+        executor, place, site, outputs: of a single op; empty and None for an op type or a layer.
     """
 
     name: str
@@ -45,15 +47,27 @@ class Line:
     place: Place | None = None
     site: Site | None = None
     outputs: tuple[str, ...] = ()
+    _seconds: list[float] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def mean(self) -> float:
         """Of one call."""
         return self.total / self.calls
 
+    @property
+    def median(self) -> float:
+        """Of one call: what outliers do not disturb."""
+        return median(self._seconds)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Between these lies the middle half of the calls."""
+        return spread(self._seconds)
+
     def add(self, nanoseconds: int) -> None:
         """Count a call."""
         seconds = nanoseconds / 1e9
+        self._seconds.append(seconds)
         self.calls += 1
         self.total += seconds
         self.max = max(self.max, seconds)
@@ -61,22 +75,28 @@ class Line:
 
 @dataclass(slots=True)
 class Traffic:
-    """The collectives of one kind. Seconds and bytes."""
+    """The collectives of one kind. Seconds and bytes.
+
+    Attributes:
+        total, max: of their own time. waited: by the first device for the last one, all together.
+    """
 
     kind: str
     calls: int = 0
     nbytes: int = 0
     total: float = 0.0
     max: float = 0.0
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadTime:
-    """What one thread did during the steps, in seconds; `idle` is the rest of the steps: waits and our own code."""
+    """What one thread did during the steps, in seconds; `idle` is what is left, our own code among it."""
 
     executor: str
     thread: int
     busy: float
+    waiting: float
     idle: float
 
 
@@ -122,7 +142,12 @@ class Profile:
             raise PreconditionNotMet("the profile is running; stop() it before it is started again")
         self._events.clear()
         self.dropped = 0
-        self._subscription = subscribe(self._take, *self.kinds)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Collect what is told from now on, too."""
+        if self._subscription is None:
+            self._subscription = subscribe(self._take, *self.kinds)
 
     def stop(self) -> None:
         """Collect no more. Stopping twice is fine."""
@@ -166,6 +191,14 @@ class Profile:
         """
         return single_ops(self.events, by)
 
+    def layers(self, by: By = "total") -> list[Line]:
+        """One line per layer, all devices together, the largest first; its calls are steps.
+
+        Raises:
+            InvalidArgument: an unknown `by`.
+        """
+        return layers(self.events, by)
+
     def collectives(self) -> list[Traffic]:
         """One entry per kind, the slowest first."""
         return traffic(self.events)
@@ -180,7 +213,8 @@ class Profile:
         """The slowest op types and ops, and the totals of everything else, as text.
 
         Args:
-            n: at most so many lines per list. by: what they are sorted by: total, mean or max time, or calls.
+            n: at most so many lines per list.
+            by: what they are sorted by: total, mean, median or max time, or calls.
 
         Raises:
             InvalidArgument: n below 1 or an unknown `by`.
@@ -211,6 +245,36 @@ def op_types(events: Iterable[Event], by: By = "total") -> list[Line]:
     return _sorted(lines.values(), by)
 
 
+def layers(events: Iterable[Event], by: By = "total") -> list[Line]:
+    """One line per layer; its calls are steps."""
+    return per_step(events, lambda op: op.layer, by)
+
+
+def per_step(events: Iterable[Event], name: Callable[[OpInfo], str], by: By = "median") -> list[Line]:
+    """One line per name, whose calls are steps: the time of all ops of that name in a step, all devices together.
+
+    Args:
+        name: of an op, such as its type or its layer.
+    """
+    sums: dict[str, dict[tuple[str, int], int]] = {}
+    for run in of_kind(events, OpRun):
+        steps = sums.setdefault(name(run.op), {})
+        steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + run.end - run.start
+    lines = {key: Line(key) for key in sums}
+    for key, steps in sums.items():
+        for lasted in steps.values():
+            lines[key].add(lasted)
+    return _sorted(lines.values(), by)
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """The first and the third quartile: between them lies the middle half."""
+    if len(values) < 2:
+        return values[0], values[0]
+    first, _, third = quantiles(values, n=4, method="inclusive")
+    return first, third
+
+
 def single_ops(events: Iterable[Event], by: By = "total") -> list[Line]:
     """One line per op and device; an op of plans for other shapes has lines of its own."""
     lines: dict[tuple[str, OpInfo], Line] = {}
@@ -239,21 +303,34 @@ def traffic(events: Iterable[Event]) -> list[Traffic]:
         entry.nbytes += event.nbytes
         entry.total += event.seconds
         entry.max = max(entry.max, event.seconds)
+        entry.waited += max(event.waits, default=0) / 1e9
     return sorted(found.values(), key=lambda t: -t.total)
 
 
 def thread_times(events: Sequence[Event]) -> list[ThreadTime]:
     """How long each thread worked and waited during the steps that were applied."""
     steps = {(s.executor, s.step): s for s in of_kind(events, Step)}
+    busy = _time_within(steps, of_kind(events, OpRun) + of_kind(events, Collective))
+    waiting = _time_within(steps, of_kind(events, Wait))
+    lasted = {e: sum(s.end - s.start for s in steps.values() if s.executor == e) for e, _ in {**busy, **waiting}}
+    found = []
+    for e, t in sorted({**busy, **waiting}):
+        worked, waited = busy.get((e, t), 0), waiting.get((e, t), 0)
+        found.append(ThreadTime(e, t, worked / 1e9, waited / 1e9, (lasted[e] - worked - waited) / 1e9))
+    return found
+
+
+def _time_within(
+    steps: Mapping[tuple[str, int], Step], timed: Sequence[OpRun | Collective | Wait]
+) -> dict[tuple[str, int], int]:
+    """By executor and thread the time these take of steps; what overlaps counts once."""
     spans: dict[tuple[str, int], dict[int, list[tuple[int, int]]]] = {}
-    for event in events:
+    for event in timed:
         step = steps.get((event.executor, event.step))
-        if step is not None and isinstance(event, OpRun | Collective):
+        if step is not None:
             span = max(event.start, step.start), min(event.end, step.end)
             spans.setdefault((event.executor, event.thread), {}).setdefault(event.step, []).append(span)
-    lasted = {e: sum(s.end - s.start for s in steps.values() if s.executor == e) for e, _ in spans}
-    busy = {key: sum(covered(inside) for inside in per_step.values()) for key, per_step in spans.items()}
-    return [ThreadTime(e, t, busy[e, t] / 1e9, (lasted[e] - busy[e, t]) / 1e9) for e, t in sorted(busy)]
+    return {key: sum(covered(inside) for inside in own.values()) for key, own in spans.items()}
 
 
 def covered(spans: Iterable[tuple[int, int]]) -> int:
@@ -269,6 +346,7 @@ def covered(spans: Iterable[tuple[int, int]]) -> int:
 _KEYS = {
     "total": lambda line: line.total,
     "mean": lambda line: line.mean,
+    "median": lambda line: line.median,
     "max": lambda line: line.max,
     "calls": lambda line: line.calls,
 }

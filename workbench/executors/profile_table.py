@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from workbench.errors import InvalidArgument
 from workbench.events import Error, Event, Feed, Memory, PlanCompiled, ScopeDrop, Step
-from workbench.executors.profile import By, Line, of_kind, op_types, single_ops, thread_times, traffic
+from workbench.executors.profile import By, Line, layers, of_kind, op_types, single_ops, thread_times, traffic
 from workbench.framework.place import Place
 
 _NAME = 48  # longer names of ops are cut
-_TIMES = ["calls", "total ms", "mean ms", "max ms", "share"]
+_TIMES = ["calls", "total ms", "mean ms", "median ms", "max ms", "share"]
 
 
 def table(events: Sequence[Event], n: int, by: By, dropped: int = 0) -> str:
@@ -23,6 +23,7 @@ def table(events: Sequence[Event], n: int, by: By, dropped: int = 0) -> str:
     several = len({line.executor for line in ops}) > 1
     parts = [_overview(events, dropped)]
     parts += _list("op type", [_times(line) for line in types], n, by)
+    parts += _list("layer, in a step", [_times(line) for line in layers(events, by) if line.name], n, by)
     parts += _list("op", [[*_times(line), *_where(line, several)] for line in ops], n, by)
     parts += [_columns(head, rows) for head, rows in _totals(events) if rows]
     return "\n\n".join(parts)
@@ -60,7 +61,7 @@ def _list(what: str, rows: list[list[str]], n: int, by: str) -> Iterator[str]:
 
 def _times(line: Line) -> list[str]:
     name = f"{line.name} → {', '.join(line.outputs)}" if line.outputs else line.name
-    times = [_ms(line.total), _ms(line.mean), _ms(line.max)]
+    times = [_ms(line.total), _ms(line.mean), _ms(line.median), _ms(line.max)]
     return [_cut(name), f"{line.calls:,}", *times, f"{line.share * 100:.1f} %"]
 
 
@@ -72,13 +73,14 @@ def _where(line: Line, several: bool) -> list[str]:
 def _totals(events: Sequence[Event]) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Head and rows of every other table."""
     yield (
-        ["collective", "calls", "bytes", "total ms", "max ms", "MB/s"],
-        [[t.kind, f"{t.calls:,}", f"{t.nbytes:,}", _ms(t.total), _ms(t.max), _rate(t.nbytes, t.total)]
+        ["collective", "calls", "bytes", "total ms", "max ms", "waited ms", "MB/s"],
+        [[t.kind, f"{t.calls:,}", f"{t.nbytes:,}", _ms(t.total), _ms(t.max), _ms(t.waited), _rate(t.nbytes, t.total)]
          for t in traffic(events)],
     )  # fmt: skip
     yield (
-        ["thread", "busy ms", "idle ms", "idle"],
-        [[f"{t.executor}, thread {t.thread}", _ms(t.busy), _ms(t.idle), _percent(t.idle, t.busy + t.idle)]
+        ["thread", "busy ms", "waiting ms", "idle ms", "idle"],
+        [[f"{t.executor}, thread {t.thread}", _ms(t.busy), _ms(t.waiting), _ms(t.idle),
+          _percent(t.idle, t.busy + t.waiting + t.idle)]
          for t in thread_times(events)],
     )  # fmt: skip
     yield ["device", "rows fed", "bytes fed", "peak bytes", "bytes dropped"], list(_devices(events))

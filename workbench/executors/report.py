@@ -7,12 +7,14 @@ from time import perf_counter_ns
 
 from workbench import events
 from workbench.executors.binding import Binding
+from workbench.executors.exchanges import Exchange, Exchanges, contribution
 from workbench.executors.plan import Plan, Row
 from workbench.executors.split import Fed
-from workbench.executors.watch import Span
+from workbench.executors.stamps import Span
 from workbench.framework.dtype import as_dtype
 from workbench.framework.place import Place
 from workbench.framework.roles import role_text
+from workbench.graph.columns import layer_of
 from workbench.runtime.device import Memory
 
 
@@ -26,14 +28,14 @@ class Reporter:
     def __init__(self, name: str, places: Sequence[Place]) -> None:
         self.name, self.places = name, tuple(places)
 
-    def fed(self, step: int, fed: Fed) -> None:
+    def fed(self, step: int, begun: int, fed: Fed) -> None:
         """What each device was fed."""
         if events.listening(events.Batch):
             events.emit(events.Batch(self.name, step, tuple(fed.per_device)))
         if events.listening(events.Feed):
-            events.emit(self.feed_of(step, fed))
+            events.emit(self.feed_of(step, begun, fed))
 
-    def feed_of(self, step: int, fed: Fed) -> events.Feed:
+    def feed_of(self, step: int, begun: int, fed: Fed) -> events.Feed:
         """What each device is fed, as an event."""
         devices, names = fed.per_device, list(fed.rows)
         return events.Feed(
@@ -44,29 +46,36 @@ class Reporter:
             {name: tuple(arrays[name].shape for arrays in devices if name in arrays) for name in names},
             {name: as_dtype(devices[0][name].dtype).name for name in names if name in devices[0]},
             tuple(sum(array.nbytes for array in arrays.values()) for arrays in devices),
+            begun,
         )
 
-    def ran(self, step: int, binding: Binding, spans: Sequence[Span]) -> None:
-        """The ops and collectives of a step."""
+    def ran(self, step: int, begun: int, binding: Binding, spans: Sequence[Span]) -> None:
+        """The ops, waits and collectives of a step."""
         made: list[events.Event] = []
+        last: dict[int, Place] = {}  # device of what a thread ran last
         for span in spans:
-            ops = tuple(row for row in span.rows if not row.node.is_collective)
-            if ops:
+            if span.awaited:
+                place = last.get(span.thread, self.places[span.rows[0].node.place])
+                made.append(events.Wait(self.name, step, place, span.thread, span.start, span.end, span.awaited))
+                continue
+            last[span.thread] = self.places[span.rows[-1].node.place]
+            if ops := tuple(row for row in span.rows if not row.node.is_collective):
                 info = self._info_of(ops, binding)
                 made.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
-            begun = span.end if ops else span.start  # along with ops they take no time of their own
-            for kind in dict.fromkeys(row.node.type for row in span.rows if row.node.is_collective):
-                rows = [row for row in span.rows if row.node.type == kind]
-                made.append(self._collective(step, rows, span.thread, begun, span.end))
-                begun = span.end
+        if binding.exchanges is None:
+            binding.exchanges = Exchanges(binding)
+        made += [self._collective(step, found) for found in binding.exchanges.of(spans, begun)]
         events.emit_all(sorted(made, key=lambda e: e.start))  # type: ignore[attr-defined]
 
-    def _collective(self, step: int, rows: Sequence[Row], thread: int, start: int, end: int) -> events.Collective:
-        node = rows[0].node
-        names = tuple(name for row in rows for name in _names(row))
-        nbytes = sum(ref.nbytes for row in rows for refs in row.ins for ref in refs[:1] if ref is not None)
+    def _collective(self, step: int, found: Exchange) -> events.Collective:
+        node = found.rows[0].node
+        names = tuple(name for row in found.rows for name in _names(row))
+        nbytes = sum(contribution(row) for row in found.rows)
         places = tuple(self.places[p] for p in node.places)
-        return events.Collective(self.name, step, node.type, names, nbytes, places, thread, start, end)
+        return events.Collective(
+            self.name, step, node.type, names, nbytes, places, found.thread, found.start, found.end,
+            found.within_ops, found.arrived,
+        )  # fmt: skip
 
     def _info_of(self, rows: tuple[Row, ...], binding: Binding) -> events.OpInfo:
         """What is told of a call, made once per binding."""
@@ -89,20 +98,22 @@ class Reporter:
         kinds = tuple(op.type for node in nodes for op in node.origins)
         first = nodes[0]
         text = "+".join(node.type for node in nodes)
+        layer = "+".join(dict.fromkeys(layer_of(node) for node in nodes))
         return events.OpInfo(
-            numbers[0], text, self.places[first.place], role_text(first.role), first.site, kinds, outputs, numbers
-        )
+            numbers[0], text, self.places[first.place], role_text(first.role), first.site, kinds, outputs, numbers,
+            layer,
+        )  # fmt: skip
 
     def fetched(self, step: int, names: Sequence[str], values: Sequence[object]) -> None:
         """A call of `run` is about to return these."""
         events.emit(events.Fetched(self.name, step, tuple(names), tuple(values)))
 
-    def stepped(self, step: int, start: int, fed: Fed) -> None:
+    def stepped(self, step: int, start: int, end: int, fed: Fed) -> None:
         """A step has been applied."""
         if events.listening(events.Step):
             rows = next(iter(fed.rows.values()), ())
             places = self.places[: fed.active]
-            events.emit(events.Step(self.name, step, start, perf_counter_ns(), places, tuple(rows)))
+            events.emit(events.Step(self.name, step, start, end, places, tuple(rows)))
 
     def compiled(self, step: int, plan: Plan, cached: int, start: int) -> None:
         """A plan was made."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from workbench import events
@@ -13,7 +15,7 @@ from workbench.executors.binding import Binding
 from workbench.executors.split import Fed
 from workbench.executors.telltales import Telltales
 from workbench.executors.transaction import speculate
-from workbench.executors.watch import watched
+from workbench.executors.watch import Watched, watched
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
 
@@ -26,26 +28,34 @@ BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.
 
 def kind_of_step(executor: str) -> Step:
     """How a step of an executor is run now; called with (engine, binding, fed, return_numpy, merged)."""
+    asked = perf_counter_ns() if LISTENERS else 0
     if LISTENERS and not LISTENERS.keys() <= BESIDE and events.heard(executor, BESIDE):
-        return watched_step
-    return watched_step if get_flag("FLAGS_check_nan_inf") else step
+        return partial(watched_step, asked)
+    return partial(watched_step, asked) if get_flag("FLAGS_check_nan_inf") else step
 
 
-def step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-    """Load, speculate, fetch, commit."""
+def step(
+    engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool, instead: Watched | None = None
+) -> list[Any]:
+    """Load, speculate, fetch, commit.
+
+    Args:
+        instead: what is run in place of the binding's own programs.
+    """
     whole = binding.at_once
     if binding.in_use:
         _put_in_order(engine, binding, whole)
-    if whole is not None and merged and whole.takes(fed, binding):
+    if whole is not None and merged and instead is None and whole.takes(fed, binding):
         found = _in_one_call(engine, binding, whole, fed)
         if found is not None:
             return found if return_numpy else list(map(LoDTensor, found))
+    parts = binding if instead is None else instead
     counters = engine.load(binding, fed)
-    speculate(binding, binding.speculative)
+    speculate(binding, parts.speculative)
     results, fills = binding.collector.collect(return_numpy, merged)
     if engine.whole.guards:
         _look(engine, binding, fed)
-    engine.commit(binding, binding.commit, counters, fills)
+    engine.commit(binding, parts.commit, counters, fills)
     if not binding.has_run and merged:
         binding.has_run, binding.at_once = True, None if engine.draws else at_once(binding)
     return results
@@ -112,25 +122,30 @@ def _put_in_order(engine: Engine, binding: Binding, whole: AtOnce | None) -> Non
     binding.reset()
 
 
-def watched_step(engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-    """The same for those who listen, or look for NaN."""
-    clock = events.listening(events.OpRun) or events.listening(events.Collective)
-    parts = watched(binding, clock, bool(get_flag("FLAGS_check_nan_inf")))
-    if binding.in_use:
-        _put_in_order(engine, binding, binding.at_once)
-    engine.reporter.fed(engine.steps, fed)
-    counters = engine.load(binding, fed)
-    speculate(binding, parts[0].programs)
-    results, fills = binding.collector.collect(return_numpy, merged)
-    if engine.whole.guards:
-        _look(engine, binding, fed)
-    number = engine.steps
+def watched_step(
+    asked: int, engine: Engine, binding: Binding, fed: Fed, return_numpy: bool, merged: bool
+) -> list[Any]:
+    """The same for those who listen, or look for NaN; they are told when it is over.
+
+    Args:
+        asked: when somebody asked whether they do. What is prepared for them since is no part of the step's time.
+    """
+    clock = events.listening(events.OpRun) or events.listening(events.Collective) or events.listening(events.Wait)
+    finite = bool(get_flag("FLAGS_check_nan_inf"))
+    parts = watched(binding, clock, finite)
+    reporter, stamps, number = engine.reporter, parts.stamps, engine.steps
+    if stamps is not None:
+        stamps.begin()
+    begun = engine.begun + perf_counter_ns() - max(asked, engine.begun)
     try:
-        engine.commit(binding, parts[1].programs, counters, fills)
+        return step(engine, binding, fed, return_numpy, merged, None if binding.is_native and not finite else parts)
     finally:
-        if engine.applied:
-            if clock:
-                engine.reporter.ran(number, binding, [span for part in parts for span in part.spans()])
-            engine.reporter.stepped(number, engine.begun, fed)
-            engine.reporter.memory(number, binding.arenas)
-    return results
+        end = perf_counter_ns()
+        if stamps is not None:
+            stamps.end()
+        reporter.fed(number, begun, fed)
+        if engine.steps > number:
+            if stamps is not None:
+                reporter.ran(number, begun, binding, stamps.spans())
+            reporter.stepped(number, begun, end, fed)
+            reporter.memory(number, binding.arenas)

@@ -2,110 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from time import perf_counter_ns
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.errors import ExecutionError, located
-from workbench.executors.binding import Binding, Part, ThreadProgram
+from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.plan import Row
+from workbench.executors.stamps import Stamps
 from workbench.executors.tape.segment import Segment
 from workbench.framework.rows import Patch, Rows
 from workbench.graph.ssa import Value
 
 
-@dataclass(frozen=True)
-class Span:
-    """When rows ran that are one call, most often a single one, in ns of `time.perf_counter_ns`."""
+class Watched(NamedTuple):
+    """What a binding runs while somebody watches.
 
-    rows: tuple[Row, ...]
-    thread: int
-    start: int
-    end: int
+    Attributes:
+        speculative, commit: programs, one per thread.
+        stamps: when rows run; None if nobody wants to know.
+    """
+
+    speculative: list[ThreadProgram]
+    commit: list[ThreadProgram]
+    stamps: Stamps | None
 
 
-class Watched:
-    """Thread programs with looks in them.
+def watched(binding: Binding, clock: bool, finite: bool) -> Watched:
+    """The programs of a binding with looks in them, made once; only the speculative part looks for NaN.
+
+    A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
 
     Args:
-        programs: of one part of a binding.
         clock: note when each row begins and ends.
         finite: raise ExecutionError, naming op, device and line, for the first row that makes a NaN or an Inf.
     """
-
-    def __init__(self, binding: Binding, programs: Sequence[ThreadProgram], clock: bool, finite: bool) -> None:
-        self.programs: list[ThreadProgram] = []
-        self._times: list[list[int]] = []
-        for program in programs:
-            times: list[int] = []
-            watched = ThreadProgram()
-            for unit in program.units:
-                if isinstance(unit, Segment):
-                    watched.add(unit.stamped() if clock else unit)
-                else:
-                    watched.add(_with_looks(binding, unit, times if clock else None, finite))
-            self.programs.append(watched)
-            self._times.append(times)
-
-    def begin(self) -> None:
-        """Forget the times of the last run."""
-        for times in self._times:
-            times.clear()
-        for program in self.programs:
-            for unit in program.units:
-                if isinstance(unit, Segment):
-                    unit.clear_stamps()
-
-    def spans(self) -> list[Span]:
-        """When the rows ran that have come to their end."""
-        found = []
-        for thread, (program, times) in enumerate(zip(self.programs, self._times, strict=True)):
-            pairs = zip(times[::2], times[1::2], strict=False)
-            for unit in program.units:
-                if isinstance(unit, Segment):
-                    found += [Span(mark.rows, thread, start, end) for mark, start, end in unit.spans()]
-                elif (pair := next(pairs, None)) is not None:
-                    found.append(Span((unit.row,), thread, *pair))
-        return found
-
-
-def watched(binding: Binding, clock: bool, finite: bool) -> tuple[Watched, Watched]:
-    """Both parts of a binding with looks in them, made once; only the speculative one looks for NaN.
-
-    A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
-    """
     found = binding.watched.get((clock, finite))
     if found is None:
-        programs = binding.looked_between() if finite else binding.speculative
-        speculative = Watched(binding, programs, clock, finite)
-        found = speculative, Watched(binding, binding.commit, clock, False)
-        binding.watched[clock, finite] = found
-    for part in found:
-        part.begin()
+        speculative = [_checked(binding, p) for p in binding.looked_between()] if finite else binding.speculative
+        commit, stamps = binding.commit, None
+        if clock:
+            stamps = Stamps(binding, speculative, commit)
+            speculative, commit = stamps.programs
+        found = binding.watched[clock, finite] = Watched(speculative, commit, stamps)
     return found
 
 
-def _with_looks(binding: Binding, part: Part, times: list[int] | None, finite: bool) -> Part:
-    calls = list(part.calls)
-    if finite:
-        calls.append(_Check(binding, part.row))
-    if times is not None:
-        clock = _Clock(times)
-        calls = [clock, *calls, clock]
-    return part._replace(calls=calls)
-
-
-class _Clock:
-    __slots__ = ("times",)
-
-    def __init__(self, times: list[int]) -> None:
-        self.times = times
-
-    def __call__(self) -> None:
-        self.times.append(perf_counter_ns())
+def _checked(binding: Binding, program: ThreadProgram) -> ThreadProgram:
+    """A program that looks at what each row has made."""
+    made = ThreadProgram()
+    for unit in program.units:
+        if isinstance(unit, Segment):
+            made.add(unit)
+        else:
+            made.add(unit._replace(calls=[*unit.calls, _Check(binding, unit.row)]))
+    return made
 
 
 class _Check:

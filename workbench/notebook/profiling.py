@@ -1,93 +1,128 @@
-"""What `%profile_step` does: run one step, and show which ops took longest."""
+"""What `%profile_step` does: run a step again and again, and show which ops, op types and layers take longest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from statistics import median
 from typing import Any
 
 from IPython.core.error import UsageError
 
 from workbench.errors import did_you_mean, one_of
-from workbench.events import OpRun, PlanCompiled, Step
+from workbench.events import PlanCompiled, Step
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
-from workbench.executors.profile import Line, Profile, of_kind
+from workbench.executors.profile import Line, Profile, of_kind, per_step, spread
 from workbench.executors.serial import Executor
 from workbench.notebook.summary import CODE, count
 
 SHOWN = 20
+WARM_UP, REPEAT = 3, 10
+_FEW = 8  # op types and layers shown
 _BAR = 90  # pixels: all of the time
-_HEAD = ("op", "makes", "device", "ms", "share", "built at")
-_NUMBERS = ("ms",)
+_HEAD = ("op", "makes", "device", "median ms", "middle half", "share", "built at")
+_SUMS = ("median ms", "middle half", "share")
+_NUMBERS = ("median ms", "middle half")
 
 
 @dataclass(frozen=True)
 class StepProfile:
-    """The ops of one step, those that took longest first.
+    """The ops of a step that was made several times, those that took longest first.
 
     Attributes:
-        profile: everything that was told during the step; it also exports a timeline.
-        n: how many ops are shown.
+        profile: everything that was told of the steps that were looked at; it also exports a timeline.
+        n: how many ops are shown. compiled: the plans that were made before.
+        applied: how many steps have been applied in all.
     """
 
     profile: Profile
     n: int = SHOWN
+    compiled: tuple[PlanCompiled, ...] = ()
+    applied: int = 1
 
     @property
     def ops(self) -> list[Line]:
-        """One line per op and device."""
-        return self.profile.ops()
+        """One line per op and device, the largest median first."""
+        return self.profile.ops("median")
+
+    @property
+    def op_types(self) -> list[Line]:
+        """One line per op type: the time of all its ops in a step, on all devices; the largest median first."""
+        return per_step(self.profile.events, lambda op: op.type)
+
+    @property
+    def layers(self) -> list[Line]:
+        """The same per layer."""
+        return self.profile.layers("median")
 
     def heading(self) -> str:
-        """`1 step on cpu:0, cpu:1: 3.214 ms from the first op to the last`, and the time for compiling, if any.
-
-        The step as a whole took longer: what listens has to be prepared for the first time, and told afterwards.
-        """
-        told = self.profile.events
-        steps, plans, runs = of_kind(told, Step), of_kind(told, PlanCompiled), of_kind(told, OpRun)
+        """`10 steps on cpu:0, cpu:1: 0.754 ms, the middle half 0.741 to 0.790 ms`, and what was done besides."""
+        steps = of_kind(self.profile.events, Step)
         places = ", ".join(str(place) for place in dict.fromkeys(p for s in steps for p in s.places))
-        span = max((r.end for r in runs), default=0) - min((r.start for r in runs), default=0)
-        text = f"{count(len(steps), 'step')} on {places}: {_ms(span / 1e9)} ms from the first op to the last"
-        if plans:
-            text += f", after {_ms(sum(p.seconds for p in plans))} ms for compiling"
-        return text
+        seconds = [s.seconds for s in steps]
+        text = f"{count(len(steps), 'step')} on {places}: {_ms(median(seconds))} ms"
+        if len(steps) > 1:
+            text += f", the middle half {_range(spread(seconds))} ms"
+        if self.compiled:
+            text += f", after {_ms(sum(p.seconds for p in self.compiled))} ms for compiling"
+        return f"{text}. {count(self.applied, 'step')} applied in all"
 
     def __repr__(self) -> str:
-        return self.profile.table(self.n)
+        return f"{self.heading()}\n\n{self.profile.table(self.n, 'median')}"
 
     def _repr_html_(self) -> str:
         found = self.ops
-        cell = "padding:1px 16px 1px 0; background:none; white-space:nowrap"
-        head = "".join(f'<th style="{cell}; text-align:{_align(h)}">{h}</th>' for h in _HEAD)
-        rows = "".join(_row(line, cell) for line in found[: self.n])
+        whole = sum(line.median for line in found)
+        rows = [_cells(line, _share(line, whole)) for line in found[: self.n]]
         more = f"<div>… and {count(len(found) - self.n, 'more op')}</div>" if len(found) > self.n else ""
-        table = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
-        return f'<div>{escape(self.heading())}</div><table style="margin:2px 0 0 0; border:none">{table}</table>{more}'
+        sums = "".join(_sums(what, lines) for what, lines in (("op type", self.op_types), ("layer", self.layers)))
+        side = f'<div style="display:flex; flex-wrap:wrap; gap:0 32px">{sums}</div>'
+        return f"<div>{escape(self.heading())}</div>{_table(_HEAD, rows)}{more}{side}"
 
 
-def profile_step(names: Mapping[str, Any], executor: str, feed: str, n: int = SHOWN) -> StepProfile:
-    """Run one step of what is called `executor` with what is called `feed`, and time its ops.
+def profile_step(
+    names: Mapping[str, Any], executor: str, feed: str, n: int = SHOWN, warm_up: int = WARM_UP, repeat: int = REPEAT
+) -> StepProfile:
+    """Run steps of what is called `executor` with what is called `feed`, and time their ops.
+
+    Between two steps that are looked at there is one nobody looks at: telling of a step leaves caches cold.
 
     Args:
         names: what the user's names stand for.
+        warm_up: steps before the first look. repeat: steps that are looked at.
 
     Raises:
-        UsageError: a name that stands for nothing, or for something else; n below 1.
-        Exception: what made the step fail; nothing of it is applied then.
+        UsageError: a name that stands for nothing, or for something else; n or repeat below 1, warm_up below 0.
+        Exception: what made a step fail; nothing of it is applied then.
     """
     __tracebackhide__ = True
-    if n < 1:
-        raise UsageError(f"-n takes a number of at least 1, got {n}")
+    for option, number, least in (("-n", n, 1), ("--repeat", repeat, 1), ("--warm-up", warm_up, 0)):
+        if number < least:
+            raise UsageError(f"{option} takes a number of at least {least}, got {number}")
     target = named(names, executor, executors(names), "ParallelExecutor or CompiledProgram")
     given = named(names, feed, feeds(names), "feed (a dict, or a list with a dict per device)")
-    with Profile() as profile:
+
+    def step() -> None:
         if isinstance(target, CompiledProgram):
             Executor().run(target, feed=given, fetch_list=[])
         else:
             target.run([], feed=given)
-    return StepProfile(profile, n)
+
+    profile = Profile()
+    with Profile(PlanCompiled) as compiled:
+        for _ in range(warm_up):
+            step()
+        for number in range(repeat):
+            if number:
+                step()
+            profile.go_on()
+            try:
+                step()
+            finally:
+                profile.stop()
+    return StepProfile(profile, n, tuple(of_kind(compiled.events, PlanCompiled)), warm_up + 2 * repeat - 1)
 
 
 def executors(names: Mapping[str, Any]) -> list[str]:
@@ -115,11 +150,37 @@ def named(names: Mapping[str, Any], name: str, known: list[str], what: str) -> A
     raise UsageError(f"there is no {what} called {name!r}.{hint}")
 
 
-def _row(line: Line, style: str) -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cell = "padding:1px 16px 1px 0; background:none; white-space:nowrap"
+    heads = "".join(f'<th style="{cell}; text-align:{_align(h)}">{h}</th>' for h in head)
+    lines = (
+        "".join(f'<td style="{cell}; {CODE}; text-align:{_align(h)}">{text}</td>' for h, text in zip(head, texts))
+        for texts in rows
+    )
+    body = "".join(f'<tr style="background:none">{line}</tr>' for line in lines)
+    table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
+    return f'<table style="margin:2px 0 0 0; border:none">{table}</table>'
+
+
+def _sums(what: str, lines: Sequence[Line]) -> str:
+    """A table of the totals of a step by something."""
+    whole = sum(line.median for line in lines)
+    rows = [[escape(line.name), *_times(line), _bar(_share(line, whole))] for line in lines[:_FEW]]
+    more = f"<div>… and {len(lines) - _FEW} more</div>" if len(lines) > _FEW else ""
+    return f"<div>{_table((what, *_SUMS), rows)}{more}</div>"
+
+
+def _cells(line: Line, share: float) -> list[str]:
     name, made, place, site = map(escape, (line.name, _first(line.outputs), str(line.place), str(line.site or "")))
-    texts = (name, made, place, _ms(line.total), _bar(line.share), site)
-    cells = [f'<td style="{style}; {CODE}; text-align:{_align(head)}">{text}</td>' for head, text in zip(_HEAD, texts)]
-    return f'<tr style="background:none">{"".join(cells)}</tr>'
+    return [name, made, place, *_times(line), _bar(share), site]
+
+
+def _times(line: Line) -> tuple[str, str]:
+    return _ms(line.median), _range(line.spread)
+
+
+def _share(line: Line, whole: float) -> float:
+    return line.median / whole if whole else 0.0
 
 
 def _first(outputs: tuple[str, ...]) -> str:
@@ -139,3 +200,7 @@ def _align(head: str) -> str:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3f}"
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return " to ".join(map(_ms, ends))

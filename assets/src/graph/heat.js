@@ -25,17 +25,23 @@ function scaled(values, text) {
   return high > 0 ? { values, low, high, text } : null;
 }
 
-// The largest value in a box: the hottest op is seen through the fold. NaN where none is known.
-export function hottest({ values }, nodes) {
-  let most = NaN;
-  for (const n of nodes) if (!(values[n] <= most)) most = Number.isNaN(values[n]) ? most : values[n];
-  return most;
+// What all ops in a box have together. NaN where none is known.
+export function summed({ values }, nodes) {
+  let sum = NaN;
+  for (const n of nodes) if (!Number.isNaN(values[n])) sum = (Number.isNaN(sum) ? 0 : sum) + values[n];
+  return sum;
+}
+
+// The same heat with a scale for these items, which may stand for many nodes each.
+export function scaledFor(heat, items) {
+  const sums = items.map(({ nodes }) => summed(heat, nodes)).filter((sum) => sum > 0);
+  return sums.length ? { ...heat, low: Math.min(...sums), high: Math.max(...sums) } : heat;
 }
 
 // 0 … 1 on a logarithmic scale.
 export function part({ low, high }, value) {
   if (!(value > 0)) return 0;
-  return high > low ? Math.log(value / low) / Math.log(high / low) : 1;
+  return high > low ? Math.min(Math.max(Math.log(value / low) / Math.log(high / low), 0), 1) : 1;
 }
 
 // One of LEVELS colours between that of the page and the hottest.

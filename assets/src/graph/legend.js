@@ -56,7 +56,7 @@ function scale(heat, mode) {
   return [
     h(
       "span",
-      { class: "wb-g-key", title: `${text}; a folded box has the colour of its hottest op` },
+      { class: "wb-g-key", title: `${text}; a folded box shows the sum of its ops` },
       heat.text(heat.low),
       bar,
       heat.text(heat.high),

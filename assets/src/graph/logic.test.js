@@ -3,7 +3,7 @@ import test from "node:test";
 import { Camera, RAIL } from "./camera.js";
 import { hit, neighbour } from "./find.js";
 import { Folds } from "./fold.js";
-import { heatOf, hottest, part } from "./heat.js";
+import { heatOf, part, scaledFor, summed } from "./heat.js";
 import { layout } from "./layout.js";
 import { shortened } from "./marks.js";
 import { Model } from "./model.js";
@@ -68,12 +68,15 @@ test("a replay shows each node while it ran", () => {
   assert.ok(replay.running(0).length < 5);
 });
 
-test("heat goes from the smallest to the largest value; a folded box has that of its hottest", () => {
+test("heat goes from the smallest to the largest value; a folded box has the sum of its ops", () => {
   const heat = heatOf("bytes", model, null);
   assert.deepEqual([heat.low, heat.high], [1024, 5120]);
   assert.deepEqual([part(heat, 1024), part(heat, 5120)], [0, 1]);
-  assert.equal(hottest({ values: [1, NaN, 7, 2] }, [0, 1, 2, 3]), 7);
-  assert.ok(Number.isNaN(hottest({ values: [NaN] }, [0])));
+  assert.equal(summed({ values: [1, NaN, 7, 2] }, [0, 1, 2, 3]), 10);
+  assert.ok(Number.isNaN(summed({ values: [NaN] }, [0])));
+  const folded = scaledFor({ ...heat, values: [1, 4, NaN, 2] }, [{ nodes: [0, 1] }, { nodes: [2] }, { nodes: [3] }]);
+  assert.deepEqual([folded.low, folded.high], [2, 5]);
+  assert.equal(part(heat, 1e9), 1);
   assert.equal(heatOf("time", model, null), null);
   assert.equal(heatOf("bytes", new Model(nothing()), null), null);
 });

@@ -1,7 +1,7 @@
 // How the items look now, the same for SVG and canvas: heat, hits of the search, selection, lines to be seen.
 import { ROLES } from "../draw/colors.js";
 import { count } from "../draw/numbers.js";
-import { color, hottest, ink, part } from "./heat.js";
+import { color, ink, part, summed } from "./heat.js";
 import { KINDS } from "./model.js";
 
 export const kindName = (item) => KINDS[item.kind];
@@ -33,7 +33,7 @@ export class Look {
   // {fill, ink: black or white letters on it, text in place of the detail}, null without heat.
   warm(at) {
     if (!this.heat) return null;
-    const value = hottest(this.heat, this.scene.items[at].nodes);
+    const value = summed(this.heat, this.scene.items[at].nodes);
     if (Number.isNaN(value)) return { fill: this.back, ink: ink(null, this.back), text: "no time known" };
     const share = part(this.heat, value);
     return { fill: color(share, this.back), ink: ink(share, this.back), text: this.heat.text(value) };

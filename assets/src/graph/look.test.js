@@ -42,7 +42,8 @@ test("long lines are shown for what is selected or when all are asked for", () =
 
 test("heat has a text besides its colour", () => {
   const look = new Look(scene, { heat: heatOf("bytes", model, null), back: "#fff" });
-  assert.equal(look.warm(at("fc × 20")).text, "5.0 KiB");
+  const sum = scene.items[at("fc × 20")].nodes.reduce((total, n) => total + model.message.node.bytes[n], 0);
+  assert.equal(look.warm(at("fc × 20")).text, `${(sum / 1024).toFixed(1)} KiB`); // of all that are folded
   assert.equal(new Look(scene).warm(0), null);
 });
 

@@ -6,6 +6,7 @@ import { CanvasDrawing } from "./canvas.js";
 import { hit, neighbour } from "./find.js";
 import { listen } from "./inputs.js";
 import { layout } from "./layout.js";
+import { scaledFor } from "./heat.js";
 import { describeItem, Look } from "./look.js";
 import { Overview } from "./overview.js";
 import { Overlay } from "./overlay.js";
@@ -141,10 +142,15 @@ export class View {
     });
   }
 
+  // The heat with a scale for what is drawn; null where there is none.
+  scale() {
+    return this.heat && this.scene ? scaledFor(this.heat, this.scene.items) : null;
+  }
+
   look() {
-    const { heat, search, hover, all } = this;
+    const { search, hover, all } = this;
     return new Look(this.scene, {
-      heat,
+      heat: this.scale(),
       search,
       hover,
       all,

@@ -24,7 +24,10 @@ class GraphPanel {
     Object.assign(this, { store, model: null, shape: null, times: null, mode: "none", message: null });
     this.view = new View({
       select: (node) => store.select(node),
-      changed: () => this.tools?.hidden(this.hiddenLines()),
+      changed: () => {
+        this.tools?.hidden(this.hiddenLines());
+        this.keys();
+      },
     });
     this.table = new Table((node) => store.select(node));
     this.details = new Details(
@@ -118,10 +121,14 @@ class GraphPanel {
   }
 
   warm() {
-    const heat = heatOf(this.mode, this.model, this.store.sample);
-    this.view.heat = heat;
-    legend(this.legend, this.model, heat, this.mode, (query) => this.tools.ask(query));
+    this.view.heat = heatOf(this.mode, this.model, this.store.sample);
+    this.keys();
     this.view.draw();
+  }
+
+  // The scale is that of the boxes that are drawn.
+  keys() {
+    if (this.legend) legend(this.legend, this.model, this.view.scale(), this.mode, (query) => this.tools.ask(query));
   }
 
   selected() {

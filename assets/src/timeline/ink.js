@@ -3,7 +3,7 @@
 import { ROLES, theme } from "../draw/colors.js";
 import { s } from "../draw/dom.js";
 
-export const KINDS = ["forward", "backward", "optimize", "collective", "other"];
+export const KINDS = ["forward", "backward", "optimize", "collective", "other", "wait"];
 const TEXT = { forward: "#ffffff", backward: "#000000", optimize: "#000000", collective: "#000000", other: "#000000" };
 const HATCH_PX = 6;
 const BAR_PX = 4;
@@ -14,7 +14,7 @@ export function inkOf(element, context, ratio) {
   return {
     ...colors,
     fill: { ...ROLES, other: "#999999" },
-    on: TEXT,
+    on: { ...TEXT, wait: colors.faint },
     font: `11px ${font}`,
     bold: `600 11px ${font}`,
     idle: hatch(context, ratio, colors.line, 1),
@@ -24,6 +24,10 @@ export function inkOf(element, context, ratio) {
 
 // A span of a kind in a legend, as SVG.
 export function kindSymbol(kind) {
+  if (kind === "wait") {
+    const frame = { x: 0.5, y: 0.5, width: 17, height: 10, fill: "none", stroke: "#999999" };
+    return s("svg", { width: 18, height: 11 }, s("rect", frame));
+  }
   const fill = { ...ROLES, other: "#999999" }[kind];
   const mark = { fill: "none", stroke: "#000000", "stroke-opacity": 0.5 };
   const marks = {
@@ -53,8 +57,18 @@ function hatch(context, ratio, color, width) {
   return pattern;
 }
 
+// Nothing runs: a frame around nothing.
+function empty(context, ink, x, y, width, height) {
+  context.fillStyle = ink.back;
+  context.fillRect(x, y, width, height);
+  context.strokeStyle = ink.faint;
+  context.lineWidth = 1;
+  if (width > 2) context.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
+}
+
 // A span of a kind: its colour and its mark.
 export function block(context, ink, kind, x, y, width, height) {
+  if (kind === "wait") return empty(context, ink, x, y, width, height);
   context.fillStyle = ink.fill[kind];
   context.fillRect(x, y, width, height);
   if (kind === "collective") {

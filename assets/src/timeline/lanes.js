@@ -7,7 +7,7 @@ const PADDING = 4;
 const ROW = 18; // where there are several in a lane
 const SINGLE = 26; // two lines of text fit beside it
 
-// [{label, device (-1: collectives), thread, rows: [[span …] …], busy: share of the step}]
+// [{label, device (-1: collectives), thread, rows: [[span …] …], busy, waiting: shares of the step}]
 export function lanesOf(spans) {
   const found = new Map();
   const add = (i, device, thread) => {
@@ -28,8 +28,11 @@ function labelOf(spans, device, thread) {
 }
 
 function filled({ spans: positions, ...lane }, spans) {
-  const busy = Math.min(1, covered(spans, positions) / spans.duration);
-  return { ...lane, busy, rows: rowsOf(positions, spans) };
+  const share = (some) => Math.min(1, covered(spans, some) / spans.duration);
+  const isWait = (i) => spans.kinds[i] === "wait";
+  const busy = share(positions.filter((i) => !isWait(i)));
+  const waiting = share(positions.filter(isWait));
+  return { ...lane, busy, waiting, rows: rowsOf(positions, spans) };
 }
 
 // Each row holds spans in order of time that do not overlap.
@@ -60,10 +63,11 @@ function placed(lanes) {
 export const heightOf = (lanes) => (lanes.length ? lanes.at(-1).top + lanes.at(-1).height : 0);
 export const rowTop = (lane, row) => lane.top + PADDING + row * lane.rowHeight;
 
-export const busyWords = ({ device, busy, rows }) => {
-  const percent = Math.round(busy * 100);
+export const busyWords = ({ device, busy, waiting = 0, rows }) => {
+  const [percent, waits] = [busy, waiting].map((share) => Math.round(share * 100));
   if (device < 0) return `${rows.flat().length}, ${percent} % of the step`;
-  return `busy ${percent} %, idle ${100 - percent} %`;
+  const idle = Math.max(0, 100 - percent - waits);
+  return waits ? `busy ${percent}, waits ${waits}, idle ${idle} %` : `busy ${percent} %, idle ${idle} %`;
 };
 
 export const spanOf = (lanes, { lane, row, position }) => lanes[lane].rows[row][position];

@@ -40,6 +40,14 @@ test("collectives come first, then devices, then threads", () => {
   );
 });
 
+test("what a thread waits is neither busy nor idle", () => {
+  const { sample } = spansOf([at(0, 40), at(40, 60), at(60, 70)]);
+  sample.spans.wait = Uint8Array.of(0, 1, 0);
+  const [lane] = lanesOf(new Spans(sample));
+  assert.deepEqual([lane.rows.length, Math.round(lane.busy * 100), Math.round(lane.waiting * 100)], [1, 50, 20]);
+  assert.equal(busyWords(lane), "busy 50, waits 20, idle 30 %");
+});
+
 test("spans that overlap get rows of their own, and count as busy once", () => {
   const spans = spansOf([at(0, 40), at(10, 20), at(15, 50), at(50, 60)]);
   const [lane] = lanesOf(spans);

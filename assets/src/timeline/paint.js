@@ -42,8 +42,12 @@ export function paint(context, scene) {
 
 // As wide as the labels need, at most about a third.
 export function gutterOf(context, { lanes, ink, width }) {
-  context.font = ink.bold;
-  const wanted = Math.max(...lanes.map((lane) => context.measureText(lane.label).width), 116) + 22;
+  const widest = (font, texts) => {
+    context.font = font;
+    return Math.max(...texts.map((text) => context.measureText(text).width));
+  };
+  const labels = widest(ink.bold, lanes.map(({ label }) => label));
+  const wanted = Math.max(labels, widest(ink.font, lanes.map(busyWords)), 116) + 22;
   return Math.round(Math.min(wanted, width * GUTTER_SHARE));
 }
 
@@ -103,6 +107,7 @@ function paintRow(context, row, y, { device, rowHeight }, area) {
     if (spans.start[i] > view.to) break;
     const from = Math.max(x(spans.start[i]), left - 1);
     const to = Math.min(Math.max(x(spans.end[i]), from + 1), width + 1);
+    if (device < 0) paintWaits(context, i, y, height, area);
     if (marked && to - from < DIAMOND_PX) diamond(context, (from + to) / 2, y + height / 2, area.ink);
     if (to <= covered + 0.5) continue;
     covered = to;
@@ -111,6 +116,18 @@ function paintRow(context, row, y, { device, rowHeight }, area) {
     if (to - from > LABEL_PX)
       label(context, spans.name(i, device), spans.kinds[i], { from, to: to - gap, y, height }, area.ink);
   }
+}
+
+// From when each device had made its part of a collective to when that began, in the colour of the device.
+function paintWaits(context, i, y, height, { spans, x }) {
+  const waits = spans.waits(i);
+  waits.forEach(({ device, at, waited }, k) => {
+    if (waited <= 0) return;
+    const middle = y + (height * (k + 0.5)) / waits.length;
+    context.fillStyle = deviceColor(device);
+    context.fillRect(x(at), middle - 0.75, x(spans.start[i]) - x(at), 1.5);
+    context.fillRect(x(at), middle - 3, 1.5, 6);
+  });
 }
 
 // Collectives that are over in no time are still seen.

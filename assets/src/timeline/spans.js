@@ -18,10 +18,12 @@ export class Spans {
     this.members = grouped(sample.members);
     this.kinds = Array.from({ length: this.count }, (_, i) => this.kindOf(i));
     this.byNode = null;
+    this.arrivals = arrivalsOf(sample.arrivals);
   }
 
-  // "forward", "backward", "optimize", "collective", or "other" where nothing is known.
+  // "forward", "backward", "optimize", "collective", "wait", or "other" where nothing is known.
   kindOf(i) {
+    if (this.sample.spans.wait?.[i]) return "wait";
     if (this.sample.spans.collective?.[i] || this.device(i) < 0) return "collective";
     const node = this.nodes(i)[0];
     if (node === undefined) return "other";
@@ -68,15 +70,27 @@ export class Spans {
 
   // "mul + elementwise_add + relu"; what several devices ran as one is "mul × 2 + relu × 2".
   name(i, device = -1) {
+    const label = this.sample.labels?.[this.sample.spans.label?.[i]];
+    if (this.kinds[i] === "wait") return label ? `wait for ${label}` : "wait";
     const { tables, node } = this.graph ?? {};
     const types = this.nodes(i, device).map((one) => tables.type[node.type[one]]);
-    if (!types.length) return spaced(this.sample.labels?.[this.sample.spans.label?.[i]] ?? "unknown op");
+    if (!types.length) return spaced(label ?? "unknown op");
     return counted(types);
   }
 
   layers(i, device = -1) {
     const { tables, node } = this.graph ?? {};
     return [...new Set(this.nodes(i, device).map((one) => tables.layer?.[node.layer?.[one]]))].filter(Boolean);
+  }
+
+  // How long what each device contributed to a collective lay there before it began: [{device, at, waited} …], µs.
+  waits(i) {
+    return (this.arrivals.get(i) ?? []).map(({ device, at }) => ({ device, at, waited: this.start[i] - at }));
+  }
+
+  // Whether a collective is done by ops along with their own work.
+  within(i) {
+    return Boolean(this.sample.spans.within?.[i]);
   }
 
   // Of what the nodes write, null where it is not known.
@@ -122,11 +136,11 @@ export class Spans {
     return found;
   }
 
-  // The op that took longest, collectives aside; -1 where there is none.
+  // The op that took longest, collectives and waits aside; -1 where there is none.
   longest() {
     let found = -1;
     for (let i = 0; i < this.count; i++) {
-      if (this.kinds[i] !== "collective" && (found < 0 || this.lasts(i) > this.lasts(found))) found = i;
+      if (this.kinds[i] !== "collective" && this.kinds[i] !== "wait" && (found < 0 || this.lasts(i) > this.lasts(found))) found = i;
     }
     return found;
   }
@@ -161,6 +175,15 @@ function latest(end) {
   let last = 0;
   for (const time of end) last = Math.max(last, time);
   return last;
+}
+
+function arrivalsOf({ span = [], device = [], at = [] } = {}) {
+  const found = new Map();
+  for (let k = 0; k < span.length; k++) {
+    if (!found.has(span[k])) found.set(span[k], []);
+    found.get(span[k]).push({ device: device[k], at: at[k] });
+  }
+  return found;
 }
 
 function grouped({ span = [], node = [] } = {}) {

@@ -32,6 +32,29 @@ test("a span that stands for several nodes names them all", () => {
   assert.equal(spans.bytes(0), 1024 * (1 + 2 + 3));
 });
 
+test("waits are spans of their own: no node, no longest op, and what they wait for as their name", () => {
+  const waiting = new Spans(decoded(sampleMessage({ waits: true })), decoded(graphMessage()));
+  const waits = [...waiting.kinds.keys()].filter((i) => waiting.kinds[i] === "wait");
+  assert.ok(waits.length > 0);
+  for (const i of waits) {
+    assert.match(waiting.name(i), /^wait for op 'relu_grad' of device \d$/);
+    assert.deepEqual(waiting.nodes(i), []);
+    assert.deepEqual(waiting.devicesOf(i), [waiting.device(i)]);
+  }
+  const all = made([[0, 90], [0, 10]], { labels: ["conv2d"] });
+  all.sample.spans.wait = Uint8Array.of(1, 0);
+  assert.equal(new Spans(all.sample).longest(), 1);
+});
+
+test("a collective tells how long each device's part lay there", () => {
+  const i = spans.kinds.indexOf("collective");
+  const waits = spans.waits(i);
+  assert.deepEqual(waits.map(({ device }) => device), [0, 1, 2, 3]);
+  assert.equal(Math.min(...waits.map(({ waited }) => waited)), 0); // the last one waits for nobody
+  assert.ok(waits.every(({ at, waited }) => Math.abs(at + waited - spans.start[i]) < 1e-3));
+  assert.deepEqual(spans.waits(0), []);
+});
+
 test("every node of a span leads back to it", () => {
   assert.deepEqual(spans.of(2), [0]);
   assert.deepEqual(spans.of(null), []);

@@ -89,6 +89,7 @@ export function sampleMessage({
   scale = 100,
   fused = true,
   slowest = null,
+  waits = false,
 } = {}) {
   const draw = dice(step + 1);
   const per = layers * 7;
@@ -129,7 +130,16 @@ export function sampleMessage({
         end,
         label: "all_reduce",
         collective: 1,
+        arrivals: ends.map((at, device) => ({ device, at })),
       });
+    if (waits)
+      for (const device of range(devices)) {
+        const thread = layer % threads;
+        const label = `op 'relu_grad' of device ${1 - device}`;
+        if (ends[device] < start)
+          spans.push({ nodes: [-1], device, thread, start: ends[device], end: start, label, collective: 0, wait: 1 });
+        clocks[device][thread] = Math.max(clocks[device][thread], start);
+      }
   }
   const ready = Math.max(0, ...spans.map((span) => span.end));
   clocks.forEach((clock) => clock.fill(ready + 1));
@@ -157,6 +167,7 @@ function feedsOf(devices) {
 function packed(spans) {
   const labels = [...new Set(spans.map((span) => span.label))];
   const several = spans.flatMap(({ nodes }, span) => (nodes.length > 1 ? nodes.map((node) => ({ span, node })) : []));
+  const arrived = spans.flatMap(({ arrivals = [] }, span) => arrivals.map((one) => ({ span, ...one })));
   return {
     seconds: Math.max(0, ...spans.map((span) => span.end)) / 1e6 + 5e-6,
     labels,
@@ -167,9 +178,16 @@ function packed(spans) {
       start: float32(spans.map((s) => s.start)),
       end: float32(spans.map((s) => s.end)),
       collective: uint8(spans.map((s) => s.collective)),
+      wait: uint8(spans.map((s) => s.wait ?? 0)),
+      within: uint8(spans.map(() => 0)),
       label: int32(spans.map((s) => labels.indexOf(s.label))),
     },
     members: { span: int32(several.map((m) => m.span)), node: int32(several.map((m) => m.node)) },
+    arrivals: {
+      span: int32(arrived.map((a) => a.span)),
+      device: int32(arrived.map((a) => a.device)),
+      at: float32(arrived.map((a) => a.at)),
+    },
   };
 }
 

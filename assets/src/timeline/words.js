@@ -40,6 +40,7 @@ const ROLE_WORDS = {
   optimize: "optimize",
   collective: "collective",
   other: "",
+  wait: "",
 };
 
 // [[label, text] …] of a tooltip in the lane of a device, its title aside.
@@ -52,10 +53,24 @@ export function details(spans, i, device) {
     ["role", ROLE_WORDS[spans.kinds[i]]],
     ["where", `${place}, thread ${spans.thread(i)}`],
     ["start", time(spans.start[i])],
-    ["duration", `${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`],
+    [spans.kinds[i] === "collective" ? "its own time" : "duration", lastsWords(spans, i)],
+    ["waited", waitWords(spans, i)],
     ["writes", size === null ? "" : bytes(size)],
     ["run as one", together],
   ].filter(([, text]) => text);
+}
+
+function lastsWords(spans, i) {
+  const words = `${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`;
+  return spans.within(i) ? `${words}; a share of the time of the ops that do it` : words;
+}
+
+// "CPUPlace(0) 12.0 µs, CPUPlace(1) 0 s": what each device's part of a collective waited for the last one.
+export function waitWords(spans, i) {
+  return spans
+    .waits(i)
+    .map(({ device, waited }) => `${spans.deviceLabel(device)} ${time(Math.max(waited, 0))}`)
+    .join(", ");
 }
 
 // One line for those who cannot see the span at a place.

@@ -40,6 +40,15 @@ test("a tooltip leaves out what is not known", () => {
   assert.deepEqual(Object.keys(unknown), ["where", "start", "duration"]);
 });
 
+test("a collective has its own time, and the devices' waits beside it", () => {
+  const i = spans.kinds.indexOf("collective");
+  const known = Object.fromEntries(details(spans, i, -1));
+  assert.ok(known["its own time"] && !known.duration);
+  assert.match(known.waited, /^CPUPlace\(0\) .+s, CPUPlace\(1\) .+s$/);
+  const within = new Spans({ ...sample, spans: { ...sample.spans, within: sample.spans.collective } }, graph);
+  assert.match(Object.fromEntries(details(within, i, -1))["its own time"], /; a share of the time of the ops/);
+});
+
 test("what is spoken says which span of how many", () => {
   assert.match(
     spoken(spans, lanesOf(spans), { lane: 1, row: 0, position: 0 }),

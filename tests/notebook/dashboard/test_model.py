@@ -16,9 +16,12 @@ from tests.parallel.models import Model as Built
 from workbench import events, static
 from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.framework.place import CPUPlace
 from workbench.io import DataLoader
+from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.publisher import Publisher
+from workbench.notebook.dashboard.samples import Samples, sample_message
 from workbench.notebook.dashboard.subject import Subject
 
 ModelOf = Callable[[Any], Model]
@@ -83,11 +86,34 @@ def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: Model
     starts = [(e.start - step.start) / 1e3 for e in ops]
     np.testing.assert_allclose(sample["spans"]["start"][: len(ops)], starts, rtol=1e-4)
     assert [int(n) for n in sample["spans"]["node"][: len(ops)]] == [e.op.node for e in ops]
-    sums = [graph.nodes[n].type for n in sample["spans"]["node"][len(ops) :]]
+    sums = [graph.nodes[n].type for n in sample["spans"]["node"][sample["spans"]["collective"] == 1]]
     assert sums and set(sums) <= {"all_reduce", "fused_all_reduce"}
     told_nodes = sorted(int(n) for n in sample["members"]["node"])
     ran = [n for n, node in enumerate(graph.nodes) if not node.is_collective and node.type != "fetch"]
     assert told_nodes == ran
+
+
+def test_waits_and_arrivals_are_told_in_microseconds_of_the_step() -> None:
+    places = (CPUPlace(0), CPUPlace(1))
+    look = Look(4, step=events.Step("e", 4, 1_000, 90_000, places, (1, 1)))
+    look.ops.append(events.OpRun("e", 4, events.OpInfo(7, "mul", places[0]), 0, 1_000, 21_000))
+    look.waits.append(events.Wait("e", 4, places[1], 1, 11_000, 31_000, ("op 'mul' of device 0",)))
+    arrived = 21_000, 11_000
+    look.collectives.append(
+        events.Collective("e", 4, "all_reduce", ("w",), 8, places, 0, 31_000, 41_000, True, arrived)
+    )
+    sample = sample_message(look, 1, 1_000)
+    spans, labels = sample["spans"], sample["labels"]
+    told = [spans[name].tolist() for name in ("node", "device", "start", "end", "collective", "wait", "within")]
+    assert [*zip(*told)] == [(7, 0, 0, 20, 0, 0, 0), (-1, -1, 30, 40, 1, 0, 1), (-1, 1, 10, 30, 0, 1, 0)]
+    assert [labels[k] for k in spans["label"]] == ["mul", "all_reduce", "op 'mul' of device 0"]
+    assert {name: found.tolist() for name, found in sample["arrivals"].items()} == {
+        "span": [1, 1], "device": [0, 1], "at": [20, 10],
+    }  # fmt: skip
+    samples = Samples()
+    samples.add(look, 1)
+    found = samples.slowest(1)
+    assert found is not None and found[2] == "mul"  # though the wait was as long
 
 
 def test_making_the_plan_is_no_part_of_the_step(built: Built, batch: Any, model_of: ModelOf) -> None:

@@ -22,7 +22,6 @@ from workbench.runtime.native.words import (
     CONTROL,
     DECLINED,
     END,
-    STAMP,
     STAMPS,
     START,
     STATE_WORDS,
@@ -36,6 +35,19 @@ class Mark(NamedTuple):
 
     at: int
     rows: tuple[Row, ...]
+
+
+class Layout(NamedTuple):
+    """The rows of a piece of a tape.
+
+    Attributes:
+        rows: their addresses. flags: the addresses of those they wait for, 0 where they do not.
+        spans: of every mark, as numbers of rows: where it begins to wait, to work, and where its work ends.
+    """
+
+    rows: np.ndarray
+    flags: list[int]
+    spans: list[tuple[int, int, int]]
 
 
 class Segment:
@@ -60,7 +72,6 @@ class Segment:
         self._words[END] = end
         self._starts = [mark.at for mark in self.marks]
         self._words[START] = self._starts[0]
-        self._stamps: np.ndarray | None = None
         self.rewind()
 
     def settle(self, table: int) -> None:
@@ -127,46 +138,32 @@ class Segment:
 
     # Time stamps
 
-    def stamped(self) -> Segment:
-        """The same piece, which notes when each row of the tape begins."""
-        made = Segment(self.tape, self.marks, self.end, self.team, self._by_numpy)
-        made.settle(self._words[TABLE])
-        made._stamps = np.zeros(_rows_between(self.tape, self._starts[0], self.end) + 1, np.int64)
-        made._words[STAMPS] = address(made._stamps)
-        return made
+    def stamp_into(self, ring: int) -> None:
+        """From now on note in the ring at this address when each row begins; 0: no more."""
+        self._words[STAMPS] = ring
 
-    def clear_stamps(self) -> None:
-        """Forget the times of the last run."""
-        if self._stamps is not None:
-            self._stamps[:] = 0
-            self._words[STAMP] = 0
-
-    def spans(self) -> list[tuple[Mark, int, int]]:
-        """When the rows of each mark ran, in ns of the monotonic clock; only of those that have come to their end.
-
-        What a row waits for another thread before it begins is no part of it.
-        """
-        if self._stamps is None:
-            return []
-        found, wait = [], self.tape.kernels.addresses["wait"]
-        number, at = 0, self._starts[0]
-        for mark, end in zip(self.marks, [*self._starts[1:], self.end], strict=True):
-            while at < end and self.tape.words[at] == wait:
-                at, number = at + self.tape.words[at + 1], number + 1
-            first = number
+    def layout(self) -> Layout:
+        """Where its rows are, once the tape is complete."""
+        words, names = self.tape.words, {a: name for name, a in self.tape.kernels.addresses.items()}
+        rows: list[int] = []
+        flags: list[int] = []
+        spans: list[tuple[int, int, int]] = []
+        at = self._starts[0]
+        for end in [*self._starts[1:], self.end]:
+            kinds = []
+            first = len(rows)
             while at < end:
-                at, number = at + self.tape.words[at + 1], number + 1
-            if not self._stamps[number]:
-                break
-            found.append((mark, int(self._stamps[first]), int(self._stamps[number])))
-        return found
+                kinds.append(names[words[at]])
+                flags.append(words[at + 2] if kinds[-1] == "wait" else 0)
+                rows.append(self._words[TABLE] + 8 * at)
+                at += words[at + 1]
+            work = first + next((n for n, kind in enumerate(kinds) if kind != "wait"), len(kinds))
+            behind = next((n for n, kind in enumerate(reversed(kinds)) if kind not in _BESIDE), len(kinds))
+            spans.append((first, work, max(first + len(kinds) - behind, work)))
+        return Layout(np.array(rows, np.int64), flags, spans)
 
 
-def _rows_between(tape: Tape, at: int, end: int) -> int:
-    count = 0
-    while at < end:
-        at, count = at + tape.words[at + 1], count + 1
-    return count
+_BESIDE = ("signal", "look_up")  # what stands behind the rows of a mark and is not their work
 
 
 class NativeFlag:
@@ -200,4 +197,3 @@ class NativeFlag:
 
     def lower(self) -> None:
         """Nothing to do: the next step has another number."""
-

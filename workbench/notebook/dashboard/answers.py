@@ -55,4 +55,5 @@ def trace_file(model: Model) -> Message:
 
 def told_of(look: Look) -> list[events.Event]:
     """The events of a step that was looked at."""
-    return [event for event in (look.feed, *look.ops, *look.collectives, look.step) if event is not None]
+    told = (look.feed, *look.ops, *look.waits, *look.collectives, look.step)
+    return [event for event in told if event is not None]

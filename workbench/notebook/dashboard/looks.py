@@ -13,7 +13,8 @@ from workbench import events
 from workbench.executors.engine import Engine
 from workbench.executors.plan import Plan
 
-_KINDS = (events.PlanCompiled, events.Feed, events.Batch, events.OpRun, events.Collective, events.Step)
+_TIMED = (events.OpRun, events.Wait, events.Collective)
+_KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)
 _COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
 
 
@@ -23,13 +24,14 @@ class Look:
 
     Attributes:
         step: told last; feed: what each device got; arrays: the same, per device by name.
-        ops, collectives: with their times. plan: what was run; compiled: if it had to be made first.
+        ops, waits, collectives: with their times. plan: what was run; compiled: if it had to be made first.
     """
 
     number: int
     feed: events.Feed | None = None
     arrays: tuple[Mapping[str, np.ndarray], ...] = ()
     ops: list[events.OpRun] = field(default_factory=list)
+    waits: list[events.Wait] = field(default_factory=list)
     collectives: list[events.Collective] = field(default_factory=list)
     step: events.Step | None = None
     plan: Plan | None = None
@@ -77,7 +79,7 @@ class Looks:
         """On the thread of the step."""
         look = self._current
         if look is None or look.number != event.step:
-            if isinstance(event, events.OpRun | events.Collective | events.Step):
+            if isinstance(event, (*_TIMED, events.Step)):
                 return  # it had begun before
             look = self._current = Look(event.step)
         _TAKERS[type(event)](look, event)
@@ -99,6 +101,7 @@ _TAKERS: Mapping[type[events.Event], Any] = {
     events.Feed: lambda look, event: setattr(look, "feed", event),
     events.Batch: lambda look, event: setattr(look, "arrays", _copied(event)),
     events.OpRun: lambda look, event: look.ops.append(event),
+    events.Wait: lambda look, event: look.waits.append(event),
     events.Collective: lambda look, event: look.collectives.append(event),
     events.Step: lambda look, event: setattr(look, "step", event),
 }

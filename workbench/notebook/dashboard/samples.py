@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench import events
 from workbench.executors.engine import Engine
 from workbench.executors.split import Fed
+from workbench.framework.place import Place
 from workbench.framework.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.messages import Message, Table, column
@@ -60,7 +62,7 @@ class Samples:
         times: dict[tuple[int, int, str], list[float]] = {}
         for sample in kept:
             spans = sample["spans"]
-            ops = np.flatnonzero(spans["collective"] == 0)
+            ops = np.flatnonzero((spans["collective"] == 0) & (spans["wait"] == 0))
             lasted = (spans["end"] - spans["start"])[ops].tolist()
             keys = zip(spans["node"][ops].tolist(), spans["device"][ops].tolist(), spans["label"][ops].tolist())
             for (node, device, label), us in zip(keys, lasted, strict=True):
@@ -121,7 +123,7 @@ def fed_message(engine: Engine, number: int, fed: Fed, graph: int) -> Message:
 
     The arrays are the caller's: should they be filled anew for another step, that is what is shown.
     """
-    look = Look(number, engine.reporter.feed_of(number, fed), tuple(fed.per_device))
+    look = Look(number, engine.reporter.feed_of(number, engine.begun, fed), tuple(fed.per_device))
     return {
         "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(look),
     }  # fmt: skip
@@ -148,36 +150,65 @@ def _feeds(look: Look) -> Message:
     }
 
 
+class _Span(NamedTuple):
+    """A span of the message, times in ns."""
+
+    node: int
+    device: int
+    thread: int
+    start: int
+    end: int
+    label: int
+    collective: bool = False
+    wait: bool = False
+    within: bool = False
+
+
 def _spans(look: Look, step: events.Step) -> Message:
-    labels, nodes = Table(), _collectives(look)
+    labels, nodes, begun = Table(), _collectives(look), look.start
     places = {place: index for index, place in enumerate(step.places)}
-    told: list[tuple[Any, ...]] = [
-        (run.op.node, places.get(run.op.place, 0), run.thread, run.start, run.end, False, labels.number(run.op.type))
+    told = [
+        _Span(run.op.node, places.get(run.op.place, 0), run.thread, run.start, run.end, labels.number(run.op.type))
         for run in look.ops
     ]
-    told += [
-        (nodes.get((one.kind, one.names[:1]), -1), -1, one.thread, one.start, one.end, True, labels.number(one.kind))
-        for one in look.collectives
-    ]
-    members = [(span, node) for span, run in enumerate(look.ops) for node in run.op.nodes]
-    node, device, thread, start, end, collective, label = zip(*told, strict=True) if told else ((),) * 7
-    begun = look.start
+    for one in look.collectives:
+        node = nodes.get((one.kind, one.names[:1]), -1)
+        label = labels.number(one.kind)
+        told.append(_Span(node, -1, one.thread, one.start, one.end, label, collective=True, within=one.within_ops))
+    for rest in look.waits:
+        label = labels.number(", ".join(dict.fromkeys(rest.awaited)))
+        told.append(_Span(-1, places.get(rest.place, 0), rest.thread, rest.start, rest.end, label, wait=True))
+    columns = dict(zip(_Span._fields, zip(*told, strict=True) if told else ((),) * len(_Span._fields), strict=True))
+    times = {name: (np.asarray(columns.pop(name), np.int64) - begun) / 1e3 for name in ("start", "end")}
     return {
         "spans": {
-            "node": column(node, "int32"),
-            "device": column(device, "int32"),
-            "thread": column(thread, "int32"),
-            "start": column((np.asarray(start, np.int64) - begun) / 1e3, "float32"),
-            "end": column((np.asarray(end, np.int64) - begun) / 1e3, "float32"),
-            "collective": column(collective, "uint8"),
-            "label": column(label, "int32"),
+            **{name: column(values, "float32") for name, values in times.items()},
+            **{name: column(columns.pop(name), "uint8") for name in ("collective", "wait", "within")},
+            **{name: column(values, "int32") for name, values in columns.items()},
         },
         "labels": labels.texts,
-        "members": {
-            "span": column([span for span, _ in members], "int32"),
-            "node": column([number for _, number in members], "int32"),
-        },
+        "members": _table(
+            ("span", "node"), [(span, node) for span, run in enumerate(look.ops) for node in run.op.nodes]
+        ),
+        "arrivals": _arrivals(look, places, begun),
     }
+
+
+def _arrivals(look: Look, places: Mapping[Place, int], begun: int) -> Message:
+    """When devices had made their parts of collectives, whose spans come behind those of ops."""
+    found = [
+        (len(look.ops) + k, places[place], (at - begun) / 1e3)
+        for k, one in enumerate(look.collectives)
+        for place, at in zip(one.places, one.arrived, strict=False)
+        if place in places
+    ]
+    at = column([at for _, _, at in found], "float32")
+    return {**_table(("span", "device"), [row[:2] for row in found]), "at": at}
+
+
+def _table(names: tuple[str, ...], rows: list[tuple[int, ...]]) -> Message:
+    """Columns of whole numbers."""
+    return {name: column([row[k] for row in rows], "int32") for k, name in enumerate(names)}
 
 
 def _collectives(look: Look) -> dict[tuple[str, tuple[str, ...]], int]:

@@ -158,12 +158,15 @@ class Slow(NamedTuple):
 
 
 def slowest(sample: Message, count: int) -> list[Slow]:
-    """The spans that took longest, longest first."""
+    """The spans that took longest, longest first; waits are none."""
     spans = sample.get("spans") or {}
     lasted = floats(spans, "end") - floats(spans, "start")
+    waits = ints(spans, "wait") or [0] * len(lasted)
+    lasted = np.where(waits, 0.0, lasted)
     labels, label, device = sample.get("labels", []), ints(spans, "label"), ints(spans, "device")
     total = float(lasted.sum()) or 1.0
-    order = sorted(range(len(lasted)), key=lambda k: (-lasted[k], k))[:count]
+    ran = [k for k in range(len(lasted)) if not waits[k]]
+    order = sorted(ran, key=lambda k: (-lasted[k], k))[:count]
     return [Slow(labels[label[k]], device[k], float(lasted[k]), float(lasted[k]) / total) for k in order]
 
 

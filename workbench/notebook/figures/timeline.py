@@ -1,9 +1,9 @@
-"""When what ran: a row per device and thread, and one for what devices did together."""
+"""When what ran and waited: a row per device and thread, and one for what devices did together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from workbench.notebook.figures.facts import Message, Nodes, at, devices, floats, ints, members, slowest, where
 from workbench.notebook.figures.numbers import seconds_text, shortened
-from workbench.notebook.figures.palette import ALARM, BAND, FAINT, KINDS, ROLES, styled, tint
+from workbench.notebook.figures.palette import ALARM, BAND, FAINT, KINDS, LINE, ROLES, WAIT, styled, tint
 from workbench.notebook.summary import count
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _FOOT = 11.0, 1.5, 0.15, 0.3, 0.78, 0.5  # inches
@@ -50,6 +50,7 @@ def timeline(sample: Message, graph: Message | None = None) -> Figure:
     kinds = _kinds(sample, graph, len(start))
     place = {row: y for y, row in enumerate(lines)}
     _draw(axes, kinds, start, end, np.array([place[row] for row in rows], np.int64))
+    _arrivals(axes, sample, start, [place[row] for row in rows])
     _labels(axes, sample, start, end, [place[row] for row in rows])
     _heading(figure, sample, places, height, kinds)
     if not len(start):
@@ -77,7 +78,8 @@ def _kinds(sample: Message, graph: Message | None, spans: int) -> list[str]:
     together = ints(sample.get("spans"), "collective") or [0] * spans
     kinds = Nodes.of(graph).kind if graph is not None and sample.get("graph") == graph.get("id") else []
     of = [at(kinds, inside[0], "forward") if inside else "forward" for inside in members(sample, spans)]
-    return ["collective" if shared else kind for shared, kind in zip(together, of)]
+    waits = ints(sample.get("spans"), "wait") or [0] * spans
+    return ["collective" if t else WAIT if w else kind for t, w, kind in zip(together, waits, of)]
 
 
 def _names(axes: Axes, lines: Sequence[Row], places: Sequence[str]) -> None:
@@ -105,7 +107,7 @@ def _names(axes: Axes, lines: Sequence[Row], places: Sequence[str]) -> None:
 
 
 def _draw(axes: Axes, kinds: Sequence[str], start: np.ndarray, end: np.ndarray, y: np.ndarray) -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, WAIT):
         some = [k for k, one in enumerate(kinds) if one == kind]
         if not some:
             continue
@@ -113,10 +115,8 @@ def _draw(axes: Axes, kinds: Sequence[str], start: np.ndarray, end: np.ndarray, 
         corners = [np.stack(corner, axis=1) for corner in ((a, top), (b, top), (b, top + 0.76), (a, top + 0.76))]
         drawn = PolyCollection(
             list(np.stack(corners, axis=1)),
-            facecolors=tint(ROLES[kind], 0.35),
-            edgecolors=ROLES[kind],
+            **_look(kind),
             linewidths=0.5,
-            hatch="////" if kind == "collective" else None,
             rasterized=len(kinds) > _MANY,
             zorder=2,
         )
@@ -124,17 +124,41 @@ def _draw(axes: Axes, kinds: Sequence[str], start: np.ndarray, end: np.ndarray, 
         axes.add_collection(drawn, autolim=False)
 
 
+def _look(kind: str) -> dict[str, Any]:
+    """Fill, border and hatch of a kind of span."""
+    if kind == WAIT:
+        return {"facecolor": "none", "edgecolor": LINE, "hatch": "...."}
+    return {
+        "facecolor": tint(ROLES[kind], 0.35),
+        "edgecolor": ROLES[kind],
+        "hatch": "////" if kind == "collective" else None,
+    }
+
+
+def _arrivals(axes: Axes, sample: Message, start: np.ndarray, y: Sequence[int]) -> None:
+    """A line from where a device had made its part of a collective to where that began, each device at its height."""
+    found = sample.get("arrivals") or {}
+    span, device, came = ints(found, "span"), ints(found, "device"), floats(found, "at")
+    count_of = max(device, default=0) + 1
+    for k, place, at_us in zip(span, device, came):
+        if k < len(start) and at_us < start[k]:
+            height = y[k] + 0.12 + 0.76 * (place + 0.5) / count_of
+            axes.plot([at_us, start[k]], [height, height], color=ROLES["collective"], linewidth=0.7, zorder=1)
+            axes.plot([at_us], [height], marker="|", color=ROLES["collective"], markersize=3, zorder=1)
+
+
 def _labels(axes: Axes, sample: Message, start: np.ndarray, end: np.ndarray, y: Sequence[int]) -> None:
     """Names where there is room for them; a border around the slowest."""
     labels, label = sample.get("labels", []), ints(sample.get("spans"), "label")
+    waits = ints(sample.get("spans"), "wait") or [0] * len(start)
     inch = (_WIDTH - _LEFT - _RIGHT) / end.max(initial=1.0)
     for k, (a, b) in enumerate(zip(start, end)):
-        whole = at(labels, at(label, k, -1)) if (b - a) * inch > 0.25 else ""
+        whole = at(labels, at(label, k, -1)) if (b - a) * inch > 0.25 and not waits[k] else ""
         text = shortened(whole, (b - a) * inch - 0.06, _SIZE)
         if text == whole or len(text) > 6:
             axes.text((a + b) / 2, y[k] + 0.5, text, ha="center", va="center", fontsize=_SIZE, zorder=4, clip_on=True)
-    if len(start):
-        k = int(np.argmax(end - start))
+    if not all(waits):
+        k = int(np.argmax(np.where(waits, -1.0, end - start)))
         axes.add_patch(_border(start[k], end[k], y[k]))
 
 
@@ -151,20 +175,19 @@ def _heading(figure: Figure, sample: Message, places: Sequence[str], height: flo
     for slow in slowest(sample, 1):
         took = f"{seconds_text(slow.us / 1e6)}, {slow.share:.0%} of the time of all ops"
         which = f"{slow.label} {where(places, slow.device)}"
-        text = f"{count(len(kinds), 'op')} timed; slowest (thick border): {which}, {took}"
+        text = f"{count(sum(kind != WAIT for kind in kinds), 'op')} timed; slowest (thick border): {which}, {took}"
         figure.text(0.12 / _WIDTH, 1 - 0.43 / height, text, color=FAINT, va="center")
-    handles = [_handle(kind) for kind in KINDS if kind in kinds]
+    handles = [_handle(kind) for kind in (*KINDS, WAIT) if kind in kinds]
     if handles:
         figure.legend(
             handles=handles,
             loc="upper right",
             bbox_to_anchor=(1 - _RIGHT / _WIDTH, 1 - 0.06 / height),
-            ncols=4,
+            ncols=5,
             borderpad=0,
             borderaxespad=0,
         )
 
 
 def _handle(kind: str) -> Patch:
-    hatch = "////" if kind == "collective" else None
-    return Patch(facecolor=tint(ROLES[kind], 0.35), edgecolor=ROLES[kind], hatch=hatch, label=kind)
+    return Patch(**_look(kind), label=kind)

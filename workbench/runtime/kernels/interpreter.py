@@ -8,17 +8,16 @@ from workbench.runtime.kernels.intrinsics import (
     atomic_store,
     call0,
     call_row,
-    clock,
     function,
     ints,
     pause,
 )
 from workbench.runtime.kernels.registry import entry, kernel
+from workbench.runtime.kernels.stamps import walk_with_stamps
 from workbench.runtime.native.words import (
     AGAIN,
     AT,
     BOX_CONTROL,
-    CLOCK,
     CONTROL,
     DONE,
     END,
@@ -30,7 +29,6 @@ from workbench.runtime.native.words import (
     PAUSED,
     ROW_KERNEL,
     ROW_LENGTH,
-    STAMP,
     STAMPS,
     STATE,
     STEP,
@@ -56,31 +54,6 @@ def walk(state_address):
         status = call_row(row[ROW_KERNEL], table + 8 * at)
         if status == DONE or status == PAUSED:
             at += row[ROW_LENGTH]
-    state[AT] = at
-    return status
-
-
-@function
-def walk_with_stamps(state_address):
-    """The same, noting the time before every row; where it comes back to a row only the first time counts."""
-    state = ints(state_address)
-    table, at, end, control = state[TABLE], state[AT], state[END], ints(state[CONTROL])
-    failed, tick = state[CONTROL] + 8 * FAILED, control[CLOCK]
-    stamps, scrap = ints(state[STAMPS]), state_address + 8 * (STAMP + 1)
-    status = DONE
-    while at < end and status == DONE:
-        if atomic_load(failed) != 0:
-            status = STOPPED
-            break
-        row = ints(table + 8 * at)
-        if stamps[state[STAMP]] == 0:
-            stamps[state[STAMP]] = clock(tick, scrap)
-        status = call_row(row[ROW_KERNEL], table + 8 * at)
-        if status == DONE or status == PAUSED:
-            at += row[ROW_LENGTH]
-            state[STAMP] += 1
-    if at >= end:
-        stamps[state[STAMP]] = clock(tick, scrap)
     state[AT] = at
     return status
 
@@ -136,6 +109,7 @@ def wait_for(flag, least, control):
 
 @function
 def walk_any(state_address):
+    """Walk, with stamps if there is a ring for them."""
     if ints(state_address)[STAMPS] != 0:
         return walk_with_stamps(state_address)
     return walk(state_address)

@@ -14,7 +14,7 @@ GROUPS = (
     ("convolution_tiles",),
     ("pooling", "transposes"),
     ("vector",),
-    ("interpreter", "whole_step"),
+    ("interpreter", "stamps", "whole_step"),
     ("small_products", "products"),
     ("random",),
 )

@@ -14,12 +14,12 @@ BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in 
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
 
 # The state of one thread's program (int64 words)
-TABLE, AT, END, CONTROL, STAMPS, STAMP = range(6)
+TABLE, AT, END, CONTROL, STAMPS = range(5)  # STAMPS: the address of a ring, see `stamp_words`; 0: nobody looks
 START = 8  # where it begins
 STATE_WORDS = 16
 
 # What all threads of a step look at
-STEP, FAILED, YIELD, CLOCK, PATIENCE = range(5)
+STEP, FAILED, YIELD, PATIENCE = range(4)
 CONTROL_WORDS = 8
 
 # The box a waiting thread looks into
