@@ -96,7 +96,7 @@ class MagicCompletion:
         with suppress(EnforceNotMet):  # a file of runs that cannot be read is told when the magic runs
             if magic == "compare":
                 return comparable(self.session.own()) if len(words) < 2 else []
-            if previous == "--sort":
+            if previous == "--sort" or "--columns" in words:
                 return runs().columns
             if previous in ("--tag", "--name"):
                 found = [run.tags if previous == "--tag" else [run.name] for run in runs()]

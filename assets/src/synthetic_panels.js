@@ -14,6 +14,7 @@ const VALUES = {
   batch_size: 64,
   learning_rate: 0.01,
   steps: 1000,
+  epochs: null,
 };
 
 const ALLOWED = {

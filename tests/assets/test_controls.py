@@ -130,6 +130,7 @@ def test_run_sends_all_values(dashboard: Dashboard) -> None:
         "batch_size": None,
         "learning_rate": 0.01,
         "steps": 1000,
+        "epochs": None,
     }
 
 

@@ -83,6 +83,29 @@ def test_the_table_shows_what_tells_runs_apart_and_escapes_it(file: Path) -> Non
     assert "<script>" not in html and "&lt;script&gt;" in html
 
 
+def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
+    made = RunsFile(file)
+    for k in range(3):
+        settings = {f"setting_{n}": k * n for n in range(1, 9)} | {"program_hash": str(k)}
+        values = [(f"v{n}", 0, [float(n)]) for n in range(5)]
+        made.add(made.begin("many", 1, settings), Progress("done", 1, 0.5), values)
+    table = runs(file)
+    assert len(table.shown) <= 12 and "program_hash" not in table.shown and "more columns" in repr(table)
+    chosen = table.show("name", "setting_8").sort("number")[-2:]
+    assert repr(chosen).split()[:6] == ["name", "setting_8", "many", "8", "many", "16"]
+    assert chosen.show().shown[:2] == ["number", "name"]
+    with pytest.raises(wb.errors.NotFound, match="Did you mean 'setting_8'"):
+        table.show("setting_88")
+
+
+def test_the_newest_value_is_read_without_the_others(file: Path) -> None:
+    made = RunsFile(file)
+    made.add(1, Progress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
+    assert made.last(1) == {"loss": 8.0, "other": 1.0} == runs(file)[1].last and made.last(3) == {}
+    with pytest.raises(wb.errors.NotFound):
+        made.last(9)
+
+
 def test_csv(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "runs.csv"
     runs(file).to_csv(target)

@@ -31,12 +31,13 @@ class Line(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Where values go: the frame in pixels, and what lies at its edges."""
+    """Where values go: the frame in pixels, and what lies at its edges; of a logarithmic scale the exponents of 10."""
 
     width: int
     height: int
     steps: tuple[float, float]
     values: tuple[float, float]
+    is_log: bool = False
 
     def x(self, steps: np.ndarray) -> np.ndarray:
         """Pixels from the left."""
@@ -60,22 +61,29 @@ def dash(number: int) -> str:
     return DASHES[(number + number // len(COLORS)) % len(DASHES)]
 
 
-def line_chart(lines: Sequence[Line], title: str, width: int = 360, height: int = 150) -> str:
+def line_chart(
+    lines: Sequence[Line], title: str, width: int = 360, height: int = 150, log: bool = False
+) -> str:
     """The SVG; empty where no line has a number.
 
     Values far from all others leave the frame; an arrow at its border says where.
 
     Args:
         title: for those who cannot see it.
+        log: with a logarithmic scale, on which only values above 0 have a place.
     """
-    found = typical_range([[line.values] for line in lines])
+    found = typical_range([[line.values] for line in lines], log)
     if found is None:
         return ""
-    (low, high), isolated = found.shown, found.shown != found.whole
+    if log:
+        lines = [line._replace(values=_decades(line.values)) for line in lines]
+    low, high = np.log10(found.shown).tolist() if log else found.shown
+    isolated = found.shown != found.whole
     air = (high - low) * 0.05 or abs(high) * 0.1 or 1.0
     drawn = [line for line in lines if len(line.steps)]
     steps = min(float(line.steps[0]) for line in drawn), max(float(line.steps[-1]) for line in drawn)
-    frame = Frame(width, height, steps, (low - air if low < 0 or low - air > 0 else 0.0, high + air))
+    least = 0.0 if 0 <= low < air and not log else low - air
+    frame = Frame(width, height, steps, (least, high + air), log)
     curves = "".join(_line(line, frame) for line in drawn)
     parts = [_axes(frame), _cut(curves, frame) if isolated else curves]
     parts += [_arrows(line, frame) for line in drawn] if isolated else []
@@ -88,6 +96,7 @@ def line_chart(lines: Sequence[Line], title: str, width: int = 360, height: int 
 def _axes(frame: Frame) -> str:
     bottom, right = frame.height - BOTTOM, frame.width - RIGHT
     rows = round_numbers(*frame.values, wanted=4)
+    numbers = [10.0**n for n in rows] if frame.is_log else rows
     columns = [n for n in round_numbers(*frame.steps, wanted=4) if n == int(n)]
     grid = "".join(f"M{LEFT} {y:.1f}H{right}" for y in frame.y(np.array(rows)))
     feet = "".join(f"M{x:.1f} {bottom}v4" for x in frame.x(np.array(columns)))
@@ -96,7 +105,7 @@ def _axes(frame: Frame) -> str:
         f'<path d="M{LEFT} {bottom}H{right}{feet}" stroke="currentColor" opacity="0.5" fill="none"/>',
     ]
     text = '<text x="{:.1f}" y="{:.1f}" text-anchor="{}" fill="currentColor" opacity="0.75">{}</text>'
-    found += [text.format(LEFT - 5, y + 4, "end", _short(n)) for n, y in zip(rows, frame.y(np.array(rows)))]
+    found += [text.format(LEFT - 5, y + 4, "end", _short(n)) for n, y in zip(numbers, frame.y(np.array(rows)))]
     room = right - 40  # the last number also says what is counted
     feet_at = zip(columns, frame.x(np.array(columns)))
     found += [text.format(x, bottom + 14, "middle", f"{n:,.0f}") for n, x in feet_at if x < room]
@@ -155,6 +164,11 @@ def round_numbers(low: float, high: float, wanted: int = 4) -> list[float]:
     step = next(n * power for n in (1, 2, 5, 10) if n * power >= rough * (1 - 1e-12))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [n * step for n in range(first, last + 1)]
+
+
+def _decades(values: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log10(np.where(values > 0, values, np.nan))
 
 
 def _short(value: float) -> str:

@@ -183,6 +183,13 @@ class RunsFile:
                 found.setdefault(name, []).append((start, np.frombuffer(blob, "<f8")))
         return {name: _joined(parts) for name, parts in found.items()}
 
+    def last(self, run: int) -> dict[str, float]:
+        """{name: newest value}; reads only the end of what there is."""
+        with self._open() as db:
+            self._require(db, run)
+            ends = "SELECT name, numbers, max(start) FROM scalars WHERE run=? GROUP BY name"
+            return {name: float(np.frombuffer(blob, "<f8")[-1]) for name, blob, _ in db.execute(ends, (run,))}
+
     def happenings(self, run: int) -> list[Happening]:
         """In the order they were recorded."""
         with self._open() as db:

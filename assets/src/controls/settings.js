@@ -31,7 +31,8 @@ export const SETTINGS = [
   { name: "num_iteration_per_drop_scope", label: "drop scopes every", unit: "steps", parse: orNothing(whole(0)), width: 6, empty: "100", title: "ExecutionStrategy.num_iteration_per_drop_scope: steps after which the memory of temporaries is given back, 0 for never" },
   { name: "batch_size", label: "batch size", parse: orNothing(whole(1)), width: 6, empty: "as given", title: "rows fed per step, over all devices" },
   { name: "learning_rate", label: "learning rate", parse: orNothing(positive), width: 8, empty: "as given", title: "of the optimizer" },
-  { name: "steps", label: "steps", parse: orNothing(whole(1)), width: 8, empty: "all", title: "steps of the run; empty for one pass over the feed source" },
+  { name: "steps", label: "steps", parse: orNothing(whole(1)), width: 8, empty: "–", title: "steps of the run; with epochs too, what comes first ends it" },
+  { name: "epochs", label: "epochs", parse: orNothing(whole(1)), width: 6, empty: "–", title: "passes over the feed source; with steps too, what comes first ends the run" },
 ];
 
 export const written = (value) => (value == null ? "" : String(value));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,8 +19,11 @@ from workbench.notebook.dashboard.watch import strategy_of
 
 SETTINGS = (
     "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps",
+    "epochs",
 )  # fmt: skip
+LENGTHS = ("steps", "epochs")  # whichever comes first ends a run; choosing one takes the place of what was given
 _DEVICES = 2  # of a program that has not run anywhere
+_LASTING_S, _STEPS = 20.0, 20_000  # of a run whose length nobody chose; steps where it is not known how fast they are
 
 Names = Callable[[], Mapping[str, Any]]
 StartupOf = Callable[[Program, str], Program | None]
@@ -37,6 +41,11 @@ class Controls:
         self._subject, self._names, self._startup_of = subject, names, startup_of
         self._base: Setup | None = getattr(subject.run, "setup", None)
         self._chosen: dict[str, Any] = {}
+        self._latest: Run | None = None
+
+    def follow(self, run: Run) -> None:
+        """A run has begun; how fast it was says how many steps the next one lasts."""
+        self._latest = run
 
     # Choices
 
@@ -72,11 +81,19 @@ class Controls:
 
     def values(self) -> Message:
         """What is chosen, or stands to reason."""
+        sources = self.sources()
         return {
             "program": self._program(self.programs()),
-            "data": self._data(self.sources()),
-            **{name: self._chosen.get(name, self._given(name)) for name in SETTINGS},
+            "data": self._data(sources),
+            **{name: self._chosen.get(name, self._given(name)) for name in SETTINGS if name not in LENGTHS},
+            **self._lengths(),
         }
+
+    def _lengths(self) -> dict[str, int | None]:
+        """Steps and epochs: those chosen, else those given, else steps that last a while."""
+        chosen = {name: self._chosen.get(name) for name in LENGTHS}
+        found = chosen if any(chosen.values()) else {name: self._given(name) for name in LENGTHS}
+        return found if any(found.values()) else {"steps": lasting_steps(self._latest), "epochs": None}
 
     def _program(self, known: Mapping[str, Program]) -> str | None:
         if self._chosen.get("program") in known:
@@ -127,7 +144,10 @@ class Controls:
             value = values.get(name)
             if value is not None and (not isinstance(value, str) or value not in there):
                 raise InvalidArgument(f"{name} is the name of one of {one_of(there)}, got {value!r}")
+        untouched = self._lengths()
         for name, value in values.items():
+            if name in LENGTHS and name not in self._chosen and value == untouched[name]:
+                continue  # what the page shows is not what the user chose
             if value is None:
                 self._chosen.pop(name, None)
             else:
@@ -152,7 +172,7 @@ class Controls:
         """
         values = self.values()
         plain = self._plain(values)
-        settings = {name: values[name] for name in SETTINGS if values[name] is not None}
+        settings = {name: values[name] for name in SETTINGS if values[name] is not None or name in LENGTHS}
         made = plain.with_(**settings)
         self._base = plain  # what is chosen stays chosen; what is taken back is the plain setup's again
         return made
@@ -174,6 +194,20 @@ class Controls:
             )
         fetch = getattr(self._subject.run, "fetch", {}) if program is self._subject.program else {}
         return Setup(program, startup, data, fetch, name=values["program"])
+
+
+def lasting_steps(before: Run | None) -> int:
+    """Steps for a while, a round number: 1, 2 or 5 times a power of ten.
+
+    Args:
+        before: how fast it was counts, if it has ended.
+    """
+    if before is None or not before.finished or not before.steps_per_second:
+        return _STEPS
+    wanted = max(before.steps_per_second * _LASTING_S, 10.0)
+    power = 10 ** math.floor(math.log10(wanted))
+    return next(n * power for n in (1, 2, 5, 10) if n * power >= wanted)
+
 
 def _is(program: Program, own: Program) -> bool:
     """Whether a program is the dashboard's own, or what an executor's copy was taken of."""

@@ -19,7 +19,7 @@ class Curves:
     """What a history of values holds, in as many points as can be drawn.
 
     Args:
-        run: number of the run; label: what it is called.
+        run: number of the run; label: what it is called now.
         history: of the run, which grows: {label: [value of every step]}.
         steps, seconds: how many steps have been done, in how much time, pauses left out.
     """
@@ -27,7 +27,7 @@ class Curves:
     def __init__(
         self,
         run: str,
-        label: str,
+        label: Callable[[], str],
         history: Callable[[], History],
         steps: Callable[[], int],
         seconds: Callable[[], float],
@@ -68,7 +68,7 @@ class Curves:
         return {
             "type": "curves",
             "run": self.run,
-            "label": self.label,
+            "label": self.label(),
             "width": max([series.width for series in self._series.values()], default=1),
             "series": {name: series.message() for name, series in self._series.items()},
             "rate": {"step": column(steps, "float64"), "value": column(rates, "float32")},

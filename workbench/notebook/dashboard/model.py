@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
+from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
 from workbench.experiments.setup import loss_of
@@ -30,18 +31,27 @@ LIVE = (State.READY, State.RUNNING, State.PAUSED)
 
 
 class Shown:
-    """A run, or the steps of an executor, and its curves."""
+    """A run, or the steps of an executor, and its curves.
 
-    def __init__(self, number: int, label: str, run: Run | None, fetched: Fetched | None = None) -> None:
-        self.run, self.fetched = run, fetched
+    Args:
+        number: tells it from the others of this dashboard. about: what it is called.
+    """
+
+    def __init__(self, number: int, about: str, run: Run | None, fetched: Fetched | None = None) -> None:
+        self.run, self.fetched, self._about = run, fetched, about
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
         self.pace = Pace(_CURVES_S)
-        self.curves = Curves(str(number), label, lambda: source.history, steps, lambda: source.seconds)
+        self.curves = Curves(str(number), self.label, lambda: source.history, steps, lambda: source.seconds)
 
     @property
     def id(self) -> str:
         return self.curves.run
+
+    def label(self) -> str:
+        """What it is called; a recorded run by the number that `runs()` gives it, as soon as it has one."""
+        record = record_of(self.run) if self.run is not None else None
+        return self._about if record is None or record.number is None else f"run {record.number}: {self._about}"
 
     def news(self) -> Message | None:
         """Its curves, if they have changed and it is time."""
@@ -116,9 +126,10 @@ class Model:
         """Follow another run from now on; the curves of those before stay."""
         number, before = next(self._numbers), getattr(self, "watch", None)
         self.watch = watch
+        self.controls.follow(run)
         if before is not None:
             before.close()
-        self.shown.append(Shown(number, f"{number}: {run.name}, {self.watch.what()}", run))
+        self.shown.append(Shown(number, f"{run.name}, {self.watch.what()}", run))
         for gone in self.shown[:-_RUNS]:
             if gone.fetched is not None:
                 gone.fetched.close()
@@ -196,7 +207,7 @@ class Model:
         run, loop = shown.run, shown.fetched
         state = str(run.state) if run is not None else "running" if loop is not None and loop.is_going_on else "ready"
         steps = run.step if run is not None else loop.steps if loop is not None else 0
-        return {"id": shown.id, "label": shown.curves.label, "state": state, "steps": steps}
+        return {"id": shown.id, "label": shown.label(), "state": state, "steps": steps}
 
     def _run_state(self) -> Message | None:
         if not self.shown:
@@ -303,7 +314,7 @@ class Model:
 
             def follow() -> None:
                 self._follow(run, watch)
-                self.tell("info", f"started {self.shown[-1].curves.label}")
+                self.tell("info", f"started {self.shown[-1].label()}")
                 if only_one:
                     run.advance()
                 else:
