@@ -110,6 +110,7 @@ def _table(runs: Runs, columns: Sequence[str], by: int | None) -> Any:
         buttons=[{"extend": "colvis", "text": "columns"}],
         layout={"topStart": "buttons", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
         columnControl=[["orderAsc", "orderDesc", "search", "searchList"]],
+        text_in_header_can_be_selected=False,  # so that a click anywhere on a head sorts
         pageLength=PAGE,
         autoWidth=False,
         classes="display compact nowrap",
