@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import time
@@ -18,6 +19,7 @@ from tests.experiments.recorded import python, run_of
 from workbench import events
 from workbench.experiments import recorder, runs
 from workbench.experiments.runs_file import RunsFile
+from workbench.experiments.surroundings import surroundings
 
 
 @pytest.fixture
@@ -247,10 +249,260 @@ def test_a_full_disk(file: Path) -> None:
 
 def test_every_call_is_a_transaction(file: Path) -> None:
     made = RunsFile(file)
-    number = made.begin("one", 3, {})
+    number, _ = made.begin("one", 3, {})
     with pytest.raises(wb.errors.NotFound, match="no run 7"):
         made.delete([number, 7])
     assert [row["id"] for row in made.rows()] == [number]
     with pytest.raises(wb.errors.InvalidArgument, match="JSON"):
         made.begin("two", 3, {"it": object()})
     assert [row["id"] for row in made.rows()] == [number]
+
+
+# Whatever a run is called
+
+
+def only(file: Path) -> Any:
+    (found,) = runs(file)
+    return found
+
+
+ODD = "caf\udce9"  # what os.fsdecode makes of b"caf\xe9"
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_name_that_is_no_text(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"{ODD}.checkpoint"
+    run = run_of(file, 3, name=ODD, settings={ODD: [ODD, float("inf")]}, fetch={ODD: regression().loss.name})
+    run.wait(30).save(path)
+    assert run.state == "done" and trained_beside(file)
+    found = runs(file)[1]
+    assert found.name == r"caf\udce9" and found.state == "done" and found.last == {r"caf\udce9": run.last[ODD]}
+    assert found.settings[ODD] == [ODD, "inf"] and recorder.record_of(run).write(10)  # type: ignore[union-attr]
+    found.note(ODD)
+    found.tag(ODD)
+    assert repr(runs(file)) and runs(file)._repr_html_()
+
+
+def trained_beside(file: Path) -> bool:
+    """Whether another run is recorded while it goes on."""
+    other = run_of(file, 10**9, name="other")
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not any(r.name == "other" and r.step for r in runs(file)):
+        time.sleep(0.02)
+    found = any(r.name == "other" and r.step and r.state == "running" for r in runs(file))
+    other.stop()
+    other.wait(30)
+    return found
+
+
+def test_a_checkpoint_in_a_file_that_is_no_text_is_found_again(file: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / f"{ODD}.checkpoint")
+    made = RunsFile(file)
+    made.add(made.begin("a", 3, {}), recorder.Progress("running", 1, 0.5), checkpoints=[(1, path)])
+    assert only(file).checkpoints == [(1, path)]
+
+
+@pytest.mark.parametrize("steps", [10**20, 10**400])
+@pytest.mark.usefixtures("hasty")
+def test_more_steps_than_can_be_stored(file: Path, steps: int) -> None:
+    run = run_of(file, steps, on_step=lambda run: run.stop() if run.step == 3 else None, progress=True).wait(30)
+    assert run.state == "stopped" and run.step == 3
+    found = only(file)
+    assert found.steps == 2**63 - 1 and found.settings["steps"] == steps and found.step == 3
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise TypeError("no words")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_an_error_without_a_text(file: Path) -> None:
+    def fail(run: Any) -> None:
+        raise Wordless
+
+    with pytest.raises(Wordless):
+        run_of(file, 3, on_step=fail).wait(30)
+    assert only(file).state == "failed" and "Wordless" in only(file).error
+
+
+def test_settings_of_the_users_are_kept_whatever_they_are(file: Path) -> None:
+    given = {"rate": float("nan"), "of": {"x": {1, 2}, 3: (np.float32(0.5), np.int64(4))}, 5: None}
+    run_of(file, 1, settings=given).wait(30)
+    found = only(file).settings
+    assert (found["rate"], found["of"], found["5"]) == ("nan", {"x": "{1, 2}", "3": [0.5, 4]}, None)
+    with pytest.raises(wb.errors.InvalidType, match="dict of names and values"):
+        run_of(file, 1, settings=[1])
+
+
+# Whatever the file does
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("with_folder", [False, True])
+def test_a_file_that_is_removed_is_written_anew(file: Path, with_folder: bool) -> None:
+    def remove(run: Any) -> None:
+        time.sleep(0.01)
+        if run.step == 20:
+            for one in file.parent.glob("*") if with_folder else [file]:
+                one.unlink()
+            if with_folder:
+                file.parent.rmdir()
+
+    run_of(file, 1, name="before").wait(30)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = run_of(file, 60, on_step=remove).wait(30)
+    assert run.state == "done"
+    (text,) = [str(w.message) for w in told if str(file) in str(w.message)]
+    assert "was removed or replaced" in text and repr(run.name) in text
+    np.testing.assert_array_equal(only(file).scalars["loss"], run.history["loss"])
+    assert only(file).state == "done" and trained_beside(file)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_run_in_a_new_file_is_not_taken_for_the_one_of_its_number(file: Path) -> None:
+    def replace(run: Any) -> None:
+        time.sleep(0.01)
+        if run.step == 20:
+            assert recorder.record_of(run).number == 1  # type: ignore[union-attr]
+            other = RunsFile(file.parent / "other")
+            other.begin("of somebody else", 7, {})
+            with sqlite3.connect(other.path) as db:
+                db.execute("PRAGMA journal_mode=DELETE")
+            other.path.replace(file)
+
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        run = run_of(file, 60, on_step=replace, name="mine").wait(30)
+    mine, other = runs(file)
+    assert (other.name, other.step, other.state) == ("of somebody else", 0, "running")
+    assert (mine.name, mine.state) == ("mine", "done") and len(mine.scalars["loss"]) == run.step == 60
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_run_that_its_user_deletes_stays_deleted(file: Path) -> None:
+    def delete(run: Any) -> None:
+        time.sleep(0.01)
+        if run.step == 20:
+            assert recorder.record_of(run).write()  # type: ignore[union-attr]
+            only(file).delete()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert run_of(file, 60, on_step=delete).wait(30).state == "done"
+    assert len(runs(file)) == 0
+    (text,) = [str(w.message) for w in told if str(file) in str(w.message)]
+    assert "was deleted from" in text
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_file_that_is_damaged_on_the_way(file: Path) -> None:
+    def damage(run: Any) -> None:
+        time.sleep(0.01)
+        if run.step == 10:
+            file.write_bytes(b"no database " * 1000)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert run_of(file, 60, on_step=damage).wait(30).state == "done"
+    (text,) = [str(w.message) for w in told if "cannot be recorded now" in str(w.message)]
+    assert "damaged" in text and str(file) in text and "from step" in text
+
+
+@pytest.mark.usefixtures("hasty")
+def test_the_file_stays_the_same_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    run_of(Path("runs.sqlite"), 40, on_step=lambda run: time.sleep(0.005) or os.chdir(tmp_path / "two")).wait(30)
+    assert only(tmp_path / "one" / "runs.sqlite").state == "done" and not list((tmp_path / "two").iterdir())
+
+
+@pytest.mark.usefixtures("hasty")
+def test_no_current_folder(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    surroundings.cache_clear()
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        assert run_of(file, 3).wait(30).state == "done" and only(file).settings["folder"] is None
+    finally:
+        surroundings.cache_clear()
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(self: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("WORKBENCH_RUNS", raising=False)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    with pytest.warns(UserWarning, match="cannot be recorded.*WORKBENCH_RUNS"):
+        assert run_of(True, 3).wait(30).state == "done"  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_where_warnings_are_errors_a_notice_is_printed(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"no database " * 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run_of(file, 3).wait(30).state == "done"
+    assert capfd.readouterr().err.count("cannot be recorded now") == 1
+
+
+GONE = """
+import threading, time, warnings
+from pathlib import Path
+from tests.experiments.recorded import run_of
+from workbench.experiments import recorder, runs
+from workbench.experiments.runs_file import RunsFile
+from workbench.experiments.surroundings import surroundings
+recorder.PERIOD, recorder.LAST_TRY = 0.02, 0.3
+add = RunsFile.add
+def hang(self, *arguments, **options):
+    if "gone" in str(self.path):
+        threading.Event().wait()  # as a file system does that answers no more
+    add(self, *arguments, **options)
+RunsFile.add = hang
+folder = Path({folder!r})
+run = run_of(folder / "gone.sqlite", 3).wait(20)
+assert run.state == "done", run
+other = run_of(folder / "there.sqlite", 3).wait(20)
+assert runs(folder / "there.sqlite")[1].state == "done"
+print("ended")
+"""
+
+
+def test_a_file_system_that_answers_no_more_holds_nobody_up(tmp_path: Path) -> None:
+    process = python(GONE.format(folder=str(tmp_path)))
+    out, told = process.communicate(timeout=60)
+    assert process.returncode == 0 and out == "ended\n", told
+    assert "gone.sqlite" in told and "cannot be recorded" in told
+
+
+FORKED = """
+import os, sys, time
+from pathlib import Path
+from tests.experiments.recorded import run_of
+from workbench.experiments import recorder, runs
+file = Path({file!r})
+run = run_of(file, 10**9, on_step=lambda run: time.sleep(0.001))
+while not run.step:
+    time.sleep(0.01)
+child = os.fork()
+if not child:
+    assert recorder.record_of(run) is None and not recorder._writers
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+run.stop()
+run.wait(30)
+assert status == 0 and len(runs(file)) == 1 and runs(file)[1].step == run.step
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_leaves_its_parents_runs_alone(file: Path) -> None:
+    process = python(FORKED.format(file=str(file)))
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told

@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(wb.errors.InvalidArgument, match=text):
             resume(run, other, record=False)
-    with pytest.raises(wb.errors.InvalidArgument, match="on device 1, and 1 devices"):
+    with pytest.raises(wb.errors.InvalidArgument, match="on 2 devices, whose values differ; this one has 1"):
         resume(run, base.with_(devices=1), record=False)
     with pytest.raises(wb.errors.NotFound, match="no checkpoint of step 7"):
         resume(run, step=7)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from tests.experiments.recorded import run_of
 from workbench.experiments import compare, runs
 from workbench.experiments.compare_runs import Comparison
 from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import Progress, RunsFile
+from workbench.experiments.runs_file import Entry, Happening, Progress, RunsFile
 
 
 @pytest.fixture
@@ -100,7 +102,8 @@ def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
 
 def test_the_newest_value_is_read_without_the_others(file: Path) -> None:
     made = RunsFile(file)
-    made.add(1, Progress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
+    entry = Entry(1, runs(file)[1].begun)
+    made.add(entry, Progress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
     assert made.last(1) == {"loss": 8.0, "other": 1.0} == runs(file)[1].last and made.last(3) == {}
     with pytest.raises(wb.errors.NotFound):
         made.last(9)
@@ -116,7 +119,7 @@ def test_csv(file: Path, tmp_path: Path) -> None:
 
 
 def test_json(file: Path, tmp_path: Path) -> None:
-    RunsFile(file).add(1, Progress("done", 4, 0.5), [("loss", 3, [float("nan")])])
+    RunsFile(file).add(Entry(1, runs(file)[1].begun), Progress("done", 4, 0.5), [("loss", 3, [float("nan")])])
     target = tmp_path / "runs.json"
     runs(file).to_json(target)
     found = json.loads(target.read_text())
@@ -147,9 +150,9 @@ def test_comparison(file: Path) -> None:
 
 
 def test_differences_see_nan(file: Path) -> None:
-    made = RunsFile(file)
-    made.add(1, Progress("done", 5, 0.5), [("loss", 3, [float("nan"), 1.0])])
-    made.add(2, Progress("done", 5, 0.5), [("loss", 2, [1.0, 4.0, 1.0])])
+    for number, start, values in ((1, 3, [float("nan"), 1.0]), (2, 2, [1.0, 4.0, 1.0])):
+        entry = Entry(number, runs(file)[number].begun)
+        RunsFile(file).add(entry, Progress("done", 5, 0.5), [("loss", start, values)])
     assert compare(1, 2, file).differences == {"loss": np.inf}
     assert "<polyline" in compare(1, 2, file)._repr_html_()
 
@@ -164,3 +167,56 @@ def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -
     finally:
         running.stop()
         running.wait(30)
+
+
+def test_whatever_is_damaged_in_a_file_it_is_read_or_named(file: Path) -> None:
+    made = RunsFile(file)
+    entry = made.begin("d", 3, {"seed": 7})
+    happening = Happening(1.0, 2, "error", {"text": "no", "op": "mul", "site": None})
+    made.add(entry, Progress("failed", 2, 0.5, "no"), [("loss", 0, [1.0, 2.0])], [happening], [(2, "a.checkpoint")])
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA journal_mode=DELETE")
+    whole, told = file.read_bytes(), set()
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        damaged = bytearray(whole)
+        for at in rng.integers(100, len(whole), rng.integers(1, 40)):
+            damaged[at] = rng.integers(256)
+        file.write_bytes(damaged if seed % 3 else damaged[: rng.integers(1, len(whole))])
+        try:
+            for run in runs(file):
+                assert repr(run) and run.events is not None and run.checkpoints is not None and run.curves is not None
+            assert repr(runs(file)) and runs(file).columns
+        except wb.errors.EnforceNotMet as error:
+            told.add((type(error).__name__, str(file) in str(error)))
+    assert ("Unavailable", True) in told and all(names_it for _, names_it in told)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("settings", "{"), ("settings", "[]"), ("tags", "3"), ("alive", "soon"), ("name", None), ("step", "x"),
+        ("error", b"x"),
+    ],
+)
+def test_a_damaged_row_is_told_with_the_file(file: Path, column: str, value: Any) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA writable_schema=ON")
+        db.execute("UPDATE sqlite_master SET sql=replace(sql, 'NOT NULL', '') WHERE name='runs'")
+    with sqlite3.connect(file) as db:
+        db.execute(f"UPDATE runs SET {column}=? WHERE id=2", (value,))
+    with pytest.raises(wb.errors.Unavailable, match="it is damaged") as caught:
+        runs(file)
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(("table", "column"), [("scalars", "numbers"), ("events", "data")])
+def test_a_damaged_piece_is_told_with_the_file(file: Path, table: str, column: str) -> None:
+    made = RunsFile(file)
+    entry = Entry(1, runs(file)[1].begun)
+    made.add(entry, Progress("done", 3, 0.5), happenings=[Happening(1.0, 2, "error", {"text": "no"})])
+    with sqlite3.connect(file) as db:
+        db.execute(f"UPDATE {table} SET {column}=?", (b"{ab",))
+    with pytest.raises(wb.errors.Unavailable, match="it is damaged") as caught:
+        repr(runs(file)[1].events if table == "events" else runs(file)[1].last)
+    assert str(file) in str(caught.value)

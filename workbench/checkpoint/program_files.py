@@ -158,10 +158,8 @@ def snapshot(program: Program, scope: Scope) -> tuple[dict[str, np.ndarray], dic
     return _snapshot(program, _persistables(program), scope)
 
 
-def restore(
-    program: Program, path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, Any], scope: Scope
-) -> None:
-    """Put what `snapshot` gave into a scope, all or none.
+def restoring(program: Program, path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, Any]) -> Restore:
+    """What `snapshot` gave, checked against a program and ready to be written to a scope.
 
     Args:
         path: where it was read from, for messages.
@@ -171,7 +169,8 @@ def restore(
     """
     found = Restore(program, path, tensors, metadata)
     found.take_all(_persistables(program))
-    found.commit(scope)
+    found.check()
+    return found
 
 
 def _persistables(program: Program) -> list[Variable]:
@@ -227,7 +226,7 @@ def _document(program: Program) -> dict[str, Any]:
 def _restore(program: Program, path: str | Path, chosen: Sequence[Variable] | None) -> None:
     tensors, metadata = read_tensors(path)
     if chosen is None:
-        restore(program, path, tensors, metadata, global_scope())
+        restoring(program, path, tensors, metadata).commit(global_scope())
         return
     found = Restore(program, path, tensors, metadata)
     found.take(chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,25 +61,47 @@ class Restore:
         for name, scheduler in self.program.lr_schedulers.items():
             self._take_scheduler(name, scheduler)
 
-    def commit(self, scope: Scope) -> None:
-        """Write to the scope, into the storage that is there: what is bound to it sees the new values.
+    def check(self) -> None:
+        """Raise if anything speaks against it.
 
         Raises:
-            InvalidArgument: with all problems; nothing was written.
+            InvalidArgument: with all problems.
         """
         if self.problems:
             listing = "".join(f"\n  {problem}" for problem in self.problems)
             raise InvalidArgument(
                 f"{self.path} does not fit {self.program!r}; nothing was loaded:{listing}"
             )
-        targets = [
-            (scope.find_var(name) or scope.root.var(name), array) for name, array in self.arrays.items()
-        ]
+
+    def commit(self, scope: Scope) -> None:
+        """Write to the scope, into the storage that is there: what is bound to it sees the new values.
+
+        Raises:
+            InvalidArgument: with all problems; nothing was written.
+        """
+        self.check()
         with scope.exclusive():
-            for target, array in targets:
-                target.tensor.take(array)
+            self.write(scope)
+
+    def write(self, scope: Scope) -> None:
+        """The writing itself, for a caller that has checked, and has the scope for itself.
+
+        A schedule of the user's may refuse its state: then all are as they were, and no value has been written.
+        """
+        self._move_schedules()
+        for name, array in self.arrays.items():
+            (scope.find_var(name) or scope.root.var(name)).tensor.take(array)
+
+    def _move_schedules(self) -> None:
+        before = [kept for scheduler, _ in self.states for kept in _attributes(scheduler)]
+        try:
             for scheduler, state in self.states:
                 scheduler.set_state_dict(state)
+        except BaseException:
+            for attributes, copy in before:
+                attributes.clear()
+                attributes.update(copy)
+            raise
 
     def _fits(self, variable: Variable, array: np.ndarray) -> bool:
         declared, saved = list(variable.shape), list(array.shape)
@@ -109,6 +131,15 @@ class Restore:
             self.problems.append(f"the learning rate {name!r}: {exc}")
         else:
             self.states.append((scheduler, state))
+
+
+def _attributes(scheduler: LRScheduler) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The attributes of a schedule, and of those inside it, each with a copy."""
+    own = vars(scheduler)
+    yield own, dict(own)
+    for inner in own.values():
+        if isinstance(inner, LRScheduler):
+            yield from _attributes(inner)
 
 
 def _updates(program: Program) -> bool:

@@ -282,28 +282,40 @@ class DataLoader:
         A dataset with an index goes there directly; a stream is read and dropped up to there.
 
         Raises:
-            InvalidArgument: a key is missing or unknown, or a setting differs; nothing is changed then.
+            InvalidArgument: as `check_state_dict`; nothing is changed then.
+        """
+        self.check_state_dict(state)
+        sampler = random_sampler_of(self.batch_sampler)
+        if sampler is not None:
+            sampler.seed = int(state["seed"])
+        self._at, self._newest = (int(state["epoch"]), int(state["position"]), False), None
+
+    def check_state_dict(self, state: Any) -> None:
+        """What `load_state_dict` raises for a state, without going there.
+
+        Raises:
+            InvalidArgument: a key is missing or unknown, or a setting differs.
         """
         settings = self._settings()
         expected = {"epoch", "position", "seed", *settings}
-        if set(state) != expected:
-            keys = f"{sorted(expected)}, got {sorted(state)}"
-            raise InvalidArgument(f"DataLoader state must have the keys {keys}")
+        if not isinstance(state, dict) or set(state) != expected:
+            got = sorted(state) if isinstance(state, dict) else repr(state)
+            raise InvalidArgument(f"DataLoader state must have the keys {sorted(expected)}, got {got}")
         differing = [name for name in settings if state[name] != settings[name]]
         if differing:
             changes = ", ".join(f"{name} was {state[name]}, is {settings[name]}" for name in differing)
             raise InvalidArgument(f"the state was taken from another DataLoader: {changes}")
-        at = (checked_count("epoch", state["epoch"]), checked_count("position", state["position"]), False)
-        self._restore_seed(state["seed"])
-        self._at, self._newest = at, None
+        checked_count("epoch", state["epoch"])
+        checked_count("position", state["position"])
+        self._check_seed(state["seed"])
 
-    def _restore_seed(self, seed: int | None) -> None:
+    def _check_seed(self, seed: int | None) -> None:
         sampler = random_sampler_of(self.batch_sampler)
         if (seed is None) != (sampler is None):
             mine = None if sampler is None else sampler.seed
             raise InvalidArgument(f"the state was taken from another DataLoader: seed was {seed}, is {mine}")
         if sampler is not None:
-            sampler.seed = checked_count("seed", seed)
+            checked_count("seed", seed)
 
 
 def _refuse_workers(num_workers: int, worker_init_fn: Any, persistent_workers: bool) -> None:

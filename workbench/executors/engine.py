@@ -244,6 +244,11 @@ class Engine:
         counts = Counter(name for name, _ in written)
         return {name for name in {*counts, *graph.owners} if counts[name] < graph.devices}
 
+    def shared_variables(self) -> set[str]:
+        """What all devices have one copy of (X-23); the engine is started to find out."""
+        self.start()
+        return self._one_copy(self.graph(()))
+
     def _room_for(self, plan: Plan) -> dict[int, Memory]:
         for place, nbytes in plan.sizes.items():
             if place not in self.arenas or self.arenas[place].nbytes < nbytes:

@@ -55,6 +55,21 @@ class Replicas:
                     scope.vars[name] = own
             self._copied.add(name)  # last: Ctrl-C in between must not leave a device with the storage of another
 
+    def are_apart(self, name: str) -> bool:
+        """Whether devices have storage of their own for a variable."""
+        tensors = [self.find(name, place) for place in range(len(self.scopes))]
+        return any(t is not None and t is not tensors[0] for t in tensors)
+
+    def give(self, name: str, arrays: Sequence[np.ndarray]) -> None:
+        """Have devices 1 … hold these values of a variable; an array becomes the storage where there is none for it."""
+        for place, array in enumerate(arrays, 1):
+            tensor = self.find(name, place)
+            if tensor is None or tensor is self.find(name, 0):
+                own = self.scopes[place].vars[name] = ScopeVariable(name)
+                tensor = own.tensor
+            tensor.take(array)
+        self._copied.add(name)
+
     def is_whole(self) -> bool:
         """Whether the kid scopes are still the user's scope's; `drop_kids` takes the replicas away (X-20)."""
         if self.shares is not None and not self.shares.is_whole():
@@ -87,6 +102,8 @@ class Replicas:
 
     def make(self, name: str, place: int) -> LoDTensor:
         """A device's tensor, made where persistable variables live if there is none (E-11)."""
+        if self.shares is not None:
+            return self.shares.make(name, place)  # X-25: a variable of its own would hide the one that is shared
         scope = self.scopes[place]
         found = scope.find_var(name)
         if found is None or (place and name not in scope.vars):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from workbench.checkpoint.files import read_tensors, write_tensors
-from workbench.checkpoint.program_files import restore, snapshot
+from workbench.checkpoint.program_files import restoring, snapshot
+from workbench.checkpoint.restore import Restore
+from workbench.checkpoint.tree import flatten, unflatten
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
-from workbench.executors.device_values import device_values, set_device_values
+from workbench.executors.device_values import Values, check_device_values, device_values, devices_restored
+from workbench.executors.engine import Engine
 from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.experiments.train import Loop
 
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
-_HISTORY = "history: "  # and what stands before the labels of recorded values
+_HISTORY = "history: {number}"  # and what recorded values are, whose labels may be no text a tensor can be named by
 
 
 class Position(NamedTuple):
@@ -27,15 +31,42 @@ class Position(NamedTuple):
 
     Attributes:
         step: steps done. passes: begun ones but the last; batches: taken in the last one.
-        metrics: the first fetch of every step since the schedules took one.
+        metric: sum and number of the first fetches since the schedules took a step, where one follows them.
         history: as in `Run`.
     """
 
     step: int
     passes: int
     batches: int
-    metrics: list[float]
+    metric: tuple[float, int]
     history: dict[str, list[float]]
+
+
+class Restorable:
+    """A checkpoint that has been read and fits a loop in every part.
+
+    Attributes:
+        position: where the run goes on.
+    """
+
+    def __init__(self, loop: Loop, position: Position, values: Restore, own: Values, loader_state: Any) -> None:
+        self.position = position
+        self._loop, self._values, self._own, self._loader_state = loop, values, own, loader_state
+
+    def apply(self) -> None:
+        """Bring parameters, state, every device, schedules and loader to where the checkpoint was written.
+
+        Raises:
+            Exception: of a schedule of the user's that does not take its state; nothing has changed then.
+        """
+        loop, engine = self._loop, engine_of(self._loop.executor)
+        with loop.scope.exclusive():
+            give = None if engine is None else devices_restored(engine, self._own, self._values.arrays)
+            self._values.write(loop.scope)
+            if give is not None:
+                give()
+            if isinstance(loop.loader, DataLoader):
+                loop.loader.load_state_dict(self._loader_state)
 
 
 def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str]) -> None:
@@ -48,44 +79,80 @@ def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str
     engine = engine_of(loop.executor)
     own = {} if engine is None else device_values(engine)
     tensors.update({_ON.format(place=place, name=name): array for (name, place), array in own.items()})
-    tensors.update({_HISTORY + label: np.array(values) for label, values in position.history.items()})
-    loader = loop.loader.state_dict() if isinstance(loop.loader, DataLoader) else None
-    metadata["run"] = {
-        "step": position.step, "passes": position.passes, "batches": position.batches, "metrics": position.metrics,
+    histories = enumerate(position.history.values())
+    tensors.update({_HISTORY.format(number=i): np.array(values, np.float64) for i, values in histories})
+    metadata["run"], _ = flatten({
+        "step": position.step, "passes": position.passes, "batches": position.batches, "metric": list(position.metric),
         "program_hash": program_hash(loop.program),
-        "loader": loader,
+        "loader": loop.loader.state_dict() if isinstance(loop.loader, DataLoader) else None,
+        "length": loop.length,
+        "labels": list(position.history),
         "own": [[name, place] for name, place in own],
-    }  # fmt: skip
+        "devices": _device_count(engine),
+    })  # fmt: skip
     write_tensors(path, tensors, metadata)
 
 
-def read_checkpoint(loop: Loop, path: str | os.PathLike[str]) -> Position:
-    """Bring a loop that has not begun to where the checkpoint was written.
+def read_checkpoint(loop: Loop, path: str | os.PathLike[str]) -> Restorable:
+    """Read a checkpoint for a loop that has not begun, and check it whole; nothing is changed.
 
     Raises:
-        InvalidArgument: no checkpoint of a run, or of another program, loader or number of devices.
+        InvalidArgument: no checkpoint of a run, or of another program or loader, or of another number of devices
+            that hold values of their own.
     """
+    path = os.fspath(path)
     tensors, metadata = read_tensors(path)
-    told = metadata.pop("run", None)
-    if not isinstance(told, dict):
+    run = metadata.pop("run", None)
+    if not isinstance(run, dict):
         raise InvalidArgument(f"{path} is no checkpoint of a run; static.load takes what static.save wrote")
-    if told["program_hash"] != program_hash(loop.program):
-        raise InvalidArgument(f"{path} was written by a run of another program than {loop.program!r}")
-    history = {n.removeprefix(_HISTORY): tensors.pop(n).tolist() for n in list(tensors) if n.startswith(_HISTORY)}
-    own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in told["own"]}
-    _require_loader(loop.loader, told["loader"], path)
-    engine = engine_of(loop.executor)
-    if own and engine is None:
-        raise InvalidArgument(f"{path} was written by a run on several devices, whose values differ")
-    restore(loop.program, os.fspath(path), tensors, metadata, loop.scope)
-    if engine is not None:
-        set_device_values(engine, own)
-    if isinstance(loop.loader, DataLoader):
-        loop.loader.load_state_dict(told["loader"])
-    return Position(told["step"], told["passes"], told["batches"], list(told["metrics"]), history)
+    try:
+        return _checked(loop, path, tensors, metadata, unflatten(run, {}))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgument(f"{path} is no checkpoint of a run that this workbench reads: {error!r}") from error
+    except InvalidArgument as error:
+        raise error if path in str(error) else InvalidArgument(f"{path} does not fit: {error}") from error
 
 
-def _require_loader(loader: Any, state: Any, path: object) -> None:
+def _checked(
+    loop: Loop, path: str, tensors: dict[str, np.ndarray], metadata: dict[str, Any], run: dict[str, Any]
+) -> Restorable:
+    if run["program_hash"] != program_hash(loop.program):
+        raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}")
+    _require_loader(loop, run)
+    history = {label: tensors.pop(_HISTORY.format(number=i)).tolist() for i, label in enumerate(run["labels"])}
+    own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
+    values = restoring(loop.program, path, tensors, metadata)
+    _require_devices(engine_of(loop.executor), own, run["devices"], values.arrays)
+    total, count = run["metric"]
+    position = Position(int(run["step"]), int(run["passes"]), int(run["batches"]), (float(total), int(count)), history)
+    return Restorable(loop, position, values, own, run["loader"])
+
+
+def _require_loader(loop: Loop, run: Mapping[str, Any]) -> None:
+    state, loader = run["loader"], loop.loader
     if (state is None) == isinstance(loader, DataLoader):
         was = "batches of another kind" if state is None else "a DataLoader"
-        raise InvalidArgument(f"{path} was written by a run on {was}, this one takes a {type(loader).__name__}")
+        raise InvalidArgument(f"it was written by a run on {was}, this one takes a {type(loader).__name__}")
+    if isinstance(loader, DataLoader):
+        loader.check_state_dict(state)
+    elif run["length"] != loop.length:
+        was, mine = _batches(run["length"]), _batches(loop.length)
+        raise InvalidArgument(f"it was written by a run on {was}, this one has {mine}")
+
+
+def _batches(count: int | None) -> str:
+    return "batches that were not counted" if count is None else f"{count} batches"
+
+
+def _require_devices(engine: Engine | None, own: Values, devices: int, state: Mapping[str, np.ndarray]) -> None:
+    """Values of single devices need the same number of them; without such values any number will do."""
+    if not own:
+        return
+    if devices != _device_count(engine) or engine is None:
+        mine = _device_count(engine)
+        raise InvalidArgument(f"it was written by a run on {devices} devices, whose values differ; this one has {mine}")
+    check_device_values(engine, own, state)
+
+
+def _device_count(engine: Engine | None) -> int:
+    return 1 if engine is None else len(engine.places)

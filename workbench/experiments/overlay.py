@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import numpy as np
-
 from workbench.experiments.line_chart import Line, color, dash, line_chart
 from workbench.experiments.run_columns import cell, differing_settings, head, short
 from workbench.experiments.run_table import RecordedRun
@@ -37,16 +35,11 @@ def overlay_html(runs: Sequence[RecordedRun], log: bool = False) -> str:
 
 
 def _chart(runs: Sequence[RecordedRun], name: str, log: bool) -> str:
-    found = [(k, run, run.scalars[name]) for k, run in enumerate(runs) if name in run.scalars]
-    lines = [Line(f"run {run.number}", *_points(values), k) for k, run, values in found]
+    lines = [Line(f"run {run.number}", *run.curve(name), k) for k, run in enumerate(runs) if name in run.curves]
     drawing = line_chart(lines, f"{name} of {', '.join(line.name for line in lines)}", 420, 180, log=log)
     legend = " ".join(f"<span>{key(line.number)} {line.name}</span>" for line in lines)
     style = "margin:4px 16px 4px 0"
     return f'<figure style="{style}"><figcaption><b>{escape(name)}</b> {legend}</figcaption>{drawing}</figure>'
-
-
-def _points(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.arange(1.0, len(values) + 1), values
 
 
 def key(number: int) -> str:

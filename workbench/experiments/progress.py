@@ -7,6 +7,8 @@ from typing import Any
 
 from workbench.experiments.run import Run
 
+_MOST = 2**53  # steps; beyond them tqdm cannot compute, and an error in it leaves its lock held for all bars
+
 
 def show_progress(run: Run, wanted: bool | None) -> None:
     """Show a bar for `run` always, never, or (None) where somebody can see it."""
@@ -25,7 +27,8 @@ class _Bar:
     def __init__(self, run: Run) -> None:
         from tqdm.auto import tqdm
 
-        self.bar: Any = tqdm(total=run.steps, desc=run.name, unit="step", mininterval=0.2)
+        total = run.steps if run.steps is not None and run.steps <= _MOST else None
+        self.bar: Any = tqdm(total=total, desc=run.name, unit="step", mininterval=0.2)
         run.subscribe(self)
 
     def __call__(self, run: Run) -> None:

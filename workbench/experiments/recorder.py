@@ -1,29 +1,35 @@
-"""Writes runs into a file of runs while they go on, on a thread of its own.
+"""Writes runs into files of runs while they go on, on a thread for each file.
 
-Steps cost nothing for it: it reads the histories that runs keep anyway. What cannot be written stays where it is and is
-tried again; a run does not notice, and its user is told once.
+Steps cost nothing for it: it reads the histories that runs keep anyway. What cannot be written stays where it is and
+is tried again; a run does not notice, and its user is told once. Nobody but its thread touches a file, and nobody waits
+for that thread without a deadline: a file system may go away and never answer.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from workbench import events
-from workbench.errors import EnforceNotMet
+from workbench.errors import NotFound
 from workbench.experiments.run import Run
-from workbench.experiments.runs_file import Happening, Progress, RunsFile
+from workbench.experiments.runs_file import Entry, Happening, Progress, Replaced, RunsFile
 from workbench.experiments.surroundings import surroundings
-from workbench.framework.notice import tell
+from workbench.framework.notice import Notice, tell
 
 PERIOD = 0.5  # seconds between looks at the runs
 ALIVE = 2.0  # seconds between signs of life of a run that makes no steps
 LAST_TRY = 3.0  # seconds a run that ends waits for what is left to be written
 PIECE = 1 << 16  # values of a piece at most
+_POLL = 0.002  # seconds between looks at whether something has been written
 
 
 class Record:
@@ -32,53 +38,100 @@ class Record:
     Attributes:
         number: of the run, None until it has been written for the first time.
         trouble: why nothing can be written at the moment.
+        complete: nothing more is to come.
     """
 
     def __init__(self, run: Run, file: RunsFile, settings: Mapping[str, Any]) -> None:
         self.run, self.file = run, file
-        self.number: int | None = None
         self.trouble: str | None = None
+        self.complete = False
         self._settings = settings
+        self._entry: Entry | None = None
         self._written: dict[str, int] = {}
         self._happenings: list[Happening] = []
-        self._saved = 0
+        self._checkpoints: list[tuple[int, str]] = []
         self._last: tuple[float, Progress] | None = None
-        self._lock = threading.Lock()
-        self.complete = False
+        self._begun = time.strftime("%H:%M:%S")
+        self._attempts = self._ends = 0  # attempts to write: begun, ended
+        self._writer = _writer_of(file)
+
+    @property
+    def number(self) -> int | None:
+        return None if self._entry is None else self._entry.number
 
     def happened(self, kind: str, data: Mapping[str, Any]) -> None:
         """Keep something for the file; for any thread."""
         self._happenings.append(Happening(time.time(), self.run.step, kind, dict(data)))
 
-    def write(self) -> bool:
-        """Bring the file up to date; whether that was possible."""
-        with self._lock:
-            try:
-                self._write()
-            except (EnforceNotMet, OSError) as error:
-                self._tell(str(error))
-                return False
+    def write(self, timeout: float = LAST_TRY) -> bool:
+        """Have the file brought up to date.
+
+        Args:
+            timeout: seconds to wait for it.
+
+        Returns:
+            whether it is.
+        """
+        wanted, deadline = self._attempts + 1, time.monotonic() + timeout
+        self._writer.hurry()
+        while self._ends < wanted and not self.complete and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        if self._ends < wanted and not self.complete:
+            self._say(TimeoutError(f"the file has not answered for {timeout:.1f} s"))
+        return self.complete or (self._ends >= wanted and self.trouble is None)
+
+    def attempt(self) -> None:
+        """Bring the file up to date, if possible; for the file's thread only."""
+        self._attempts += 1
+        try:
+            self._write()
             self.trouble = None
-            return True
+        except Exception as error:  # whatever it is, the run goes on, and the others of this file are recorded
+            self._say(error)
+        finally:
+            self._ends += 1
 
     def _write(self) -> None:
         if self.complete:
             return
-        if self.number is None:
-            settings = {**self._settings, **surroundings()}  # here, since git may take long
-            self.number = self.file.begin(self.run.name, self.run.steps, settings)
+        if self._entry is None:
+            self._begin()
+        try:
+            self._add()
+        except Replaced:
+            self._write_anew()
+        except NotFound:
+            self.complete = True
+            _tell(f"{self._title()} was deleted from {self.file.path} and is not recorded any more")
+
+    def _begin(self) -> None:
+        settings = {**self._settings, **surroundings()}  # here, since git may take long
+        self._entry = self.file.begin(self.run.name, self.run.steps, settings)
+
+    def _add(self) -> None:
+        assert self._entry is not None
         ended = self.run.finished
         progress = _progress(self.run)
         numbers = self._new_numbers()
-        happenings, checkpoints = list(self._happenings), self.run.checkpoints[self._saved :]
-        if numbers or happenings or checkpoints or self._is_due(progress):
-            self.file.add(self.number, progress, numbers, happenings, checkpoints)
+        happenings, checkpoints = list(self._happenings), list(self.run.checkpoints)
+        kept = checkpoints if checkpoints != self._checkpoints else None
+        if numbers or happenings or kept is not None or self._is_due(progress):
+            self.file.add(self._entry, progress, numbers, happenings, kept)
             self._last = time.monotonic(), progress
         for name, start, values in numbers:
             self._written[name] = start + len(values)
         del self._happenings[: len(happenings)]
-        self._saved += len(checkpoints)
+        self._checkpoints = checkpoints
         self.complete = ended and not self._new_numbers()
+
+    def _write_anew(self) -> None:
+        self._entry, self._last, self._written, self._checkpoints = None, None, {}, []
+        self._begin()
+        self._add()
+        _tell(
+            f"{self.file.path} was removed or replaced while {self._title()} was recorded in it; the run is written "
+            "anew, without its events so far; other runs that were in the file are lost"
+        )
 
     def _is_due(self, progress: Progress) -> bool:
         if self._last is None:
@@ -94,25 +147,52 @@ class Record:
             found += [(name, at, values[at : min(at + PIECE, stop)]) for at in range(start, stop, PIECE)]
         return found
 
-    def _tell(self, why: str) -> None:
+    def _say(self, error: Exception) -> None:
+        why, path = _said(error), str(self.file.path)
         if self.trouble is None:
-            tell(f"run {self.run.name!r} goes on and cannot be recorded now: {why}")
+            file = "" if path in why else f" in {path}"
+            _tell(
+                f"{self._title()} goes on and cannot be recorded now{file}: {why}. What it does from step "
+                f"{max(self._written.values(), default=0) + 1} on is kept in memory and tried again, and lost if that "
+                "lasts to the end of the process"
+            )
         self.trouble = why
+
+    def _title(self) -> str:
+        return f"run {self.run.name!r} (begun {self._begun})"
 
 
 def _progress(run: Run) -> Progress:
     ended = time.time() if run.finished else None
-    error = None if run.error is None else f"{type(run.error).__name__}: {run.error}"
+    error = None if run.error is None else f"{type(run.error).__name__}: {_said(run.error)}"
     return Progress(str(run.state), run.step, run.seconds, error, ended)
 
 
-class _Recorder:
-    """The thread; one for the process, there while runs are being recorded."""
+def _said(error: BaseException) -> str:
+    """The text of an error; of somebody else's too, which may fail to have one."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return f"{type(error).__name__} without a text"
+
+
+def _tell(message: str) -> None:
+    """A notice that stays one where warnings are errors: nobody here could do anything about it."""
+    try:
+        tell(message)
+    except Notice:
+        with suppress(Exception):
+            print(message, file=sys.stderr)
+
+
+class _Writer:
+    """The thread of one file; there while runs are being recorded in it."""
 
     def __init__(self) -> None:
         self._records: list[Record] = []
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._hurried: SimpleQueue[None] = SimpleQueue()
 
     def take(self, record: Record) -> None:
         with self._lock:
@@ -121,36 +201,59 @@ class _Recorder:
                 self._thread = threading.Thread(target=self._main, name="workbench recorder", daemon=True)
                 self._thread.start()
 
+    def hurry(self) -> None:
+        """Look at the runs now."""
+        self._hurried.put(None)
+
+    def records(self) -> list[Record]:
+        """Those that are not complete."""
+        return [record for record in list(self._records) if not record.complete]
+
     def _main(self) -> None:
         while True:
             with self._lock:
-                self._records = [r for r in self._records if not r.complete]
+                self._records = self.records()
                 if not self._records:
                     self._thread = None
                     return
                 records = list(self._records)
             for record in records:
-                record.write()
-            time.sleep(PERIOD)
-
-    def finish(self) -> None:
-        """At the end of the process: write what there is."""
-        with self._lock:
-            records = list(self._records)
-        for record in records:
-            record.write()
+                record.attempt()
+            with suppress(Empty):
+                self._hurried.get(timeout=PERIOD)
 
 
-_recorder = _Recorder()
-atexit.register(_recorder.finish)
+_writers: dict[str, _Writer] = {}
 _records: WeakKeyDictionary[Run, Record] = WeakKeyDictionary()
+
+
+def _writer_of(file: RunsFile) -> _Writer:
+    return _writers.setdefault(str(file.path), _Writer())
+
+
+def _finish() -> None:
+    """At the end of the process: write what there is, as far as that is possible soon."""
+    deadline = time.monotonic() + LAST_TRY
+    for record in [record for writer in list(_writers.values()) for record in writer.records()]:
+        record.write(max(deadline - time.monotonic(), 0.0))
+
+
+def _forget() -> None:
+    """In a forked process: its parent writes its own runs, on threads that are not here."""
+    _writers.clear()
+    _records.clear()
+
+
+atexit.register(_finish)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def record(run: Run, settings: Mapping[str, Any], file: RunsFile | None = None) -> Record:
     """Record a run that has not begun; errors and drops of temporaries are kept too."""
     made = _records[run] = Record(run, RunsFile() if file is None else file, settings)
     run.subscribe(_Watch(made))
-    _recorder.take(made)
+    made._writer.take(made)
     return made
 
 
@@ -182,5 +285,5 @@ class _Watch:
 
     def _write_the_rest(self) -> None:
         deadline = time.monotonic() + LAST_TRY
-        while not self._record.write() and time.monotonic() < deadline:
+        while not self._record.write(LAST_TRY) and time.monotonic() < deadline:
             time.sleep(PERIOD / 5)

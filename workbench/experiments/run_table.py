@@ -55,6 +55,21 @@ class RecordedRun:
         return self._file.scalars(self.number)
 
     @cached_property
+    def curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """{fetched name: (steps, values)} of the steps that have a value, int64 and float64 `[values]`."""
+        return self._file.curves(self.number)
+
+    def curve(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """The steps that have a value of this name, and the values.
+
+        Raises:
+            NotFound: it has not been recorded.
+        """
+        if label not in self.curves:
+            raise NotFound(f"run {self.number} has no values of {label!r}.{did_you_mean(label, self.curves)}")
+        return self.curves[label]
+
+    @cached_property
     def last(self) -> dict[str, float]:
         """The newest value of everything fetched."""
         return self._file.last(self.number)

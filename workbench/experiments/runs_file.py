@@ -6,7 +6,6 @@ million steps take a thousand rows.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
@@ -17,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, Unavailable
+from workbench.errors import EnforceNotMet, InvalidType, NotFound, PreconditionNotMet, Unavailable
+from workbench.experiments import stored
 
 APPLICATION = 0x776B6277  # tells the file from other databases
 VERSION = 1
@@ -53,6 +53,13 @@ class Progress(NamedTuple):
     ended: float | None = None
 
 
+class Entry(NamedTuple):
+    """Which row a recorded run is: its number, and when it was begun, which no other run of that number shares."""
+
+    number: int
+    begun: float
+
+
 class Happening(NamedTuple):
     """Something that happened in a run, with what JSON can hold about it."""
 
@@ -63,12 +70,22 @@ class Happening(NamedTuple):
 
 
 def default_path() -> Path:
-    """`WORKBENCH_RUNS`, else `runs.sqlite` in the user's folder for data."""
+    """`WORKBENCH_RUNS`, else `runs.sqlite` in the user's folder for data.
+
+    Raises:
+        Unavailable: the user has no home.
+    """
     chosen = os.environ.get(PLACE)
-    if chosen:
-        return Path(chosen).expanduser()
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "workbench" / "runs.sqlite"
+    found = Path(chosen) if chosen else Path(data, "workbench", "runs.sqlite")
+    try:
+        return found.expanduser()
+    except RuntimeError as error:
+        raise Unavailable(f"the file of runs {found}: {error}; choose one with {PLACE}") from None
+
+
+class Replaced(NotFound):
+    """A run is not in the file since this is not the file any more that it was written to."""
 
 
 class RunsFile:
@@ -77,62 +94,88 @@ class RunsFile:
     Args:
         path: is made when the first run is recorded, with its folder; `default_path()` if None.
 
+    Attributes:
+        path: absolute: it stays the same file when the process goes to another folder.
+
     Raises:
+        InvalidType: `path` is no path.
         Unavailable: (every method) the file cannot be read or written; names it, and says why.
         PreconditionNotMet: it is something else than a file of runs, or a newer version of it.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        if path is not None and (not isinstance(path, str | os.PathLike) or "\0" in str(path)):
+            raise InvalidType(f"a file of runs is named by a path, got {path!r}")
         self.path = default_path() if path is None else Path(path)
+        with suppress(OSError):  # the current folder is gone
+            self.path = self.path.absolute()
 
     def exists(self) -> bool:
         """Whether a run was ever recorded."""
-        return self.path.exists()
+        return os.path.exists(self.path)
 
     # What recorders write
 
-    def begin(self, name: str, steps: int | None, settings: Mapping[str, Any]) -> int:
-        """A new run; returns its number."""
+    def begin(self, name: str, steps: int | None, settings: Mapping[str, Any]) -> Entry:
+        """A new run."""
         now = time.time()
         with self._writing() as db:
             found = db.execute(
                 "INSERT INTO runs(name, begun, alive, state, step, steps, seconds, settings) VALUES(?,?,?,?,?,?,?,?)",
-                (name, now, now, "running", 0, steps, 0.0, _to_text(settings)),
+                (stored.text(name), now, now, "running", 0, stored.count(steps), 0.0, stored.document(settings)),
             )
             number = found.lastrowid
         assert number is not None
-        return number
+        return Entry(number, now)
 
     def add(
         self,
-        run: int,
+        run: Entry,
         progress: Progress,
         numbers: Sequence[tuple[str, int, Sequence[float]]] = (),
         happenings: Sequence[Happening] = (),
-        checkpoints: Sequence[tuple[int, str]] = (),
+        checkpoints: Sequence[tuple[int, str]] | None = None,
     ) -> None:
         """What has come since the last time.
 
         Args:
-            numbers: (name, first step, values of consecutive steps). checkpoints: (step, path).
+            numbers: (name, steps before the first, values of consecutive steps).
+            checkpoints: all there are now, (step, path); None leaves them as they are.
+
+        Raises:
+            NotFound: it was deleted. Replaced: the file is another one now.
         """
-        now = time.time()
+        now, number = time.time(), run.number
+        error = None if progress.error is None else stored.text(progress.error)
         with self._writing() as db:
-            db.execute(
-                "UPDATE runs SET state=?, step=?, seconds=?, error=?, ended=?, alive=? WHERE id=?",
-                (progress.state, progress.step, progress.seconds, progress.error, progress.ended, now, run),
+            found = db.execute(
+                "UPDATE runs SET state=?, step=?, seconds=?, error=?, ended=?, alive=? WHERE id=? AND begun=?",
+                (progress.state, progress.step, progress.seconds, error, progress.ended, now, *run),
             )
+            if not found.rowcount:
+                raise self._missing(db, number)
             db.executemany(
                 "INSERT OR REPLACE INTO scalars VALUES(?,?,?,?)",
-                [(run, name, start, np.asarray(values, "<f8").tobytes()) for name, start, values in numbers],
+                [(number, stored.text(n), start, np.asarray(v, "<f8").tobytes()) for n, start, v in numbers],
             )
             db.executemany(
                 "INSERT INTO events(run, at, step, kind, data) VALUES(?,?,?,?,?)",
-                [(run, h.at, h.step, h.kind, _to_text(h.data)) for h in happenings],
+                [(number, h.at, h.step, h.kind, stored.document(h.data)) for h in happenings],
             )
-            db.executemany(
-                "INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?)", [(run, s, now, path) for s, path in checkpoints]
-            )
+            if checkpoints is not None:
+                db.execute("DELETE FROM checkpoints WHERE run=?", (number,))
+                db.executemany(
+                    "INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?)",
+                    [(number, step, now, stored.path(path)) for step, path in checkpoints],
+                )
+
+    def _missing(self, db: sqlite3.Connection, number: int) -> NotFound:
+        """Why a run is not there; a file gives no number twice, so one that has another run of this number is new."""
+        others = db.execute("SELECT 1 FROM runs WHERE id=?", (number,)).fetchone()
+        given = db.execute("SELECT seq FROM sqlite_sequence WHERE name='runs'").fetchone()
+        if others is None and given is not None and given[0] >= number:
+            return NotFound(f"run {number} was deleted from {self.path}")
+        return Replaced(f"{self.path} was removed or replaced")
 
     # What users change
 
@@ -142,12 +185,15 @@ class RunsFile:
         Raises:
             NotFound: there is no such run.
         """
+        changes = {
+            "notes": None if notes is None else stored.text(notes),
+            "tags": None if tags is None else stored.document(sorted(set(tags))),
+        }
         with self._writing() as db:
             self._require(db, run)
-            if notes is not None:
-                db.execute("UPDATE runs SET notes=? WHERE id=?", (notes, run))
-            if tags is not None:
-                db.execute("UPDATE runs SET tags=? WHERE id=?", (_to_text(sorted(set(tags))), run))
+            for column, value in changes.items():
+                if value is not None:
+                    db.execute(f"UPDATE runs SET {column}=? WHERE id=?", (value, run))
 
     def delete(self, runs: Sequence[int]) -> None:
         """Forget runs and all about them, all of these or none.
@@ -168,40 +214,54 @@ class RunsFile:
             return []
         with self._open() as db:
             db.row_factory = sqlite3.Row
-            found = [dict(row) for row in db.execute("SELECT * FROM runs ORDER BY id")]
-        for row in found:
-            row["settings"], row["tags"] = json.loads(row["settings"]), json.loads(row["tags"])
-        return found
+            return [stored.row_of(row) for row in db.execute("SELECT * FROM runs ORDER BY id")]
 
     def scalars(self, run: int) -> dict[str, np.ndarray]:
         """{name: float64 `[steps]`}; steps of which nothing was written are NaN."""
         with self._open() as db:
-            self._require(db, run)
-            pieces = db.execute("SELECT name, start, numbers FROM scalars WHERE run=? ORDER BY name, start", (run,))
-            found: dict[str, list[tuple[int, np.ndarray]]] = {}
-            for name, start, blob in pieces:
-                found.setdefault(name, []).append((start, np.frombuffer(blob, "<f8")))
-        return {name: _joined(parts) for name, parts in found.items()}
+            return {name: _joined(parts) for name, parts in self._pieces(db, run).items()}
+
+    def curves(self, run: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """{name: (steps, values)} of the steps of which something was written, int64 and float64 `[values]`."""
+        with self._open() as db:
+            pieces = self._pieces(db, run)
+        return {
+            name: (
+                np.concatenate([np.arange(start + 1, start + 1 + len(values)) for start, values in parts]),
+                np.concatenate([values for _, values in parts]),
+            )
+            for name, parts in pieces.items()
+        }
+
+    def _pieces(self, db: sqlite3.Connection, run: int) -> dict[str, list[tuple[int, np.ndarray]]]:
+        self._require(db, run)
+        pieces = db.execute("SELECT name, start, numbers FROM scalars WHERE run=? ORDER BY name, start", (run,))
+        found: dict[str, list[tuple[int, np.ndarray]]] = {}
+        for name, start, blob in pieces:
+            found.setdefault(name, []).append(stored.numbers_of(start, blob))
+        return found
 
     def last(self, run: int) -> dict[str, float]:
         """{name: newest value}; reads only the end of what there is."""
         with self._open() as db:
             self._require(db, run)
             ends = "SELECT name, numbers, max(start) FROM scalars WHERE run=? GROUP BY name"
-            return {name: float(np.frombuffer(blob, "<f8")[-1]) for name, blob, _ in db.execute(ends, (run,))}
+            found = {name: stored.numbers_of(at, blob)[1] for name, blob, at in db.execute(ends, (run,))}
+        return {name: float(values[-1]) for name, values in found.items() if len(values)}
 
     def happenings(self, run: int) -> list[Happening]:
         """In the order they were recorded."""
         with self._open() as db:
             self._require(db, run)
             rows = db.execute("SELECT at, step, kind, data FROM events WHERE run=? ORDER BY id", (run,)).fetchall()
-        return [Happening(at, step, kind, json.loads(data)) for at, step, kind, data in rows]
+            return [Happening(at, step, kind, stored.data_of(data)) for at, step, kind, data in rows]
 
     def checkpoints(self, run: int) -> list[tuple[int, str]]:
         """(step, path), by step."""
         with self._open() as db:
             self._require(db, run)
-            return db.execute("SELECT step, path FROM checkpoints WHERE run=? ORDER BY step", (run,)).fetchall()
+            rows = db.execute("SELECT step, path FROM checkpoints WHERE run=? ORDER BY step", (run,)).fetchall()
+            return [(step, stored.path_of(path)) for step, path in rows]
 
     def _require(self, db: sqlite3.Connection, run: int) -> None:
         if db.execute("SELECT 1 FROM runs WHERE id=?", (run,)).fetchone() is None:
@@ -229,8 +289,10 @@ class RunsFile:
                 yield db
             finally:
                 db.close()  # rolls back what was not committed
-        except (sqlite3.Error, OSError) as error:
-            raise Unavailable(f"the file of runs {self.path}: {_why(error)}") from error
+        except EnforceNotMet:
+            raise
+        except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            raise Unavailable(f"the file of runs {self.path}: {stored.why(error)}") from error
 
     def _settle(self, db: sqlite3.Connection) -> None:
         """Check what the file is; make the tables in a new one."""
@@ -269,25 +331,3 @@ def _joined(parts: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
     for start, values in parts:
         out[start : start + len(values)] = values
     return out
-
-
-def _to_text(value: Any) -> str:
-    try:
-        return json.dumps(value, allow_nan=False, sort_keys=isinstance(value, dict))
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"a run keeps what JSON can hold: {error}") from None
-
-
-def _why(error: Exception) -> str:
-    """In the user's words."""
-    text = str(error)
-    reasons = {
-        "locked": "another process has kept it locked",
-        "disk is full": "the disk is full",
-        "readonly": "it, or its folder, is read-only",
-        "not a database": "it is damaged, or not a database",
-        "malformed": "it is damaged",
-        "unable to open": "it cannot be opened; its folder may be read-only",
-    }
-    found = next((reason for part, reason in reasons.items() if part in text), None)
-    return f"{found} ({text})" if found else text

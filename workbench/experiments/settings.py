@@ -8,7 +8,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.errors import EnforceNotMet
+import numpy as np
+
+from workbench.errors import EnforceNotMet, InvalidType
 from workbench.executors.engine import Engine
 from workbench.experiments.runners import Runner, engine_of
 from workbench.framework.portable import config_of
@@ -19,14 +21,20 @@ from workbench.runtime.scope import Scope
 
 
 def settings_of(
-    program: Program, loader: Any, executor: Runner, scope: Scope, asked: Mapping[str, Any]
+    program: Program, loader: Any, executor: Runner, scope: Scope, asked: Mapping[str, Any], own: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All settings but the surroundings, which the recorder adds.
 
     Args:
         scope: where learning rates are.
         asked: what `train` was told besides: steps, epochs …
+        own: the user's.
+
+    Raises:
+        InvalidType: `own` is no dict.
     """
+    if not isinstance(own, Mapping):
+        raise InvalidType(f"train takes a dict of names and values as settings, got {own!r}")
     found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
     engine = engine_of(executor)
     found.update(seed=program.random_seed, executor=type(getattr(executor, "executor", executor)).__name__)
@@ -36,7 +44,7 @@ def settings_of(
         if isinstance(value := getattr(loader, name, None), int):
             found[name] = value
     found.update(learning_rate=_rates(program, scope), **asked)
-    return {name: _plain(value) for name, value in found.items()}
+    return _plain({**found, **own})
 
 
 def program_hash(program: Program) -> str | None:
@@ -84,10 +92,14 @@ def _rate(program: Program, scope: Scope, name: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Text for what JSON cannot hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, str | int | float | bool | None):
+    if isinstance(value, str | int | float | None):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(v, str | int | float | bool | None) for v in value):
-        return list(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
     return str(value)

@@ -21,19 +21,21 @@ def surroundings() -> dict[str, Any]:
     """As a flat dict of what JSON can hold; what cannot be found out is left out."""
     from workbench.version import __version__
 
+    folder = _folder()
     found: dict[str, Any] = {
         "workbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "host": socket.gethostname(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "folder": os.getcwd(),
+        "folder": folder,
         "notebook": _notebook(),
         "arguments": [] if "ipykernel" in sys.modules else list(sys.argv),
     }
     found.update({name: v for name in PACKAGES if (v := _version(name)) is not None})
     found.update(_blas())
-    found.update(_commit(os.getcwd()))
+    if folder is not None:
+        found.update(_commit(folder))
     return found
 
 
@@ -41,6 +43,13 @@ def _notebook() -> str | None:
     """The file the code is in: Jupyter tells its kernels; else the script."""
     path = os.environ.get("JPY_SESSION_NAME") or ("" if "ipykernel" in sys.modules else sys.argv[0] if sys.argv else "")
     return Path(path).name or None
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
 
 
 def _version(package: str) -> str | None:

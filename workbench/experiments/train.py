@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.data.loader import DataLoader
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import recorder
@@ -20,6 +21,7 @@ from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, runner_of
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import settings_of
+from workbench.framework.notice import tell
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import ReduceOnPlateau
@@ -84,31 +86,44 @@ def train(
             raise InvalidArgument(f"train takes a number >= 0 as {what}, got {count!r}")
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    file = _file(record)
     runner, scope = runner_of(executor, program, scope)
     loop = Loop(program, loader, _labels(fetch), runner, scope, lr_step)
     _check_metric(program, loop.labels, lr_step)
     _check_batches(loader, loop.executor)
     loop.passes = epochs if epochs is not None else (1 if steps is None else None)
-    if startup is not None:
-        loop.initialise(startup)
     run = Run(name or program.name or f"run {next(_numbers)}", lambda run: loop.work(), _total(loader, steps, epochs))
     run.write_checkpoint = lambda path: write_checkpoint(loop, loop.position(run), path)
-    if checkpoint is not None:
-        loop.go_on(run, read_checkpoint(loop, checkpoint))
     if on_step is not None:
         run.subscribe(on_step)
+    restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
+    if startup is not None:
+        loop.initialise(startup)
+    if restorable is not None:
+        restorable.apply()
+        loop.go_on(run, restorable.position)
     show_progress(run, progress)
-    if record is not False:
+    if file is not None:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
-        made_with = {**settings_of(program, loader, runner, scope, asked), **(settings or {})}
-        recorder.record(run, made_with, RunsFile(None if record is True else record))
+        recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
     run.executor, run.program, run.loader, run.fetch = executor or runner, program, loader, dict(loop.labels)
     if paused:
         run.pause()
     return run.start()
 
 
-def _length(loader: Iterable[Any]) -> int | None:
+def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
+    """The file to record in; None if nothing is to be, or, with a notice, if there can be none."""
+    if record is False:
+        return None
+    try:
+        return RunsFile(None if isinstance(record, bool) else record)
+    except Unavailable as error:
+        tell(f"training goes on and cannot be recorded: {error}")
+        return None
+
+
+def length_of(loader: Iterable[Any]) -> int | None:
     """Number of batches of one pass, None if the loader does not tell."""
     try:
         return len(loader)  # type: ignore[arg-type]
@@ -118,7 +133,7 @@ def _length(loader: Iterable[Any]) -> int | None:
 
 def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int | None:
     """Number of steps, None if the loader does not tell its length."""
-    per_pass = _length(loader)
+    per_pass = length_of(loader)
     if per_pass is None:
         return steps
     by_epochs = per_pass * (epochs if epochs is not None else 1)
@@ -175,8 +190,15 @@ class Loop:
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
         self.passes: int | None = None
         self.done = self.batches = 0  # passes, and batches of the one that has begun
-        self.metrics: list[float] = []  # the first fetch of every step since the schedulers took one
+        schedulers = program.lr_schedulers.values()
+        self._is_followed = lr_step != "never" and any(isinstance(s, ReduceOnPlateau) for s in schedulers)
+        self.metric = (0.0, 0)  # sum and number of the first fetches since the schedulers took a step, if one follows
         self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
+
+    @property
+    def length(self) -> int | None:
+        """Number of batches of one pass, None if the loader does not tell."""
+        return length_of(self.loader)
 
     def initialise(self, startup: Program) -> None:
         """Give what the startup program sets, and has no value yet, its first value; the rest keeps its own."""
@@ -198,12 +220,15 @@ class Loop:
 
     def position(self, run: Run) -> Position:
         """Where the run is, between two steps."""
-        return Position(run.step, self.done, self.batches, list(self.metrics), run.history)
+        return Position(run.step, self.done, self.batches, self.metric, run.history)
 
     def go_on(self, run: Run, at: Position) -> None:
-        """Begin there, instead of at the beginning."""
-        self.done, self.batches, self.metrics = at.passes, at.batches, at.metrics
+        """Begin there, instead of at the beginning; what was not recorded so far is NaN in the steps before."""
+        self.done, self.batches, self.metric = at.passes, at.batches, at.metric
         run.step, run.history = at.step, at.history
+        for label in self.labels:
+            values = run.history.setdefault(label, [])
+            values += [math.nan] * (at.step - len(values))
 
     def work(self) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each."""
@@ -211,7 +236,7 @@ class Loop:
             yield from self._epoch()
 
     def _epoch(self) -> Iterator[dict[str, float]]:
-        length, before = _length(self.loader), self.batches
+        length, before = self.length, self.batches
         batches, count = iter(self.loader), before
         try:
             left = batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, before, None)
@@ -240,7 +265,9 @@ class Loop:
             self.program, feed=self._feed(batch), fetch_list=list(self.labels.values()), scope=self.scope
         )
         found = {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
-        self.metrics += list(found.values())[:1]
+        if self._is_followed:
+            total, count = self.metric
+            self.metric = total + next(iter(found.values())), count + 1
         self._advance("step")
         return found
 
@@ -261,10 +288,11 @@ class Loop:
             return
         for scheduler in self.program.lr_schedulers.values():
             if isinstance(scheduler, ReduceOnPlateau):
-                scheduler.step(float(np.mean(self.metrics)))
+                total, count = self.metric
+                scheduler.step(total / count)
             else:
                 scheduler.step()
-        self.metrics.clear()
+        self.metric = (0.0, 0)
 
 
 def _close(batches: Iterator[Any]) -> None:

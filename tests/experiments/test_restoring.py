@@ -1,0 +1,327 @@
+"""Restoring a checkpoint: parameters, state, every device, loader, schedule and counters, or nothing of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.experiments.test_resume import dataset, drawing, saving
+from tests.parallel.models import Model, build, devices
+from workbench import static
+from workbench.checkpoint.files import read_tensors, write_tensors
+from workbench.experiments import Run
+from workbench.framework.guard import static_mode
+from workbench.io import DataLoader
+
+
+@pytest.fixture(autouse=True)
+def _static() -> Iterator[None]:
+    with static_mode():
+        yield
+
+
+def batches(batch_size: int = 8, **options: Any) -> DataLoader:
+    return DataLoader(dataset(), batch_size=batch_size, **{"shuffle": True, "seed": 5, **options})
+
+
+def executor(model: Model, devices: int = 2, scope: Any = None, strategy: str = "AllReduce") -> Any:
+    build = static.BuildStrategy()
+    build.reduce_strategy = static.BuildStrategy.ReduceStrategy[strategy]
+    made = static.CompiledProgram(model.main).with_data_parallel(
+        model.loss.name, build, places=static.cpu_places(devices)
+    )
+    made.bind(model.scope if scope is None else scope)
+    return made
+
+
+def begun(model: Model, runner: Any, loader: Any = None, **options: Any) -> Run:
+    asked = {"steps": 9, "startup": model.startup, "record": False, "progress": False, **options}
+    return wb.train(model.main, batches() if loader is None else loader, fetch=[model.loss], executor=runner, **asked)
+
+
+def everything(model: Model, runner: Any, loader: Any) -> dict[Any, Any]:
+    """All that a run carries on, as bytes and texts; made without what restores it."""
+    engine = runner._to_debug()
+    found: dict[Any, Any] = {
+        (v.name, place): np.array(engine.replicas.find(v.name, place)).tobytes()
+        for v in model.main.persistables()
+        for place in range(len(engine.places))
+    }
+    found["schedules"] = {name: s.state_dict() for name, s in model.main.lr_schedulers.items()}
+    found["loader"] = loader.state_dict() if isinstance(loader, DataLoader) else None
+    return found
+
+
+@pytest.fixture(params=["AllReduce", "Reduce"])
+def strategy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_an_executor_that_has_run_is_restored_on_every_device(strategy: str, tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model, strategy=strategy)
+    whole = begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    at_end = everything(model, runner, loader)
+    again = begun(model, runner, loader, checkpoint=path, startup=None).wait(60)  # the same executor: far beyond step 4
+    assert again.history == whole.history and again.step == 9
+    assert everything(model, runner, loader) == at_end
+
+
+def test_replicas_are_restored_where_device_1_has_no_values_of_its_own(tmp_path: Path) -> None:
+    def body() -> Any:
+        x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
+        return wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(x, 3), y))
+
+    model, path = build(body, wb.optimizer.Adam(0.05)), tmp_path / "x.checkpoint"
+    runner = executor(model)
+    begun(model, runner, on_step=saving(path, 4)).wait(60)
+    begun(model, runner, steps=4, checkpoint=path).wait(60)
+    engine = runner._to_debug()
+    for variable in model.main.persistables():
+        first, second = (np.array(engine.replicas.find(variable.name, place)) for place in (0, 1))
+        np.testing.assert_array_equal(first, second, err_msg=variable.name)
+
+
+def test_an_executor_whose_devices_share_with_another_one(tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    first = model.start().parallel(2)
+    begun(model, first, startup=None, on_step=saving(path, 4)).wait(60)
+    with devices(2):
+        second = static.ParallelExecutor(False, model.loss.name, model.main, share_vars_from=first)
+    begun(model, second, batches(), steps=2).wait(60)
+    loader = batches()
+    begun(model, second, loader, checkpoint=path, steps=4).wait(60)
+    other, other_loader = drawing(), batches()
+    runner = executor(other)
+    begun(other, runner, other_loader, steps=4).wait(60)
+    expected, found = everything(other, runner, other_loader), everything(model, first, loader)
+    assert {key: value for key, value in found.items() if key != "schedules"} == {
+        key: value for key, value in expected.items() if key != "schedules"
+    }
+
+
+# What is refused changes nothing
+
+
+def changed(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """A copy of a checkpoint with something else in it, whole and stamped."""
+    tensors, metadata = read_tensors(path)
+    metadata = json.loads(json.dumps(metadata))
+    change(tensors, metadata)
+    other = path.with_name("changed.checkpoint")
+    write_tensors(other, tensors, metadata)
+    return other
+
+
+def _rename_schedule_state(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    (schedule,) = metadata["schedulers"].values()
+    schedule["state"]["epoch"] = schedule["state"].pop("last_epoch")
+
+
+def _lose_a_parameter(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    tensors.pop(next(name for name in tensors if name.endswith("w_0")))
+
+
+def _widen_a_parameter(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    name = next(name for name in tensors if name.endswith("w_0") and "device" not in name)
+    tensors[name] = np.zeros((3, 3), np.float32)
+
+
+def _widen_a_value_of_device_1(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    name = next(name for name in tensors if name.startswith("device 1: "))
+    tensors[name] = np.zeros((3, 3), np.float32)
+
+
+def _own_value_of_a_stranger(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    tensors["device 1: nobody"] = np.zeros(3, np.float32)
+    metadata["run"]["own"].append(["nobody", 1])
+
+
+def _own_value_that_is_not_there(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    metadata["run"]["own"].append(["nobody", 1])
+
+
+def _another_seed_kind(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    metadata["run"]["loader"]["seed"] = None
+
+
+def _no_step(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    del metadata["run"]["step"]
+
+
+DAMAGES = (
+    _rename_schedule_state, _lose_a_parameter, _widen_a_parameter, _widen_a_value_of_device_1, _own_value_of_a_stranger,
+    _own_value_that_is_not_there, _another_seed_kind, _no_step,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
+def test_a_checkpoint_that_does_not_fit_changes_nothing(damage: Any, strategy: str, tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model, strategy=strategy)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    before = everything(model, runner, loader)
+    with pytest.raises(wb.errors.InvalidArgument, match=r"changed\.checkpoint"):
+        begun(model, runner, loader, checkpoint=changed(path, damage))
+    assert everything(model, runner, loader) == before
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 4}, {"drop_last": True, "batch_size": 5}, {"shuffle": False}])
+def test_another_loader_changes_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    other = batches(**{**options, **({"seed": None} if not options.get("shuffle", True) else {})})
+    before = everything(model, runner, loader), other.state_dict()
+    with pytest.raises(wb.errors.InvalidArgument, match=r"x\.checkpoint.*another DataLoader"):
+        begun(model, runner, other, checkpoint=path)
+    assert (everything(model, runner, loader), other.state_dict()) == before
+
+
+def test_a_list_of_another_length_changes_nothing(tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    feeds, runner = list(batches()), executor(model)
+    begun(model, runner, feeds, on_step=saving(path, 3)).wait(60)
+    before = everything(model, runner, feeds)
+    with pytest.raises(wb.errors.InvalidArgument, match=r"x\.checkpoint.*4 batches.*2"):
+        begun(model, runner, feeds[:2], checkpoint=path)
+    assert everything(model, runner, feeds) == before
+
+
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_another_number_of_devices_changes_nothing(count: int, tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    begun(model, executor(model), on_step=saving(path, 4)).wait(60)
+    other, loader = executor(model, count, static.Scope()), batches()
+    begun(model, other, loader, steps=1).wait(60)
+    before = everything(model, other, loader)
+    with pytest.raises(wb.errors.InvalidArgument, match=rf"x\.checkpoint.*2 devices.*{count}"):
+        begun(model, other, loader, checkpoint=path)
+    with pytest.raises(wb.errors.InvalidArgument, match=r"x\.checkpoint.*2 devices"):
+        begun(model, static.Executor(), loader, checkpoint=path, scope=model.scope)
+    assert everything(model, other, loader) == before
+
+
+def test_a_refused_checkpoint_initialises_nothing(tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    begun(model, executor(model), on_step=saving(path, 2)).wait(60)
+    scope = static.Scope()
+    with pytest.raises(wb.errors.InvalidArgument):
+        begun(model, executor(model, 2, scope), batches(4), checkpoint=path)
+    assert not any(v.tensor.initialized for v in scope.vars.values())
+
+
+def test_an_argument_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    before = everything(model, runner, loader)
+    with pytest.raises(wb.errors.InvalidArgument, match="subscribe takes a function"):
+        begun(model, runner, loader, checkpoint=path, on_step=3)
+    assert everything(model, runner, loader) == before
+
+
+def test_a_schedule_that_fails_to_take_its_state_undoes_the_others(tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    (schedule,) = model.main.lr_schedulers.values()
+    before = everything(model, runner, loader)
+
+    def fail(state: Any) -> None:
+        schedule.last_epoch = -7
+        raise RuntimeError("no room")
+
+    own, schedule.set_state_dict = schedule.set_state_dict, fail
+    with pytest.raises(RuntimeError, match="no room"):
+        begun(model, runner, loader, checkpoint=path)
+    schedule.set_state_dict = own
+    assert {k: v for k, v in everything(model, runner, loader).items() if k != "schedules"} == {
+        k: v for k, v in before.items() if k != "schedules"
+    }
+
+
+def test_replicas_that_were_dropped_are_made_again(strategy: str, tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model, strategy=strategy)
+    whole = begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    at_end = everything(model, runner, loader)
+    model.scope.drop_kids()
+    again = begun(model, runner, loader, checkpoint=path).wait(60)
+    assert again.history == whole.history and everything(model, runner, loader) == at_end
+
+
+def test_a_value_of_device_1_is_refused_where_devices_share_it(tmp_path: Path) -> None:
+    def own_weight(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+        name = next(name for name in tensors if name.endswith("fc_0.w_0"))
+        tensors[f"device 1: {name}"] = tensors[name] + 1
+        metadata["run"]["own"].append([name, 1])
+
+    path = tmp_path / "x.checkpoint"
+    model = drawing()
+    begun(model, executor(model), on_step=saving(path, 4)).wait(60)
+    apart, shared = (executor(model, 2, static.Scope(), strategy) for strategy in ("AllReduce", "Reduce"))
+    with pytest.raises(wb.errors.InvalidArgument, match=r"changed\.checkpoint.*'fc_0\.w_0', which all share here"):
+        begun(model, shared, checkpoint=changed(path, own_weight))
+    begun(model, apart, steps=4, checkpoint=changed(path, own_weight)).wait(60)
+    first, second = (np.array(apart._to_debug().replicas.find("fc_0.w_0", place)) for place in (0, 1))
+    np.testing.assert_array_equal(second, first + 1)
+
+
+# Metrics of schedules
+
+
+def plateau() -> Model:
+    """A model whose rate follows its loss, which turns NaN where a batch has a row of ones."""
+    def body() -> Any:
+        x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
+        loss = wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(x, 3), y))
+        return loss + wb.mean(wb.log(0.5 - x[:, :1])) * 0.0
+
+    return build(body, wb.optimizer.SGD(wb.optimizer.lr.ReduceOnPlateau(0.1, patience=0)))
+
+
+def feeds(nan_at: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    made = [{"x": rng.random((4, 5), np.float32) * 0.4, "y": rng.integers(0, 3, (4, 1))} for _ in range(4)]
+    made[nan_at]["x"][0, 0] = 1.0
+    return made
+
+
+@pytest.mark.parametrize("lr_step", ["epoch", "never", "step"])
+def test_a_metric_that_is_nan_can_be_saved_and_gone_on_with(lr_step: Any, tmp_path: Path) -> None:
+    path, asked = tmp_path / "x.checkpoint", {"steps": 10, "lr_step": lr_step}
+    runs = []
+    for options in ({"on_step": saving(path, 3)}, {"checkpoint": path}):
+        model = plateau()
+        scope = static.Scope()
+        run = begun(model, static.Executor(), feeds(1), scope=scope, **asked, **options).wait(60)
+        (schedule,) = model.main.lr_schedulers.values()
+        runs.append((np.array(run.history[model.loss.name]).tobytes(), schedule.state_dict()))
+    assert runs[0] == runs[1] and np.isnan(np.frombuffer(runs[0][0])).any()
+
+
+def test_the_mean_over_an_epoch_moves_the_schedule(tmp_path: Path) -> None:
+    model, told = plateau(), []
+    (schedule,) = model.main.lr_schedulers.values()
+    schedule.step = lambda metric: told.append(metric)
+    run = begun(model, static.Executor(), feeds(0)[1:], steps=9, lr_step="epoch", scope=static.Scope()).wait(60)
+    by_epoch = np.reshape(run.history[model.loss.name], (3, 3)).mean(axis=1)
+    np.testing.assert_allclose(told, by_epoch, rtol=1e-12)
+
+
+@pytest.mark.parametrize("lr_step", ["epoch", "never"])
+def test_a_long_run_keeps_no_list_of_metrics(lr_step: Any, tmp_path: Path) -> None:
+    sizes = []
+    for steps in (20, 2_000):
+        model, path = plateau(), tmp_path / f"{steps}.checkpoint"
+        run = begun(model, static.Executor(), feeds(0)[1:] * 1000, steps=steps, lr_step=lr_step, scope=static.Scope())
+        run.wait(60).save(path)
+        sizes.append(len(json.dumps(read_tensors(path)[1])))
+    assert abs(sizes[1] - sizes[0]) < 50
