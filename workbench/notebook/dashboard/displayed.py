@@ -27,8 +27,8 @@ def show_in(shell: Any) -> None:
     formatter = shell.display_formatter.mimebundle_formatter
     for kind in SHOWN:
         formatter.for_type(kind, _bundle)
-    for kind in TABLES:
-        formatter.for_type(kind, _table)
+    for table in TABLES:
+        formatter.for_type(table, _table)
     _stop_on_interrupt(shell.kernel)
 
 
@@ -38,9 +38,9 @@ def show_no_more(shell: Any) -> None:
     for kind in SHOWN:
         if formatter.type_printers.get(kind) is _bundle:
             formatter.pop(kind)
-    for kind in TABLES:
-        if formatter.type_printers.get(kind) is _table:
-            formatter.pop(kind)
+    for table in TABLES:
+        if formatter.type_printers.get(table) is _table:
+            formatter.pop(table)
 
 
 def _bundle(target: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:

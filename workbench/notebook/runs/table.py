@@ -99,25 +99,27 @@ def _table(runs: Runs, columns: Sequence[str], by: int | None) -> Any:
 
     hidden = [k for k, name in enumerate(columns) if name not in runs.shown]
     heads = "".join(f"<th>{escape(head(name))}</th>" for name in columns)
-    return ITable(
-        table_html=f"<thead><tr>{heads}</tr></thead>",
-        data_json=json.dumps([[_pair(run, name) for name in columns] for run in runs], allow_nan=False),
-        columnDefs=[
-            *({"targets": k, "data": {"_": f"{k}.0", "sort": f"{k}.1", "type": f"{k}.1"}} for k in range(len(columns))),
-            {"targets": hidden, "visible": False},
-        ],
-        select={"style": "multi", "info": True},
-        buttons=[{"extend": "colvis", "text": "columns"}],
-        layout={"topStart": "buttons", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
-        columnControl=[["orderAsc", "orderDesc", "search", "searchList"]],
-        text_in_header_can_be_selected=False,  # so that a click anywhere on a head sorts
-        pageLength=PAGE,
-        autoWidth=False,
-        classes="display compact nowrap",
-        style="width:100%;margin:0",
-        warn_on_undocumented_option=False,
-        **_grouped(by),
-    )
+    options: dict[str, Any] = {  # rows as DataTables takes them, so that no data frame is needed
+        "table_html": f"<thead><tr>{heads}</tr></thead>",
+        "data_json": json.dumps([[_pair(run, name) for name in columns] for run in runs], allow_nan=False),
+        "columnDefs": [*map(_definition, range(len(columns))), {"targets": hidden, "visible": False}],
+        "select": {"style": "multi", "info": True},
+        "buttons": [{"extend": "colvis", "text": "columns"}],
+        "layout": {"topStart": "buttons", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
+        "columnControl": [["orderAsc", "orderDesc", "search", "searchList"]],
+        "text_in_header_can_be_selected": False,  # so that a click anywhere on a head sorts
+        "pageLength": PAGE,
+        "autoWidth": False,
+        "classes": "display compact nowrap",
+        "style": "width:100%;margin:0",
+        "warn_on_undocumented_option": False,
+    }
+    return ITable(**options, **_grouped(by))
+
+
+def _definition(column: int) -> dict[str, Any]:
+    """A cell is a pair: what is shown, and by what it is sorted."""
+    return {"targets": column, "data": {"_": f"{column}.0", "sort": f"{column}.1", "type": f"{column}.1"}}
 
 
 def _grouped(by: int | None) -> dict[str, Any]:
