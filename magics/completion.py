@@ -21,6 +21,10 @@ from workbench.notebook.session import Session
 from workbench.notebook.stepping import breakpoints, steppers
 
 _LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%program net`, `run = %train net`
+# Options behind which anything may stand
+_FREE = (
+    "--steps", "--epochs", "--seed", "-n", "--device", "--devices", "--valid-every", "--checkpoints", "--monitor",
+)  # fmt: skip
 
 
 class MagicCompletion:
@@ -77,8 +81,12 @@ class MagicCompletion:
         previous = words[-1] if words else ""
         if "--fetch" in words and not any(w.startswith("-") for w in words[words.index("--fetch") + 1 :]):
             return [n for n, v in self.session.namespace.items() if isinstance(v, Variable) and n[0] != "_"]
-        if previous in ("--steps", "--epochs", "--seed", "-n", "--device", "--devices"):
+        if previous in _FREE:
             return []
+        if previous == "--valid":
+            return self.session.loaders()
+        if previous == "--mode":
+            return ["min", "max"]
         if method.__name__ in ("runs", "compare"):
             return self._recorded(method.__name__, words, previous)
         if method.__name__ == "profile_step":
@@ -95,7 +103,7 @@ class MagicCompletion:
     def _recorded(self, magic: str, words: list[str], previous: str) -> list[str]:
         with suppress(EnforceNotMet):  # a file of runs that cannot be read is told when the magic runs
             if magic == "compare":
-                return comparable(self.session.own()) if len(words) < 2 else []
+                return [name for name in comparable(self.session.own()) if name not in words]
             if previous == "--sort" or "--columns" in words:
                 return runs().columns
             if previous in ("--tag", "--name"):

@@ -12,7 +12,7 @@ from workbench.experiments import Run
 from workbench.magics.arguments import parse
 from workbench.notebook.listing import Listing, Printed
 from workbench.notebook.session import Definition, Session
-from workbench.notebook.training import train
+from workbench.notebook.training import Asked, train
 
 
 @magics_class
@@ -68,7 +68,13 @@ class ProgramMagics(Magics):
     @argument("name", help="the program to train")
     @argument("loader", help="what gives the batches: the name of a DataLoader or of another iterable")
     @argument("--steps", type=int, help="how many steps")
-    @argument("--epochs", type=int, help="how many passes over the loader; one if neither is given")
+    @argument("--epochs", type=int, help="how many passes over the loader; 10 if neither is given")
+    @argument("--devices", type=int, metavar="N", help="train on so many CPU devices")
+    @argument("--valid", metavar="NAME", help="what gives the batches of validation data, evaluated after every epoch")
+    @argument("--valid-every", type=int, metavar="N", help="… or after so many steps")
+    @argument("--checkpoints", metavar="FOLDER", help="where to keep the best checkpoint and the last one")
+    @argument("--monitor", metavar="LABEL", help="what says which is best; default: the first value of the validation")
+    @argument("--mode", choices=["min", "max"], help="whether its least or largest value is best; default: min")
     @argument("--fetch", nargs="+", metavar="VAR", default=[], help="variables to record at every step")
     @argument("--quiet", action="store_true", help="show no progress")
     @line_magic
@@ -79,4 +85,8 @@ class ProgramMagics(Magics):
         """
         __tracebackhide__ = True
         args = parse(self.train, line)
-        return train(self.session, args.name, args.loader, args.steps, args.epochs, args.fetch, args.quiet)
+        asked = Asked(
+            args.steps, args.epochs, tuple(args.fetch), args.devices, args.valid, args.valid_every, args.checkpoints,
+            args.monitor, args.mode, args.quiet,
+        )  # fmt: skip
+        return train(self.session, args.name, args.loader, asked)

@@ -47,14 +47,13 @@ class RunMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("a", help="the number of a recorded run, or the name of a Run")
-    @argument("b", help="the other one")
+    @argument("runs", nargs="+", metavar="RUN", help="the number of a recorded run, or the name of a Run")
     @line_magic
     def compare(self, line: str) -> Comparison:
-        """Show two runs side by side: curves, and settings that differ. The same from Python: `wb.compare(a, b)`."""
+        """Show runs side by side: curves, and settings that differ. The same from Python: `wb.compare(a, b, c)`."""
         __tracebackhide__ = True
         args = parse(self.compare, line)
-        return compare(self._run(args.a), self._run(args.b))
+        return compare(*map(self._run, args.runs))
 
     def _run(self, text: str) -> Run | int:
         if text.isdecimal():

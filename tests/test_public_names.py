@@ -18,7 +18,8 @@ NAMES = {
     "": """
         enable_static disable_static in_dynamic_mode seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
         is_compiled_with_cuda
-        create_parameter Tensor to_tensor train Run runs compare sweep resume save load dashboard ssa scopes feeds
+        create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume save load dashboard ssa
+        scopes feeds
         float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool
         add subtract multiply divide floor_divide mod remainder pow maximum minimum scale clip cast increment add_n
         abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 reciprocal round rsqrt sign sin sqrt

@@ -45,7 +45,7 @@ TENSOR = {
     "workbench.ops.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
-    "workbench.experiments": "Run compare resume runs sweep train",
+    "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.dashboard": "dashboard",
     "workbench.notebook.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",

@@ -92,7 +92,7 @@ def test_pause_holds_at_a_step_boundary_and_resume_goes_on(model: Model) -> None
 
 
 def test_advance_makes_so_many_steps_and_holds(model: Model) -> None:
-    run = train(model.main, Batches(model, 50, 0.0), scope=ready(model), paused=True)
+    run = train(model.main, Batches(model, 50, 0.0), epochs=1, scope=ready(model), paused=True)
     _until(lambda: run.pause(1.0))
     assert (run.step, run.state) == (0, "paused")
     for steps, expected in ((1, 1), (3, 4)):
@@ -161,7 +161,7 @@ def test_ctrl_c_stops_at_a_step_boundary(model: Model) -> None:
     again = ready(model)
     rate = next(iter(model.main.lr_schedulers.values()))
     rate.set_state_dict({"last_epoch": 0, "last_lr": 0.05})
-    train(model.main, Batches(model, run.step), scope=again).wait(30)
+    train(model.main, Batches(model, run.step), epochs=1, scope=again).wait(30)
     assert model.state(scope) == model.state(again), "exactly run.step whole steps were applied"
 
 
@@ -178,7 +178,7 @@ def test_errors_reach_wait_once_and_leave_the_parameters_alone(model: Model) -> 
     assert run.state == "failed" and run.step == 1 and run.wait(1) is run
     reference = ready(model)
     next(iter(model.main.lr_schedulers.values())).set_state_dict({"last_epoch": 0, "last_lr": 0.05})
-    train(model.main, [model.feed(0)], scope=reference).wait(10)
+    train(model.main, [model.feed(0)], epochs=1, scope=reference).wait(10)
     assert model.state(scope) == model.state(reference)
 
 
@@ -199,7 +199,7 @@ def test_a_used_up_generator_is_named(model: Model) -> None:
 def test_the_scope_is_the_callers(model: Model) -> None:
     scope = ready(model)
     with wb.static.scope_guard(scope):
-        run = train(model.main, Batches(model, 2))
+        run = train(model.main, Batches(model, 2), epochs=1)
     run.wait(10)
     assert run.step == 2
 
@@ -222,17 +222,17 @@ def test_wrong_arguments(model: Model, arguments: dict[str, Any], text: str) -> 
 
 def test_progress_goes_to_a_terminal(model: Model, capsys: pytest.CaptureFixture[str]) -> None:
     train(
-        model.main, Batches(model, 3), fetch={"loss": model.loss}, scope=ready(model), progress=True, name="net"
+        model.main, Batches(model, 3), 3, fetch={"loss": model.loss}, scope=ready(model), progress=True, name="net"
     ).wait(10)
     shown = capsys.readouterr().err
     assert "net: 100%" in shown and "3/3" in shown and "loss=" in shown
-    train(model.main, Batches(model, 3), scope=ready(model), progress=False).wait(10)
+    train(model.main, Batches(model, 3), scope=ready(model), epochs=1, progress=False).wait(10)
     assert capsys.readouterr().err == ""
 
 
 def test_seconds_leave_pauses_out(model: Model) -> None:
     start = time.monotonic()
-    run = train(model.main, Batches(model, 20), scope=ready(model))
+    run = train(model.main, Batches(model, 20), epochs=1, scope=ready(model))
     run.pause()
     time.sleep(0.5)
     run.resume()
@@ -248,7 +248,7 @@ def _until(condition: Any, seconds: float = 10.0) -> None:
 
 
 def test_np_values(model: Model) -> None:
-    run = train(model.main, Batches(model, 1), fetch={"out": model.out}, scope=ready(model)).wait(10)
+    run = train(model.main, Batches(model, 1), epochs=1, fetch={"out": model.out}, scope=ready(model)).wait(10)
     assert isinstance(run.last["out"], float) and np.isfinite(run.last["out"])
 
 
@@ -350,10 +350,10 @@ def test_prefetched_batches_give_what_plain_ones_give(model: Model) -> None:
 def test_two_runs_in_scopes_of_their_own(model: Model) -> None:
     others = [regression() for _ in range(3)]  # schedulers belong to programs, so each run has its own
     scopes = [ready(m) for m in others]
-    runs = [train(m.main, Batches(m, 20), scope=s) for m, s in zip(others[1:], scopes[1:], strict=True)]
+    runs = [train(m.main, Batches(m, 20), epochs=1, scope=s) for m, s in zip(others[1:], scopes[1:], strict=True)]
     for run in runs:
         run.wait(30)
-    train(others[0].main, Batches(others[0], 20), scope=scopes[0]).wait(30)
+    train(others[0].main, Batches(others[0], 20), epochs=1, scope=scopes[0]).wait(30)
     assert model.state(scopes[0]) == model.state(scopes[1]) == model.state(scopes[2])
 
 
@@ -368,7 +368,7 @@ def test_batches_too_small_for_the_devices_are_refused_before_anything_runs(mode
     scope = ready(model)
     with pytest.raises(ValueError, match="fewer than the 4 devices"):
         train(model.main, wb.io.DataLoader(data, batch_size=4), executor=Devices(), scope=scope)
-    assert train(model.main, wb.io.DataLoader(data, batch_size=4), scope=scope).wait(10).step == 3
+    assert train(model.main, wb.io.DataLoader(data, batch_size=4), epochs=1, scope=scope).wait(10).step == 3
 
 
 def plateau() -> Model:

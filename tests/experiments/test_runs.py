@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -139,22 +140,56 @@ def test_pandas_is_asked_for(file: Path) -> None:
 
 
 def test_comparison(file: Path) -> None:
-    found = compare(1, 2, file)
+    found = compare(1, 2, file=file)
     assert found.settings == {"learning_rate": (0.1, 0.2)} and found.differences == {"loss": 0.5}
-    assert compare(runs(file)[1], 1, file).differences == {"loss": 0.0} and compare(1, 3, file).curves == {}
+    assert compare(runs(file)[1], 1, file=file).differences == {"loss": 0.0} and compare(1, 3, file=file).curves == {}
     text, html = repr(found), found._repr_html_()
     assert "learning_rate" in text and "seed" not in text
-    assert html.count("<polyline") == 2 and 'aria-label="loss of run 1 and run 2"' in html
+    assert html.count('class="line"') == 2 and 'aria-label="loss of run 1, run 2"' in html
     with pytest.raises(wb.errors.InvalidType, match="compare takes"):
-        compare("1", 2, file)  # type: ignore[arg-type]
+        compare("1", 2, file=file)  # type: ignore[arg-type]
+
+
+def test_any_number_of_runs_side_by_side(file: Path) -> None:
+    made = RunsFile(file)
+    for number in range(4, 12):
+        entry = made.begin(f"n{number}", 5, {"seed": number, "learning_rate": 0.1})
+        made.add(entry, Progress("done", 2, 0.5), [("loss", 0, [float(number), 1.0]), ("val_loss", 1, [number / 10])])
+    found = compare(*range(1, 12), file=file)
+    assert [run.number for run in found.runs] == list(range(1, 12))
+    assert found.settings["seed"] == (7, 7, 7, *range(4, 12))
+    assert found.settings["learning_rate"][1:4] == (0.2, None, 0.1)
+    assert found.differences == {"loss": 11.0 - 3.0, "val_loss": pytest.approx(0.7)}
+    assert [curve is None for curve in found.curves["loss"]] == [False, False, True] + [False] * 8
+    html = found._repr_html_()
+    assert html.count('class="line"') == 10 + 8 and "run 10, run 11" in html
+    styles = set(re.findall(r'<path class="line"[^>]* stroke="(\S+)" stroke-width="1.5"([^>]*)>', html))
+    assert len(styles) == 10
+    lines = repr(found).splitlines()
+    assert len(lines[0].split("  ")) >= 11 and any(line.startswith("last val_loss") for line in lines)
+    assert compare(runs(file)[:3], file=file).runs[0].number == 11 and compare(2, file=file).settings == {}
+    with pytest.raises(wb.errors.InvalidArgument, match="got none"):
+        compare()
+
+
+def test_a_curve_of_few_values_stands_where_its_steps_are(file: Path) -> None:
+    made = RunsFile(file)
+    entry = made.begin("sparse", 9, {})
+    made.add(entry, Progress("done", 9, 0.5), [("val", 2, [1.0]), ("val", 8, [float("nan")])])
+    steps, values = runs(file)[4].curve("val")
+    np.testing.assert_array_equal(steps, [3, 9])
+    np.testing.assert_array_equal(values, [1.0, np.nan])
+    assert len(runs(file)[4].scalars["val"]) == 9 and np.isnan(runs(file)[4].last["val"])
+    with pytest.raises(wb.errors.NotFound, match="Did you mean 'val'"):
+        runs(file)[4].curve("vall")
 
 
 def test_differences_see_nan(file: Path) -> None:
     for number, start, values in ((1, 3, [float("nan"), 1.0]), (2, 2, [1.0, 4.0, 1.0])):
         entry = Entry(number, runs(file)[number].begun)
         RunsFile(file).add(entry, Progress("done", 5, 0.5), [("loss", start, values)])
-    assert compare(1, 2, file).differences == {"loss": np.inf}
-    assert "<polyline" in compare(1, 2, file)._repr_html_()
+    assert compare(1, 2, file=file).differences == {"loss": np.inf}
+    assert 'class="line"' in compare(1, 2, file=file)._repr_html_()
 
 
 def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -> None:
@@ -163,7 +198,7 @@ def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -
     running = run_of(file, 10**9, on_step=lambda run: None)
     try:
         found: Comparison = compare(done, running)
-        assert found.a.state == "done" and found.b.state == "running"
+        assert [run.state for run in found.runs] == ["done", "running"]
     finally:
         running.stop()
         running.wait(30)

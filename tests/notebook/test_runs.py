@@ -54,8 +54,9 @@ def test_runs_of_cells_are_listed(net: Notebook) -> None:
 def test_runs_are_compared_by_number_and_by_name(net: Notebook) -> None:
     for line in ("%compare 1 2", "%compare first second"):
         found = net.run(line)
-        assert isinstance(found, Comparison) and (found.a.name, found.b.name) == ("first", "second")
+        assert isinstance(found, Comparison) and [run.name for run in found.runs] == ["first", "second"]
         assert found.settings["steps"] == (1, 3)
+    assert len(net.run("%compare 1 2 second 1").runs) == 4
     for line, text in (("%compare first batches", "of type list"), ("%compare 1 third", "no such name")):
         error = net.fail(line)
         assert isinstance(error, UsageError) and text in str(error)
@@ -65,7 +66,7 @@ def test_runs_are_compared_by_number_and_by_name(net: Notebook) -> None:
 def test_names_and_columns_are_completed(net: Notebook) -> None:
     assert completed(net, "%compare ") == ["1", "2", "first", "second"]
     assert completed(net, "%compare 1 se") == ["second"]
-    assert "second" not in completed(net, "%compare 1 2 ")
+    assert completed(net, "%compare 1 2 f") == ["first"]
     assert completed(net, "%runs --so") == ["--sort"] and completed(net, "%runs --name f") == ["first"]
     assert "learning_rate" in completed(net, "%runs --sort le") and completed(net, "%runs --columns name learn")
 
@@ -74,7 +75,7 @@ def test_help_tells_the_arguments_and_the_call(net: Notebook) -> None:
     net.run("%runs?")
     assert "--sort COLUMN" in net.printed and "wb.runs()" in net.printed
     net.run("%compare?")
-    assert "the number of a recorded run" in net.printed and "wb.compare(a, b)" in net.printed
+    assert "the number of a recorded run" in net.printed and "wb.compare(a, b, c)" in net.printed
 
 
 def test_a_damaged_file_is_told_and_completion_keeps_quiet(net: Notebook, file: Path) -> None:

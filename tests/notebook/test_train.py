@@ -1,9 +1,13 @@
 """`%train`: names in, a finished run out."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
 from tests.notebook.conftest import Notebook
+from tests.notebook.test_extension import completed
 from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 
@@ -66,6 +70,11 @@ def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeyp
         ("net batches --fetch los", "has no variable 'los'. Did you mean 'loss'?"),
         ("net batches --fetch other_x", "is a variable of another program"),
         ("net batches --steps -1", "at least 0"),
+        ("net batches --devices 0", "--devices takes a number of at least 1"),
+        ("net batches --valid nothing", "there is no 'nothing' to take batches from"),
+        ("net batches --valid-every 3", "needs validation data: --valid NAME"),
+        ("net batches --mode max", "need --checkpoints FOLDER"),
+        ("net batches --checkpoints made --mode least", "invalid choice"),
         ("net batches --step_count 1", "unrecognized arguments"),
     ],
 )
@@ -98,3 +107,33 @@ def test_an_interrupt_ends_it_at_a_step_boundary(net: Notebook) -> None:
     run = net.run("run = %train net forever --fetch loss --quiet\nrun")
     assert str(run.state) == "stopped"
     assert 50 <= run.step < 10**9 and len(run.history["loss"]) == run.step
+
+
+def test_it_trains_on_several_devices(net: Notebook) -> None:
+    net.run("batches = [(np.ones((4, 4), 'float32') * k, np.full((4, 1), k, 'float32')) for k in range(3)]")
+    run = net.run("run = %train net batches --epochs 2 --fetch loss --devices 2 --quiet\nrun")
+    assert len(run.executor._to_debug().places) == 2 and run.step == 6
+    more = net.run("run = %train net batches --epochs 2 --fetch loss --devices 2 --quiet\nrun")
+    net.run("static.Executor().run(net_startup)")
+    one = net.run("run = %train net batches --epochs 4 --fetch loss --quiet\nrun")
+    assert run.history["loss"] + more.history["loss"] == pytest.approx(one.history["loss"], rel=1e-5)
+
+
+def test_it_evaluates_validation_data_and_keeps_the_best(net: Notebook, tmp_path: Path) -> None:
+    net.run("held_out = [(np.ones((2, 4), 'float32'), np.ones((2, 1), 'float32'))]")
+    kept = tmp_path / "kept"
+    run = net.run(f"run = %train net batches --fetch loss --valid held_out --checkpoints {kept} --quiet\nrun")
+    assert (run.epochs, run.epoch, run.step) == (10, 10, 30)
+    assert run.validated == list(range(3, 33, 3)) and len(run.history["val_loss"]) == 10
+    assert run.best_model_score == min(run.history["val_loss"])
+    assert {path.name for path in kept.iterdir()} == {Path(run.best_model_path).name, "last.checkpoint"}
+    line = f"--valid held_out --valid-every 4 --checkpoints {tmp_path / 'm'} --monitor loss --mode max"
+    run = net.run(f"run = %train net batches --epochs 2 --fetch loss {line} --quiet\nrun")
+    assert run.validated == [4, 6] and run.best_model_score == max(np.reshape(run.history["loss"], (2, 3)).mean(axis=1))
+
+
+def test_options_are_completed(net: Notebook) -> None:
+    net.run("held_out = [(np.ones((2, 4), 'float32'), np.ones((2, 1), 'float32'))]")
+    assert completed(net, "%train net batches --valid hel") == ["held_out"]
+    assert completed(net, "%train net batches --mode ") == ["max", "min"]
+    assert completed(net, "%train net batches --dev") == ["--devices"]

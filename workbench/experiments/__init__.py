@@ -1,6 +1,7 @@
 """Training runs, in scripts and notebooks alike."""
 
 from workbench.experiments.compare_runs import Comparison, compare
+from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.resume import resume
 from workbench.experiments.run import Run
 from workbench.experiments.run_table import RecordedRun, Runs, runs
@@ -9,6 +10,6 @@ from workbench.experiments.sweep import Sweep, sweep
 from workbench.experiments.train import train
 
 __all__ = [
-    "Comparison", "RecordedRun", "Run", "Runs", "Setup", "Sweep",
+    "Comparison", "ModelCheckpoint", "RecordedRun", "Run", "Runs", "Setup", "Sweep",
     "compare", "resume", "runs", "setup", "sweep", "train",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
 
 if TYPE_CHECKING:
-    from workbench.experiments.train import Loop
+    from workbench.experiments.loop import Loop
 
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
 _HISTORY = "history: {number}"  # and what recorded values are, whose labels may be no text a tensor can be named by
@@ -32,7 +32,8 @@ class Position(NamedTuple):
     Attributes:
         step: steps done. passes: begun ones but the last; batches: taken in the last one.
         metric: sum and number of the first fetches since the schedules took a step, where one follows them.
-        history: as in `Run`.
+        history, validated, val_labels: as in `Run`.
+        kept: what `ModelCheckpoint` keeps, see there; None if nothing.
     """
 
     step: int
@@ -40,6 +41,9 @@ class Position(NamedTuple):
     batches: int
     metric: tuple[float, int]
     history: dict[str, list[float]]
+    validated: list[int]
+    val_labels: tuple[str, ...]
+    kept: dict[str, Any] | None = None
 
 
 class Restorable:
@@ -86,7 +90,8 @@ def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str
         "program_hash": program_hash(loop.program),
         "loader": loop.loader.state_dict() if isinstance(loop.loader, DataLoader) else None,
         "length": loop.length,
-        "labels": list(position.history),
+        "labels": list(position.history), "validated": position.validated, "val_labels": list(position.val_labels),
+        "kept": position.kept,
         "own": [[name, place] for name, place in own],
         "devices": _device_count(engine),
     })  # fmt: skip
@@ -124,7 +129,10 @@ def _checked(
     values = restoring(loop.program, path, tensors, metadata)
     _require_devices(engine_of(loop.executor), own, run["devices"], values.arrays)
     total, count = run["metric"]
-    position = Position(int(run["step"]), int(run["passes"]), int(run["batches"]), (float(total), int(count)), history)
+    position = Position(
+        int(run["step"]), int(run["passes"]), int(run["batches"]), (float(total), int(count)), history,
+        list(map(int, run["validated"])), tuple(run["val_labels"]), run["kept"],
+    )  # fmt: skip
     return Restorable(loop, position, values, own, run["loader"])
 
 

@@ -1,101 +1,70 @@
-"""`compare(a, b)`: two runs side by side, what they were made with and how they went."""
+"""`compare(a, b, …)`: runs side by side, what they were made with and how they went."""
 
 from __future__ import annotations
 
 import os
-from html import escape
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidType
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.experiments.overlay import overlay_html
 from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run
 from workbench.experiments.run_table import RecordedRun, runs
 
-WIDTH, HEIGHT, POINTS = 360, 120, 180  # of a drawing, in pixels; points of a curve at most
-COLORS = ("#0072b2", "#d55e00")  # told apart with any kind of colour blindness (Okabe and Ito, 2008)
 _MISSING = "-"
 
 Comparable = RecordedRun | Run | int
 
 
 class Comparison:
-    """Two runs.
+    """Runs side by side.
 
     Attributes:
-        a, b: the runs.
-        settings: {name: (of a, of b)} of the settings that differ; None where a run has none.
-        curves: {fetched name: (of a, of b)}, float64 `[steps]` each, of what both have recorded.
+        runs: in the order they were given.
+        settings: {name: (of every run)} of the settings that differ; None where a run has none.
+        curves: {fetched name: (of every run)}, float64 `[steps]` each, None where a run has not recorded it; of what at
+            least two have, or, of one run, all.
     """
 
-    def __init__(self, a: RecordedRun, b: RecordedRun) -> None:
-        self.a, self.b = a, b
-        names = dict.fromkeys([*a.settings, *b.settings])
-        pairs = {name: (a.settings.get(name), b.settings.get(name)) for name in names}
-        self.settings = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-        self.curves = {name: (values, b.scalars[name]) for name, values in a.scalars.items() if name in b.scalars}
+    def __init__(self, found: Sequence[RecordedRun]) -> None:
+        self.runs = tuple(found)
+        names = dict.fromkeys(name for run in self.runs for name in run.settings)
+        values = {name: tuple(run.settings.get(name) for run in self.runs) for name in names}
+        self.settings = {name: own for name, own in values.items() if any(value != own[0] for value in own)}
+        labels = dict.fromkeys(name for run in self.runs for name in run.scalars)
+        curves = {name: tuple(run.scalars.get(name) for run in self.runs) for name in labels}
+        least = min(2, len(self.runs))
+        self.curves = {name: own for name, own in curves.items() if sum(c is not None for c in own) >= least}
 
     @property
     def differences(self) -> dict[str, float]:
-        """{fetched name: largest difference in any step both have made}; NaN in one alone counts as infinite."""
-        return {name: _difference(*pair) for name, pair in self.curves.items()}
+        """{fetched name: largest difference of two runs in any step both have made}; NaN in one alone is infinite."""
+        return {
+            name: max((_difference(a, b) for a, b in combinations([c for c in own if c is not None], 2)), default=0.0)
+            for name, own in self.curves.items()
+        }
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        found = [("", f"run {self.a.number}", f"run {self.b.number}")]
+    def _rows(self) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = [("", *(f"run {run.number}" for run in self.runs))]
         for name in ("name", "state", "step", "seconds", "steps_per_second"):
-            found.append((name, _shown(getattr(self.a, name)), _shown(getattr(self.b, name))))
-        for name, pair in self.curves.items():
-            found.append((f"last {name}", *(_shown(float(v[-1])) if len(v) else _MISSING for v in pair)))  # type: ignore[arg-type]
-        found += [(name, _shown(mine), _shown(other)) for name, (mine, other) in self.settings.items()]
+            found.append((name, *(_shown(getattr(run, name)) for run in self.runs)))
+        for name, curves in self.curves.items():
+            newest = (float(c[-1]) if c is not None and len(c) else None for c in curves)
+            found.append((f"last {name}", *map(_shown, newest)))
+        found += [(name, *map(_shown, values)) for name, values in self.settings.items()]
         return found
 
     def __repr__(self) -> str:
         rows = self._rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
     def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-        body = "".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{escape(mine)}</td><td>{escape(other)}</td></tr>'
-            for name, mine, other in rows
-        )
-        curves = "".join(self._drawing(name) for name in self.curves)
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        return f'{table}<div style="display:flex;flex-wrap:wrap">{curves}</div>'
-
-    def _drawing(self, name: str) -> str:
-        pair = self.curves[name]
-        lines = overlaid(list(pair))
-        label = f"{name} of run {self.a.number} and run {self.b.number}"
-        legend = "".join(
-            f'<span style="color:{color}">■</span> run {run.number} '
-            for color, run in zip(COLORS, (self.a, self.b), strict=True)
-        )
-        return (
-            f'<figure style="margin:4px 16px 4px 0"><svg role="img" aria-label="{escape(label)}" width="{WIDTH}" '
-            f'height="{HEIGHT}" viewBox="0 -2 {WIDTH} {HEIGHT + 4}">{lines}</svg>'
-            f"<figcaption>{escape(name)} {legend}</figcaption></figure>"
-        )
-
-
-def overlaid(curves: list[np.ndarray]) -> str:
-    """SVG lines of curves in one frame, by step; gaps where values are not finite."""
-    known = np.concatenate([c[np.isfinite(c)] for c in curves])
-    if not len(known):
-        return ""
-    low, high = float(known.min()), float(known.max())
-    steps = max(max(len(c) for c in curves) - 1, 1)
-    found = []
-    for values, color, dash in zip(curves, COLORS, ("", ' stroke-dasharray="6 3"'), strict=True):
-        at = np.unique(np.linspace(0, len(values) - 1, POINTS).round().astype(int)) if len(values) else np.empty(0, int)
-        at = at[np.isfinite(values[at])]
-        x, y = at * (WIDTH / steps), HEIGHT - (values[at] - low) * (HEIGHT / ((high - low) or 1.0))
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-        found.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"{dash}/>')
-    return "".join(found)
+        return overlay_html(self.runs)
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> float:
@@ -112,17 +81,29 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
-def compare(a: Comparable, b: Comparable, file: str | os.PathLike[str] | None = None) -> Comparison:
-    """Two recorded runs side by side.
+def compare(
+    *found: Comparable | Iterable[Comparable], file: str | os.PathLike[str] | None = None
+) -> Comparison:
+    """Recorded runs side by side, any number of them.
 
     Args:
-        a, b: numbers, rows of `runs()`, or Runs of this process.
+        found: numbers, rows of `runs()`, or Runs of this process; or one list of these, as `runs()` itself.
         file: where numbers are looked up; `WORKBENCH_RUNS` or the user's own file by default.
 
     Raises:
-        NotFound: there is no such run. InvalidType: something else; a Run that is not recorded.
+        NotFound: there is no such run. InvalidArgument: none is given. InvalidType: something else; a Run that is not
+            recorded.
+
+    Example:
+        wb.compare(1, 2, 5)
+        wb.compare(wb.runs().filter(tag="good"))
     """
-    return Comparison(_recorded(a, file), _recorded(b, file))
+    given: list[Any] = list(found)
+    if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], str):
+        given = list(given[0])
+    if not given:
+        raise InvalidArgument("compare takes the runs that are to be compared, got none")
+    return Comparison([_recorded(one, file) for one in given])
 
 
 def _recorded(given: Any, file: str | os.PathLike[str] | None) -> RecordedRun:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from workbench.errors import NotFound
 from workbench.experiments.run import Run
 from workbench.experiments.runs_file import Entry, Happening, Progress, Replaced, RunsFile
 from workbench.experiments.surroundings import surroundings
-from workbench.framework.notice import Notice, tell
+from workbench.framework.notice import tell_anyway
 
 PERIOD = 0.5  # seconds between looks at the runs
 ALIVE = 2.0  # seconds between signs of life of a run that makes no steps
@@ -102,7 +101,7 @@ class Record:
             self._write_anew()
         except NotFound:
             self.complete = True
-            _tell(f"{self._title()} was deleted from {self.file.path} and is not recorded any more")
+            tell_anyway(f"{self._title()} was deleted from {self.file.path} and is not recorded any more")
 
     def _begin(self) -> None:
         settings = {**self._settings, **surroundings()}  # here, since git may take long
@@ -118,8 +117,8 @@ class Record:
         if numbers or happenings or kept is not None or self._is_due(progress):
             self.file.add(self._entry, progress, numbers, happenings, kept)
             self._last = time.monotonic(), progress
-        for name, start, values in numbers:
-            self._written[name] = start + len(values)
+        for name, _, values in numbers:
+            self._written[name] = self._written.get(name, 0) + len(values)
         del self._happenings[: len(happenings)]
         self._checkpoints = checkpoints
         self.complete = ended and not self._new_numbers()
@@ -128,7 +127,7 @@ class Record:
         self._entry, self._last, self._written, self._checkpoints = None, None, {}, []
         self._begin()
         self._add()
-        _tell(
+        tell_anyway(
             f"{self.file.path} was removed or replaced while {self._title()} was recorded in it; the run is written "
             "anew, without its events so far; other runs that were in the file are lost"
         )
@@ -144,14 +143,18 @@ class Record:
         found = []
         for name, values in list(self.run.history.items()):
             start, stop = self._written.get(name, 0), len(values)
-            found += [(name, at, values[at : min(at + PIECE, stop)]) for at in range(start, stop, PIECE)]
+            if name in self.run.val_labels:
+                steps = self.run.validated[start:stop]
+                found += [(name, step - 1, [value]) for step, value in zip(steps, values[start:], strict=False)]
+            else:
+                found += [(name, at, values[at : min(at + PIECE, stop)]) for at in range(start, stop, PIECE)]
         return found
 
     def _say(self, error: Exception) -> None:
         why, path = _said(error), str(self.file.path)
         if self.trouble is None:
             file = "" if path in why else f" in {path}"
-            _tell(
+            tell_anyway(
                 f"{self._title()} goes on and cannot be recorded now{file}: {why}. What it does from step "
                 f"{max(self._written.values(), default=0) + 1} on is kept in memory and tried again, and lost if that "
                 "lasts to the end of the process"
@@ -174,15 +177,6 @@ def _said(error: BaseException) -> str:
         return str(error) or type(error).__name__
     except Exception:
         return f"{type(error).__name__} without a text"
-
-
-def _tell(message: str) -> None:
-    """A notice that stays one where warnings are errors: nobody here could do anything about it."""
-    try:
-        tell(message)
-    except Notice:
-        with suppress(Exception):
-            print(message, file=sys.stderr)
 
 
 class _Writer:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
 
-from workbench.errors import InvalidArgument, PreconditionNotMet
+from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
 
 _POLL = 0.02  # seconds between looks at a flag
 
@@ -28,6 +28,10 @@ class State(StrEnum):
 FINISHED = (State.STOPPED, State.DONE, State.FAILED)
 
 
+class Evaluated(dict[str, float]):
+    """What evaluating validation data after a step gave; a step itself gives a plain dict."""
+
+
 class Run:
     """A training run.
 
@@ -38,10 +42,14 @@ class Run:
         name: what progress displays call it.
         state: `ready`, `running`, `paused`, `stopped`, `done` or `failed`.
         step: steps completed; steps: steps asked for, None for as many as the loader gives.
+        epoch: passes over the loader completed; epochs: passes asked for, None if only steps count.
         history: {fetched name: [value of every step]}; values are floats, the mean where a fetch has several elements.
+        validated: the steps after which validation data were evaluated; val_labels: the names in `history` that have
+            one value for each of these instead of one for every step.
         error: the exception that ended the run, None if none did.
         seconds: time spent running, pauses left out.
-        checkpoints: (step, path) of those that `save` wrote.
+        checkpoints: (step, path) of those that were written and are kept, in the order of writing.
+        best_model_path, best_model_score, last_model_path: of the checkpoints that `train` was told to keep.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
         program, loader, fetch: what `train` was given, fetch as {label: variable name}.
     """
@@ -49,11 +57,18 @@ class Run:
     def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
         self.name, self.steps = name, steps
         self.step = 0
+        self.epoch = 0
+        self.epochs: int | None = None
         self.history: dict[str, list[float]] = {}
+        self.validated: list[int] = []
+        self.val_labels: tuple[str, ...] = ()
         self.error: BaseException | None = None
         self.seconds = 0.0
         self.write_checkpoint: Callable[[str | os.PathLike[str]], None] | None = None
         self.checkpoints: list[tuple[int, str]] = []
+        self.best_model_path: str | None = None
+        self.best_model_score: float | None = None
+        self.last_model_path: str | None = None
         self.setup: Any = None
         self.executor: Any = None
         self.program: Any = None
@@ -147,11 +162,16 @@ class Run:
         """End at the next step boundary; the step in flight is completed."""
         self._stopping = True
 
-    def save(self, path: str | os.PathLike[str], timeout: float = 60.0) -> None:
+    def save(self, path: str | os.PathLike[str] | None = None, timeout: float = 60.0) -> str:
         """Write a checkpoint at the next step boundary, from which `resume` goes on bit for bit.
 
         Args:
-            path: is replaced whole. timeout: seconds to wait for the boundary.
+            path: is replaced whole; `{step}` in it stands for the number of the step. By default the name of the run
+                and the step, in the current folder.
+            timeout: seconds to wait for the boundary.
+
+        Returns:
+            the path.
 
         Raises:
             PreconditionNotMet: it was not started by `train`. TimeoutError: the step in flight takes longer.
@@ -163,10 +183,34 @@ class Run:
         try:
             if not (self.is_here() or self._comes_to_rest(0, timeout) or not self._started):
                 raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
-            self.write_checkpoint(path)
-            self.checkpoints.append((self.step, os.fspath(path)))
+            template = _file_name(self.name) if path is None else os.fspath(path)
+            made = template.replace("{step}", str(self.step))
+            self.write_checkpoint(made)
+            self.add_checkpoint(self.step, made)
+            return made
         finally:
             self._saving = False
+
+    def add_checkpoint(self, step: int, path: str) -> None:
+        """Note a checkpoint that has been written; what was in that file before is not there any more."""
+        self.checkpoints = [*(known for known in self.checkpoints if known[1] != path), (step, path)]
+
+    def drop_checkpoint(self, path: str) -> None:
+        """Note that a checkpoint is not kept."""
+        self.checkpoints = [known for known in self.checkpoints if known[1] != path]
+
+    def curve(self, label: str) -> tuple[list[int], list[float]]:
+        """The steps that have a value of this name in `history`, and the values.
+
+        Raises:
+            NotFound: there is none.
+        """
+        if label not in self.history:
+            raise NotFound(f"run {self.name!r} has no values of {label!r}.{did_you_mean(label, self.history)}")
+        values = list(self.history[label])
+        steps = list(self.validated) if label in self.val_labels else list(range(1, len(values) + 1))
+        count = min(len(steps), len(values))
+        return steps[:count], values[:count]
 
     def stop_early(self) -> None:
         """End at the next step boundary as `done`: nothing more is wanted of it."""
@@ -211,6 +255,11 @@ class Run:
         """Whether no further step will come."""
         return self.state in FINISHED
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to end at the next step boundary."""
+        return self._stopping
+
     def is_here(self) -> bool:
         """Whether the caller is on the thread of this run."""
         return threading.current_thread() is self._thread
@@ -226,7 +275,8 @@ class Run:
         return self.step / self.seconds if self.seconds else 0.0
 
     def subscribe(self, observer: Callable[[Run], None]) -> None:
-        """Have `observer(run)` called on the training thread after every step and at the end.
+        """Have `observer(run)` called on the training thread after every step, after every evaluation of validation
+        data, then with the same `step` once more, and at the end.
 
         An exception in an observer fails the run at that step boundary.
         """
@@ -237,7 +287,11 @@ class Run:
     def _main(self) -> None:
         try:
             for values in self._timed(self._work(self)):
-                self.step += 1
+                if isinstance(values, Evaluated):
+                    self.validated.append(self.step)
+                    self.val_labels = tuple(dict.fromkeys((*self.val_labels, *values)))
+                else:
+                    self.step += 1
                 for name, value in values.items():
                     self.history.setdefault(name, []).append(value)
                 self._notify()
@@ -269,7 +323,7 @@ class Run:
             self._holding = True
             time.sleep(_POLL)
         self._holding = False
-        return not self._stopping and (self.steps is None or self.step < self.steps)
+        return not self._stopping
 
     def _notify(self) -> None:
         for observer in tuple(self._observers):
@@ -288,3 +342,8 @@ class Run:
         of = f" of {self.steps}" if self.steps is not None else ""
         shown = ", ".join(f"{k} {v:.4g}" for k, v in self.last.items())
         return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''})"
+
+
+def _file_name(name: str) -> str:
+    """What the checkpoint of a run is called, without the characters that no file name has."""
+    return "".join("-" if c in '/\\:*?"<>|{}' or ord(c) < 32 else c for c in name) + "-step-{step}.checkpoint"

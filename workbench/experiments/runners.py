@@ -10,6 +10,8 @@ from workbench.executors.engine import Engine
 from workbench.executors.parallel import ParallelExecutor
 from workbench.executors.serial import Executor
 from workbench.framework.program import Program
+from workbench.graph.loss import loss_of
+from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope, global_scope
 
 
@@ -38,6 +40,21 @@ class OnDevices:
         if program is self._program:
             return self.executor._to_debug().run(feed, fetch_list)
         return self._other.run(program, feed=feed, fetch_list=fetch_list, scope=scope)
+
+
+def on_devices(executor: Any, program: Program, devices: int, scope: Scope | None) -> CompiledProgram:
+    """The program on so many CPU devices.
+
+    Raises:
+        InvalidArgument: no number of at least 1, or there is an executor, which has its own devices.
+    """
+    if executor is not None:
+        raise InvalidArgument("train takes devices= or executor=, which has devices of its own; leave one out")
+    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+        raise InvalidArgument(f"train takes a number >= 1 as devices, got {devices!r}")
+    made = CompiledProgram(program).with_data_parallel(loss_of(program), places=cpu_places(devices))
+    made.bind(scope or global_scope())
+    return made
 
 
 def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Runner, Scope]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from numbers import Real
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from workbench.experiments.run import Run
 from workbench.experiments.train import train
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
-from workbench.graph.loss import loss_gradients
+from workbench.graph.loss import loss_of
 from workbench.graph.options import Options
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import cpu_places
@@ -41,7 +40,8 @@ class Setup:
         batch_size: rows of a batch, over all devices; None leaves the loader as it is.
         learning_rate: of all optimizers; None leaves the program's.
         seed: `random_seed` of both programs, and of the shuffles; None leaves them.
-        steps, epochs: as in `train`.
+        steps, epochs, valid_every: as in `train`.
+        valid: validation data, of the kinds of `data`.
         name: what the run is called.
         build, execution: fields of BuildStrategy and ExecutionStrategy that are set.
     """
@@ -56,6 +56,8 @@ class Setup:
     seed: int | None = None
     steps: int | None = None
     epochs: int | None = None
+    valid: Any = None
+    valid_every: int | None = None
     name: str | None = None
     build: Mapping[str, Any] = field(default_factory=dict)
     execution: Mapping[str, Any] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class Setup:
         own: dict[str, Any] = {}
         build, execution = dict(self.build), dict(self.execution)
         for name, value in changes.items():
-            if name in SETTINGS:
+            if name in SETTINGS or name == "valid":
                 own[name] = value
             elif name in BuildStrategy.OPTIONS:
                 build[name] = _checked(BuildStrategy, name, value)
@@ -97,7 +99,7 @@ class Setup:
         """Begin a run of it; `run.setup` and `run.executor` lead back.
 
         Args:
-            options: `record`, `settings`, `checkpoint`, `progress` and `paused`, as in `train`.
+            options: `record`, `settings`, `checkpoint`, `checkpoints`, `progress` and `paused`, as in `train`.
 
         Raises:
             EnforceNotMet: a setting does not fit the program or the data.
@@ -109,7 +111,8 @@ class Setup:
         executor = self._executor(program, scope)
         run = train(
             program, self.loader(), self.steps, self.epochs, self.fetch, executor=executor, scope=scope,
-            on_step=on_step, name=self.name or self.program.name, **options,
+            on_step=on_step, name=self.name or self.program.name, valid=self.valid_loader(),
+            valid_every=self.valid_every, **options,
         )  # fmt: skip
         run.setup = self
         return run
@@ -124,6 +127,17 @@ class Setup:
                 raise InvalidArgument(f"batch_size needs a DataLoader or a dataset, got {type(data).__name__}")
             return DataLoader(data, batch_size=self.batch_size, shuffle=True, drop_last=True, seed=self.seed or 0)
         return data.again(self.batch_size, self.seed)
+
+    def valid_loader(self) -> Any:
+        """Batches of the validation data, in order; None if there are none."""
+        if self.valid is None or hasattr(self.valid, "__iter__"):
+            return self.valid
+        size = self.batch_size or getattr(self.data, "batch_size", None)
+        if size is None or not (hasattr(self.valid, "__getitem__") and hasattr(self.valid, "__len__")):
+            raise InvalidArgument(
+                f"valid takes a DataLoader, batches, or, where batch_size is known, a dataset; got {self.valid!r}"
+            )
+        return DataLoader(self.valid, batch_size=size)
 
     def _programs(self) -> tuple[Program, Program]:
         """Copies, with schedules of their own."""
@@ -157,8 +171,8 @@ class Setup:
         return made
 
 
-_losses: WeakKeyDictionary[Program, tuple[int, str | None]] = WeakKeyDictionary()  # with the version they are of
-SETTINGS = tuple(f.name for f in fields(Setup) if f.name not in ("program", "startup", "data", "build", "execution"))
+_NO_SETTINGS = ("program", "startup", "data", "valid", "build", "execution")
+SETTINGS = tuple(f.name for f in fields(Setup) if f.name not in _NO_SETTINGS)
 
 
 def setup(
@@ -175,16 +189,6 @@ def setup(
         name = value.name if isinstance(value, Variable) else value
         names[label or name] = name
     return Setup(program, startup, data, names).with_(**settings)
-
-
-def loss_of(program: Program) -> str | None:
-    """The loss whose gradient the program computes; None if it computes none."""
-    version, loss = _losses.get(program, (-1, None))
-    if version != program.version:
-        version, found = program.version, loss_gradients(program)
-        loss = found[0].removesuffix("@GRAD") if found else None
-        _losses[program] = version, loss
-    return loss
 
 
 def rates_of(program: Program) -> list[str]:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
-from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import recorder
-from workbench.experiments.checkpoints import Position, read_checkpoint, write_checkpoint
+from workbench.experiments.batches import is_one_shot, length_of
+from workbench.experiments.checkpoints import read_checkpoint, write_checkpoint
+from workbench.experiments.loop import Loop
+from workbench.experiments.model_checkpoint import ModelCheckpoint, keeper_of
 from workbench.experiments.progress import show_progress
 from workbench.experiments.run import Run
-from workbench.experiments.runners import Runner, runner_of
+from workbench.experiments.runners import Runner, engine_of, on_devices, runner_of
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import settings_of
+from workbench.experiments.validation import Validation
 from workbench.framework.notice import tell
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope
 
+DEFAULT_EPOCHS = 10
 _numbers = itertools.count(1)
 
 
@@ -47,6 +48,11 @@ def train(
     settings: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     paused: bool = False,
+    *,
+    devices: int | None = None,
+    valid: Iterable[Any] | None = None,
+    valid_every: int | None = None,
+    checkpoints: str | os.PathLike[str] | ModelCheckpoint | None = None,
 ) -> Run:
     """Train a program on a background thread; returns at once.
 
@@ -56,7 +62,8 @@ def train(
         program: the main program, with its update ops.
         loader: gives batches and can be iterated over once per epoch: dicts {feed: array}, or lists in the order in
             which the program declared its feeds.
-        steps: how many steps; epochs: how many passes over the loader. One pass if neither is given.
+        steps: how many steps; epochs: how many passes over the loader. Whichever comes first ends the run; if neither
+            is given, 10 epochs do (one of an iterator that cannot begin again).
         fetch: what to record of every step: Variables or names, or {label: Variable}.
         startup: gives the variables it initialises, where they have no value yet, their first one.
         executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
@@ -71,9 +78,19 @@ def train(
         settings: more settings to record, of your own: JSON types.
         checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`.
         paused: wait before the first step for `run.resume()`, or `run.advance()`.
+        devices: train on so many CPU devices, without an `executor` of your own.
+        valid: batches of validation data, which can be gone through again. The program's copy for testing is run over
+            them on one device; `run.history["val_loss"]` has the means over their rows of what is fetched as `loss`.
+        valid_every: evaluate them after so many steps; after every epoch, and after the last step, by default.
+        checkpoints: a folder in which the best and the last checkpoint are kept, or a `ModelCheckpoint` that says more.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
+
+    Example:
+        run = wb.train(net, loader, epochs=20, fetch={"loss": loss}, startup=net_startup, valid=test_loader,
+                       checkpoints="checkpoints").wait()
+        wb.train(net, loader, epochs=30, fetch={"loss": loss}, checkpoint=run.best_model_path)
 
     Raises:
         InvalidType, InvalidArgument: an argument is wrong, the checkpoint is of something else. What fails later is
@@ -81,19 +98,30 @@ def train(
     """
     if not isinstance(program, Program):
         raise InvalidType(f"train takes a Program, got {program!r}")
-    for what, count in (("steps", steps), ("epochs", epochs)):
-        if count is not None and (not isinstance(count, int) or count < 0):
-            raise InvalidArgument(f"train takes a number >= 0 as {what}, got {count!r}")
+    for what, count, least in (("steps", steps, 0), ("epochs", epochs, 0), ("valid_every", valid_every, 1)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < least):
+            raise InvalidArgument(f"train takes a number >= {least} as {what}, got {count!r}")
+    if steps is None and epochs is None:
+        epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
     file = _file(record)
+    if devices is not None:
+        executor, scope = on_devices(executor, program, devices, scope), None
     runner, scope = runner_of(executor, program, scope)
     loop = Loop(program, loader, _labels(fetch), runner, scope, lr_step)
     _check_metric(program, loop.labels, lr_step)
     _check_batches(loader, loop.executor)
-    loop.passes = epochs if epochs is not None else (1 if steps is None else None)
-    run = Run(name or program.name or f"run {next(_numbers)}", lambda run: loop.work(), _total(loader, steps, epochs))
+    loop.passes, loop.valid_every = epochs, valid_every
+    if valid is not None:
+        loop.validation = Validation(program, valid, loop.labels, scope, engine_of(runner) is not None)
+    elif valid_every is not None:
+        raise InvalidArgument("valid_every needs validation data: valid=")
+    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs))
+    run.epochs = epochs
     run.write_checkpoint = lambda path: write_checkpoint(loop, loop.position(run), path)
+    if checkpoints is not None:
+        loop.keeper = keeper_of(checkpoints, run, loop)
     if on_step is not None:
         run.subscribe(on_step)
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
@@ -102,6 +130,8 @@ def train(
     if restorable is not None:
         restorable.apply()
         loop.go_on(run, restorable.position)
+        if loop.keeper is not None:
+            loop.keeper.go_on(restorable.position.kept, run)
     show_progress(run, progress)
     if file is not None:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
@@ -123,23 +153,11 @@ def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
         return None
 
 
-def length_of(loader: Iterable[Any]) -> int | None:
-    """Number of batches of one pass, None if the loader does not tell."""
-    try:
-        return len(loader)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
 def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int | None:
     """Number of steps, None if the loader does not tell its length."""
     per_pass = length_of(loader)
-    if per_pass is None:
-        return steps
-    by_epochs = per_pass * (epochs if epochs is not None else 1)
-    if steps is None:
-        return by_epochs
-    return steps if epochs is None else min(steps, by_epochs)
+    by_epochs = None if per_pass is None or epochs is None else per_pass * epochs
+    return min((count for count in (steps, by_epochs) if count is not None), default=None)
 
 
 def _labels(fetch: Any) -> dict[str, str]:
@@ -172,131 +190,3 @@ def _check_batches(loader: Any, executor: Any) -> None:
     check = getattr(loader, "check_devices", None)
     if check is not None:
         check(getattr(executor, "device_count", 1))
-
-
-class Loop:
-    """The steps of a run, one after the other."""
-
-    def __init__(
-        self,
-        program: Program,
-        loader: Iterable[Any],
-        labels: dict[str, str],
-        executor: Runner,
-        scope: Scope,
-        lr_step: str,
-    ) -> None:
-        self.program, self.loader, self.labels = program, loader, labels
-        self.executor, self.scope, self.lr_step = executor, scope, lr_step
-        self.passes: int | None = None
-        self.done = self.batches = 0  # passes, and batches of the one that has begun
-        schedulers = program.lr_schedulers.values()
-        self._is_followed = lr_step != "never" and any(isinstance(s, ReduceOnPlateau) for s in schedulers)
-        self.metric = (0.0, 0)  # sum and number of the first fetches since the schedulers took a step, if one follows
-        self.feeds = [v.name for v in program.global_block().vars.values() if v.is_data]
-
-    @property
-    def length(self) -> int | None:
-        """Number of batches of one pass, None if the loader does not tell."""
-        return length_of(self.loader)
-
-    def initialise(self, startup: Program) -> None:
-        """Give what the startup program sets, and has no value yet, its first value; the rest keeps its own."""
-        names = [v.name for v in startup.persistables()]
-        missing = [n for n in names if not self._has_value(n)]
-        if not missing:
-            return
-        fresh = Scope()
-        self.executor.run(startup, feed=None, fetch_list=None, scope=fresh)
-        with self.scope.exclusive():
-            for made in (fresh.vars[name] for name in missing if name in fresh.vars):
-                target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
-                target.tensor.take(made.tensor.array)
-                target.owner = made.owner
-
-    def _has_value(self, name: str) -> bool:
-        found = self.scope.find_var(name)
-        return found is not None and found.tensor.initialized
-
-    def position(self, run: Run) -> Position:
-        """Where the run is, between two steps."""
-        return Position(run.step, self.done, self.batches, self.metric, run.history)
-
-    def go_on(self, run: Run, at: Position) -> None:
-        """Begin there, instead of at the beginning; what was not recorded so far is NaN in the steps before."""
-        self.done, self.batches, self.metric = at.passes, at.batches, at.metric
-        run.step, run.history = at.step, at.history
-        for label in self.labels:
-            values = run.history.setdefault(label, [])
-            values += [math.nan] * (at.step - len(values))
-
-    def work(self) -> Iterator[dict[str, float]]:
-        """Run steps; yields what was fetched after each."""
-        while self.passes is None or self.done < self.passes:
-            yield from self._epoch()
-
-    def _epoch(self) -> Iterator[dict[str, float]]:
-        length, before = self.length, self.batches
-        batches, count = iter(self.loader), before
-        try:
-            left = batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, before, None)
-            for count, batch in enumerate(left, before + 1):
-                found = self._step(batch)
-                self.batches = count
-                if count == length:  # a run that ends with this step does not come back here
-                    self._end_of_pass()
-                yield found
-        finally:
-            _close(batches)
-        if count == 0:
-            raise InvalidArgument(
-                "the loader gave no batch; a generator is used up after one pass - train takes something that can be "
-                "iterated over again, such as a DataLoader or a list"
-            )
-        if length is None or count < length:
-            self._end_of_pass()
-
-    def _end_of_pass(self) -> None:
-        self.done, self.batches = self.done + 1, 0
-        self._advance("epoch")
-
-    def _step(self, batch: Any) -> dict[str, float]:
-        values = self.executor.run(
-            self.program, feed=self._feed(batch), fetch_list=list(self.labels.values()), scope=self.scope
-        )
-        found = {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
-        if self._is_followed:
-            total, count = self.metric
-            self.metric = total + next(iter(found.values())), count + 1
-        self._advance("step")
-        return found
-
-    def _feed(self, batch: Any) -> Mapping[str, Any]:
-        if isinstance(batch, Mapping):
-            return batch
-        if not isinstance(batch, list | tuple):
-            raise InvalidType(f"the loader must give dicts or lists of arrays, got {type(batch).__name__}")
-        if len(batch) != len(self.feeds):
-            raise InvalidArgument(
-                f"the loader gave {len(batch)} arrays for the {len(self.feeds)} feeds of the program: "
-                f"{', '.join(self.feeds)}"
-            )
-        return dict(zip(self.feeds, batch, strict=True))
-
-    def _advance(self, when: str) -> None:
-        if self.lr_step != when:
-            return
-        for scheduler in self.program.lr_schedulers.values():
-            if isinstance(scheduler, ReduceOnPlateau):
-                total, count = self.metric
-                scheduler.step(total / count)
-            else:
-                scheduler.step()
-        self.metric = (0.0, 0)
-
-
-def _close(batches: Iterator[Any]) -> None:
-    """End the prefetch thread of an epoch that is left early."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 
 from workbench.framework.site import is_ours
 
 
 class Notice(UserWarning):
     """Nothing is wrong with the results; `warnings.simplefilter("ignore", Notice)` silences all of them."""
+
+
+def tell_anyway(message: str) -> None:
+    """`tell` that cannot fail: where warnings are errors it prints. For threads in which nobody could do anything."""
+    try:
+        tell(message)
+    except Notice:
+        with suppress(Exception):
+            print(message, file=sys.stderr)
 
 
 def tell(message: str) -> None:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from workbench.errors import InvalidArgument, did_you_mean
 from workbench.framework.names import grad_name
 from workbench.framework.program import Program
 from workbench.framework.roles import LOSS_GRAD
+
+_losses: WeakKeyDictionary[Program, tuple[int, str | None]] = WeakKeyDictionary()  # with the version they are of
 
 
 def loss_gradients(program: Program) -> list[str]:
     """Names of the variables that hold the gradient of a loss."""
     ops = program.global_block().ops
     return [name for op in ops if op.role == LOSS_GRAD for name in op.output_arg_names]
+
+
+def loss_of(program: Program) -> str | None:
+    """The loss whose gradient the program computes; None if it computes none."""
+    version, loss = _losses.get(program, (-1, None))
+    if version != program.version:
+        version, found = program.version, loss_gradients(program)
+        loss = found[0].removesuffix("@GRAD") if found else None
+        _losses[program] = version, loss
+    return loss
 
 
 def has_backward(program: Program) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 from weakref import WeakSet
 
 from IPython.core.error import UsageError
 
 from workbench import experiments
 from workbench.errors import did_you_mean
-from workbench.experiments import Run
+from workbench.experiments import ModelCheckpoint, Run
 from workbench.framework.program import Program
 from workbench.framework.variable import Variable
 from workbench.notebook.live import in_notebook, watch
@@ -18,50 +19,92 @@ from workbench.notebook.session import Session
 PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
 
 
-def train(
-    session: Session,
-    name: str,
-    loader: str,
-    steps: int | None = None,
-    epochs: int | None = None,
-    fetch: Sequence[str] = (),
-    quiet: bool = False,
-) -> Run:
+@dataclass(frozen=True)
+class Asked:
+    """The options of `%train`, by the user's names.
+
+    Attributes:
+        fetch: names of Variables, or names inside the program; they label what the run records.
+        valid: the name of what gives validation data.
+        checkpoints: a folder; monitor, mode: of its `ModelCheckpoint`.
+        quiet: show nothing meanwhile.
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    fetch: tuple[str, ...] = ()
+    devices: int | None = None
+    valid: str | None = None
+    valid_every: int | None = None
+    checkpoints: str | None = None
+    monitor: str | None = None
+    mode: Literal["min", "max"] | None = None
+    quiet: bool = False
+
+    def check(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            UsageError: a number that is too small, an option that needs another one.
+        """
+        for option, number, least in (
+            ("--steps", self.steps, 0), ("--epochs", self.epochs, 0), ("--devices", self.devices, 1),
+            ("--valid-every", self.valid_every, 1),
+        ):  # fmt: skip
+            if number is not None and number < least:
+                raise UsageError(f"{option} takes a number of at least {least}, got {number}")
+        if self.valid_every is not None and self.valid is None:
+            raise UsageError("--valid-every needs validation data: --valid NAME")
+        if self.checkpoints is None and (self.monitor is not None or self.mode is not None):
+            raise UsageError("--monitor and --mode choose which checkpoint is best: they need --checkpoints FOLDER")
+
+    def kept(self) -> ModelCheckpoint | None:
+        """Which checkpoints are kept."""
+        if self.checkpoints is None:
+            return None
+        return ModelCheckpoint(self.checkpoints, self.monitor, self.mode or "min")
+
+
+def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
     """Train the program called `name` on the batches of what is called `loader`, and wait for the end.
 
-    Args:
-        fetch: the user's names of Variables, or names inside the program; they label what the run records.
-        quiet: show nothing meanwhile.
-
     Raises:
-        UsageError: an unknown name, a number below 0.
+        UsageError: an unknown name, a number that is too small.
         Exception: what made the run fail.
     """
     __tracebackhide__ = True
     program = session.program(name)
-    for what, number in (("--steps", steps), ("--epochs", epochs)):
-        if number is not None and number < 0:
-            raise UsageError(f"{what} takes a number of at least 0, got {number}")
-    if loader not in session.namespace:
-        hint = did_you_mean(loader, session.loaders())
-        raise UsageError(f"there is no {loader!r} to take batches from.{hint}")
-    batches = session.namespace[loader]
-    if not hasattr(batches, "__iter__"):
-        raise UsageError(f"{loader!r} is of type {type(batches).__name__} and gives no batches")
-    found = {label: _variable(session, program, label) for label in fetch}
-    live = in_notebook(session.shell) and not quiet
+    asked.check()
+    batches = _batches(session, loader)
+    found = {label: _variable(session, program, label) for label in asked.fetch}
+    live = in_notebook(session.shell) and not asked.quiet
     run = experiments.train(
         program,
         batches,
-        steps,
-        epochs,
+        asked.steps,
+        asked.epochs,
         found,
         startup=session.startups.get(program),
-        progress=False if quiet or live else None,
+        progress=False if asked.quiet or live else None,
         name=name,
+        devices=asked.devices,
+        valid=None if asked.valid is None else _batches(session, asked.valid),
+        valid_every=asked.valid_every,
+        checkpoints=asked.kept(),
     )
     PRINTED.add(run)
     return watch(run) if live else run.wait()
+
+
+def _batches(session: Session, name: str) -> Any:
+    """What the user calls `name`, which gives batches."""
+    if name not in session.namespace:
+        hint = did_you_mean(name, session.loaders())
+        raise UsageError(f"there is no {name!r} to take batches from.{hint}")
+    found = session.namespace[name]
+    if not hasattr(found, "__iter__"):
+        raise UsageError(f"{name!r} is of type {type(found).__name__} and gives no batches")
+    return found
 
 
 def _variable(session: Session, program: Program, label: str) -> str:

@@ -279,8 +279,8 @@ def test_a_run_that_fails_keeps_its_history(built: Built, batch: Any, model_of: 
 
 
 def test_a_plain_run_has_a_graph_and_curves(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
-    run = wb.train(built.main, loader, fetch=[built.loss], startup=built.startup, progress=False, record=False,
-                   scope=built.scope).wait(30)  # fmt: skip
+    run = wb.train(built.main, loader, epochs=1, fetch=[built.loss], startup=built.startup, progress=False,
+                   record=False, scope=built.scope).wait(30)  # fmt: skip
     model = model_of(run)
     found = model.everything()
     assert len(of_kind(found, "curves")["series"][built.loss.name]["mean"]) == 10

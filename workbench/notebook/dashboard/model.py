@@ -331,9 +331,8 @@ class Model:
     def _save(self) -> Callable[[], None]:
         run = self.run
         assert run is not None
-        run.save(f"{run.name}-step-{run.step}.checkpoint")
-        step, path = run.checkpoints[-1]
-        return lambda: self.tell("info", f"saved {path}, of step {step}; wb.resume goes on from it")
+        path = run.save()
+        return lambda: self.tell("info", f"saved {path}; wb.resume goes on from it")
 
     def refuse(self, error: Exception) -> None:
         """Show what a command was refused for."""
