@@ -15,6 +15,8 @@ const VALUES = {
   learning_rate: 0.01,
   steps: 1000,
   epochs: null,
+  valid: null,
+  checkpoints: null,
 };
 
 const ALLOWED = {
@@ -56,7 +58,7 @@ export function state(how = "running", more = {}, { devices = 2, runs = [], noti
     runs: runs.length ? runs : how === "none" ? [] : [{ id: run.id, label: run.name, state: run.state, steps: run.step }],
     controls: {
       values: { ...VALUES, ...values },
-      choices: { program: ["digits", "wide"], data: ["digits", "noise"], reduce_strategy: ["AllReduce", "Reduce"] },
+      choices: { program: ["digits", "wide"], data: ["digits", "noise"], valid: ["digits", "noise"], reduce_strategy: ["AllReduce", "Reduce"], checkpoints: ["last", "best", "best and last"] },
       allowed: busy ? [] : ALLOWED[how],
       busy,
     },

@@ -109,6 +109,16 @@ def test_curves_have_axes_and_keep_every_step_in_its_place() -> None:
     assert "loss 0.5" in view._repr_html_() and "(0.5 … 2)" in view._repr_html_()
 
 
+def test_values_of_validation_data_stand_where_they_were_taken() -> None:
+    run = Run("net", lambda run: iter(()), None)
+    run.history.update(loss=[1.0] * 40, val_loss=[2.0, 1.0])
+    run.validated, run.val_labels = [20, 40], ("val_loss",)
+    charts = list(ElementTree.fromstring(f"<div>{LiveView(run)._repr_html_()}</div>").iter("svg"))
+    assert [len(list(chart.iter("path"))) for chart in charts] == [3, 3]
+    drawn = [text.text for text in charts[1].iter("text")]
+    assert "20" in drawn and "10" not in drawn
+
+
 def pieces(line: ElementTree.Element) -> list[str]:
     """The unbroken parts of a path: `x yLx y…`."""
     return [part.replace("h0", "") for part in str(line.get("d")).split("M") if part]

@@ -76,22 +76,27 @@ class LiveView:
             bar = (
                 f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px; margin-right:24px"></progress>'
             )
-        curves = "".join(curve_html(name, self._curve(name), values[-1]) for name, values in self._recorded())
+        curves = "".join(curve_html(name, *self._curve(name), values[-1]) for name, values in self._recorded())
         style = "display:flex; flex-wrap:wrap"
         return f'<div>{bar}<span>{escape(self.progress())}</span></div><div style="{style}">{curves}</div>'
 
     def _recorded(self) -> list[tuple[str, list[float]]]:
         return [(name, values) for name, values in self.run.history.items() if values][:CURVES]
 
-    def _curve(self, name: str) -> Buckets:
+    def _curve(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Steps, means, lowest and highest."""
+        if name in self.run.val_labels:  # few, and not of every step
+            steps, found = map(np.array, self.run.curve(name))
+            return steps, found, found, found
         curve, values = self._curves.setdefault(name, Buckets(POINTS)), self.run.history[name]
         curve.add(values[curve.taken : len(values)])
-        return curve
+        return curve.columns()
 
 
-def curve_html(name: str, curve: Buckets, newest: float) -> str:
+def curve_html(
+    name: str, steps: np.ndarray, means: np.ndarray, low: np.ndarray, high: np.ndarray, newest: float
+) -> str:
     """A small drawing of a value over the steps, with axes; above it its newest and its range."""
-    steps, means, low, high = curve.columns()
     drawing = line_chart([Line(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT)
     known = np.concatenate([low, high])
     known = known[np.isfinite(known)]

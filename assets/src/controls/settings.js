@@ -19,6 +19,7 @@ const word = (text) => ({ value: text === "" ? null : text });
 export const SETTINGS = [
   { name: "program", label: "program", choices: true, parse: word, title: "the Program that is trained" },
   { name: "data", label: "feed source", choices: true, parse: word, title: "where the batches come from" },
+  { name: "valid", label: "validation data", choices: true, optional: true, parse: word, title: "what the loss is evaluated on besides, after every pass over the feed source: curves named val_…" },
   { name: "devices", label: "devices", parse: whole(1), width: 5, title: "copies of the program, each on a part of the batch" },
   {
     name: "reduce_strategy",
@@ -33,6 +34,7 @@ export const SETTINGS = [
   { name: "learning_rate", label: "learning rate", parse: orNothing(positive), width: 8, empty: "as given", title: "of the optimizer" },
   { name: "steps", label: "steps", parse: orNothing(whole(1)), width: 8, empty: "–", title: "steps of the run; with epochs too, what comes first ends it" },
   { name: "epochs", label: "epochs", parse: orNothing(whole(1)), width: 6, empty: "–", title: "passes over the feed source; with steps too, what comes first ends the run" },
+  { name: "checkpoints", label: "keep checkpoints", choices: true, optional: true, parse: word, title: "files in the folder checkpoints, written while the run goes on: the last, and the best by the validation data or the loss" },
 ];
 
 export const written = (value) => (value == null ? "" : String(value));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -456,3 +457,33 @@ def test_the_length_a_run_was_given_is_kept_until_another_is_chosen(
     assert (controls.values()["steps"], controls.values()["epochs"]) == (None, 3)
     controls.set({"epochs": None})
     assert controls.values()["steps"] == 4
+
+
+def test_validation_data_become_curves_and_the_best_and_last_checkpoints_stay(
+    built: Built, loader: DataLoader, model_of: ModelOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = model_of(built.main)
+    for wrong in ({"valid": "nothing"}, {"checkpoints": "worst"}):
+        with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+            model.controls.set(wrong)
+    run = begin(model, valid="batches", checkpoints="best and last", epochs=3).wait(30)
+    assert run.state == "done" and run.validated == [10, 20, 30]
+    series = next(m for m in model.everything() if m["type"] == "curves")["series"]
+    assert series["val_loss"]["step"].tolist() == [10, 20, 30] and len(series["loss"]["step"]) == 30
+    np.testing.assert_allclose(series["val_loss"]["mean"], run.history["val_loss"], rtol=1e-6)
+    assert model.state()["run"]["last"]["val_loss"] == run.history["val_loss"][-1]
+    assert model.state()["run"]["values"]["valid"] == "batches"
+    best = run.validated[int(np.argmin(run.history["val_loss"]))]
+    names = {path.name for path in (tmp_path / "checkpoints" / "net").iterdir()}
+    assert "last.checkpoint" in names and any(f"step-{best}" in name for name in names) and len(names) == 2
+    again = begin(model, valid=None, checkpoints="last", epochs=1).wait(30)
+    assert again.validated == [] and model.controls.values()["valid"] is None
+    assert len(list((tmp_path / "checkpoints" / "net").iterdir())) == 3
+
+
+def test_validation_data_of_a_setup_stay_its_own(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
+    setup = wb.experiments.setup(built.main, loader, built.startup, epochs=1, valid=loader.again(7, 0))
+    model = model_of(setup.start(progress=False).wait(30))
+    assert model.controls.values()["valid"] == f"validation data of {model.subject.name}"
+    assert begin(model).wait(30).validated == [10]

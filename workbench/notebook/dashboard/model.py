@@ -41,8 +41,10 @@ class Shown:
         self.run, self.fetched, self._about = run, fetched, about
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
+        history = (lambda: _every_step(run)) if run is not None else (lambda: source.history)
+        evaluated = (lambda: _some_steps(run)) if run is not None else dict
         self.pace = Pace(_CURVES_S)
-        self.curves = Curves(str(number), self.label, lambda: source.history, steps, lambda: source.seconds)
+        self.curves = Curves(str(number), self.label, history, steps, lambda: source.seconds, evaluated)
 
     @property
     def id(self) -> str:
@@ -65,6 +67,16 @@ class Shown:
         if self.fetched is not None:
             self.fetched.follow()
         return self.curves.follow()
+
+
+def _every_step(run: Run) -> dict[str, list[float]]:
+    """What has a value after every step."""
+    return {label: values for label, values in run.history.items() if label not in run.val_labels}
+
+
+def _some_steps(run: Run) -> dict[str, tuple[list[int], list[float]]]:
+    """What has one where the validation data were evaluated."""
+    return {label: run.curve(label) for label in run.val_labels}
 
 
 class Model:
@@ -306,10 +318,11 @@ class Model:
 
     def _starter(self, only_one: bool) -> Slow:
         setup = self.controls.setup()
+        checkpoints = self.controls.checkpoints(setup)
         self.busy = "starting the run …"
 
         def start() -> Callable[[], None]:
-            run = setup.start(progress=False, paused=True)
+            run = setup.start(progress=False, paused=True, checkpoints=checkpoints)
             watch = self._watch_of(run)
 
             def follow() -> None:
