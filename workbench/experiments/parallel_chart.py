@@ -12,6 +12,8 @@ from workbench.experiments.run_table import RecordedRun, Runs
 
 WIDTH, HEIGHT = 720, 230
 LEFT, RIGHT, TOP, BOTTOM = 60, 70, 30, 24  # pixels around the axes
+NAME = 16  # letters of a setting's name at most
+LINE = 12  # pixels between two texts
 GOOD, BAD = (0, 114, 178), (230, 159, 0)  # from the lowest value to the highest; told apart by anybody
 
 
@@ -63,10 +65,19 @@ def _axis(runs: Sequence[RecordedRun], name: str) -> Axis:
         place = _scale(known)
         places = [None if number is None else place(number) for number in numbers]
         ends = dict(zip(places, texts)) if len(known) <= 6 else {place(n): f"{n:.4g}" for n in (known[0], known[-1])}
-        return Axis(name, places, [(at, text) for at, text in ends.items() if at is not None])
+        return Axis(name, places, _apart([(at, text) for at, text in ends.items() if at is not None]))
     words = list(dict.fromkeys(texts))
     at = {word: k / (len(words) - 1) if len(words) > 1 else 0.5 for k, word in enumerate(words)}
-    return Axis(name, [at[text] for text in texts], [(at[word], word or "none") for word in words])
+    return Axis(name, [at[text] for text in texts], _apart([(at[word], word or "none") for word in words]))
+
+
+def _apart(marks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Those that can be read beside each other, the lowest and the highest first."""
+    kept: list[tuple[float, str]] = []
+    for mark in sorted(marks, key=lambda mark: -abs(mark[0] - 0.5)):
+        if all(abs(mark[0] - other[0]) * (HEIGHT - TOP - BOTTOM) >= LINE for other in kept):
+            kept.append(mark)
+    return sorted(kept)
 
 
 def _scale(known: Sequence[float]) -> Any:
@@ -115,7 +126,7 @@ def _upright(axis: Axis, x: float, anchor: str = "start") -> str:
     line = f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="currentColor" opacity="0.5"/>'
     side = -6 if anchor == "end" else 6
     marks = [_text(x + side, _y(place) + 4, text, anchor) for place, text in axis.marks]
-    return "".join([line, _text(x, TOP - 14, head(axis.name), "middle", bold=True), *marks])
+    return "".join([line, _text(x, TOP - 14, short(head(axis.name), NAME), "middle", bold=True), *marks])
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False) -> str:

@@ -51,7 +51,7 @@ def cell(run: RecordedRun, column: str) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def short(text: str) -> str:
+def short(text: str, most: int = WIDEST) -> str:
     """On one line, with an end."""
     line = " ".join(text.split())
-    return line if len(line) <= WIDEST else line[: WIDEST - 1] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -56,9 +56,9 @@ class RunTable:
 
     @property
     def selected(self) -> list[RecordedRun]:
-        """The runs that are selected, in the order of the table."""
+        """The runs that are selected, in the order of `runs`, however the page sorts them."""
         found = list(self.runs)
-        return [found[row] for row in self._table.selected_rows if row < len(found)]
+        return [found[row] for row in sorted(self._table.selected_rows) if row < len(found)]
 
     def _compare(self, change: Any = None) -> None:
         if not self.selected:
