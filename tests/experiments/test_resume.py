@@ -74,7 +74,7 @@ def test_the_rest_of_a_run_bit_for_bit(settings: dict[str, Any], step: int, tmp_
 
 
 @pytest.mark.parametrize(
-    ("limit", "count"), [({"steps": None, "epochs": 3}, 12), ({"steps": 7, "epochs": 3}, 7), ({"steps": None}, 4)]
+    ("limit", "count"), [({"steps": None, "epochs": 3}, 12), ({"steps": 7, "epochs": 3}, 7), ({"steps": None}, 40)]
 )
 def test_passes_over_a_list_are_counted_on(limit: dict[str, Any], count: int, tmp_path: Path) -> None:
     batches = list(DataLoader(dataset(), batch_size=8))

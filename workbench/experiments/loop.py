@@ -122,7 +122,8 @@ class Loop:
                 if count == length:
                     self._end_of_pass(run)
                 yield found
-                yield from self._evaluate(run)
+                if self.validation is not None:
+                    yield from self._evaluate(run)
                 if self._ends(run):
                     return
         finally:

@@ -14,6 +14,7 @@ import workbench as wb
 from tests.notebook.dashboard.conftest import of_kind
 from tests.parallel.models import Model as Built
 from workbench import events, static
+from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.experiments.recorder import record_of
 from workbench.io import DataLoader
@@ -261,6 +262,21 @@ def test_a_wrong_setting_is_refused_before_anything_begins(built: Built, model_o
     with pytest.raises(InvalidArgument, match="reduce_strategy is one of AllReduce, Reduce"):
         model.command("run", {"reduce_strategy": "Sum"})
     assert model.busy is None and model.allowed() == ["run", "step"]
+
+
+def test_a_checkpoint_is_called_after_the_step_it_is_of(
+    built: Built, model_of: ModelOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = model_of(built.main)
+    run = begin(model, devices=1, steps=10**9)
+    for _ in range(3):
+        begin(model, "save")
+        step, path = run.checkpoints[-1]
+        told = read_tensors(tmp_path / path)[1]["run"]["step"]
+        assert path == f"net-step-{told}.checkpoint" and step == told and path in str(model.state()["notice"])
+    run.stop()
+    run.wait(30)
 
 
 def test_a_run_that_fails_keeps_its_history(built: Built, batch: Any, model_of: ModelOf) -> None:
