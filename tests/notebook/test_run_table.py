@@ -58,6 +58,17 @@ def test_what_is_selected_is_compared_and_known_to_python(found: Runs) -> None:
     assert table._below.value != linear
 
 
+def test_runs_are_chosen_by_number_too(found: Runs) -> None:
+    table = RunTable(found)
+    table._numbers.value = "1, 3 and 77"
+    assert [run.number for run in found.selected] == [3, 1] and table._numbers.value == "3 1"
+    assert table._below.value.count('class="line"') == 2
+    table._table.selected_rows = [3]
+    assert table._numbers.value == "1"
+    table._numbers.value = ""
+    assert list(found.selected) == [] and "click rows" in table._below.value
+
+
 def test_rows_are_grouped_and_what_is_selected_stays(found: Runs) -> None:
     table = RunTable(found)
     assert table._group.options == ("nothing", "sweep", "name")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -20,6 +21,7 @@ MOST = 2000  # runs that the page gets
 PAGE = 15  # rows at a time
 GROUPS = ("notebook", "sweep", "program", "name", "state")
 NONE = "nothing"
+_NUMBER = re.compile(r"\d+")
 
 
 class RunTable:
@@ -37,12 +39,16 @@ class RunTable:
         self._columns = _columns(self.runs)
         self._table = _table(self.runs, self._columns, None)
         self._group = ipywidgets.Dropdown(options=[NONE, *_groups(self.runs)], description="group by")
+        self._numbers = ipywidgets.Text(  # what the mouse does, for the keyboard
+            description="compare", placeholder="click rows, or numbers: 3 5", continuous_update=False
+        )
         self._log = ipywidgets.Checkbox(description="log scale", indent=False)
         self._value = ipywidgets.Dropdown(options=_values(self.runs), description="plot")
         self._over = ipywidgets.Dropdown(options=["all settings", *settings_of(self.runs)], description="over")
         self._below, self._plot = ipywidgets.HTML(), ipywidgets.HTML()
         self._group.observe(self._regroup, "value")
         self._table.observe(self._compare, "selected_rows")
+        self._numbers.observe(self._select, "value")
         self._log.observe(self._compare, "value")
         for choice in (self._value, self._over):
             choice.observe(self._draw, "value")
@@ -50,7 +56,7 @@ class RunTable:
         self._compare()
         self._draw()
         has_plot = bool(self._plot.value)
-        rows = [ipywidgets.HBox([self._group, self._log]), self._table, self._below]
+        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._table, self._below]
         rows += [ipywidgets.HBox([self._value, self._over]), self._plot] if has_plot else []
         self.widget = ipywidgets.VBox(rows, layout={"overflow": "auto"})
 
@@ -60,7 +66,13 @@ class RunTable:
         found = list(self.runs)
         return [found[row] for row in sorted(self._table.selected_rows) if row < len(found)]
 
+    def _select(self, change: Any) -> None:
+        """Select the runs whose numbers are written."""
+        wanted = set(_NUMBER.findall(change["new"]))
+        self._table.selected_rows = [row for row, run in enumerate(self.runs) if str(run.number) in wanted]
+
     def _compare(self, change: Any = None) -> None:
+        self._numbers.value = " ".join(str(run.number) for run in self.selected)
         if not self.selected:
             self._below.value = "<small>click rows to lay their curves on top of each other</small>"
             return
