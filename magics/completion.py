@@ -104,7 +104,7 @@ class MagicCompletion:
         with suppress(EnforceNotMet):  # a file of runs that cannot be read is told when the magic runs
             if magic == "compare":
                 return [name for name in comparable(self.session.own()) if name not in words]
-            if previous == "--sort":
+            if previous == "--sort" or "--columns" in words:
                 return runs().columns
             if previous in ("--tag", "--name"):
                 found = [run.tags if previous == "--tag" else [run.name] for run in runs()]

@@ -27,11 +27,13 @@ class RunMagics(Magics):
     @argument("--descending", action="store_true", help="with --sort: the largest first")
     @argument("--tag", help="only the runs with this tag")
     @argument("--name", help="only the runs of this name")
+    @argument("--columns", nargs="+", metavar="COLUMN", default=[], help="show these; default: what tells runs apart")
     @argument("-n", type=int, metavar="COUNT", help="only so many, the first ones; default: all")
     @line_magic
     def runs(self, line: str) -> Runs:
         """Show recorded runs, the newest first. The same from Python: `wb.runs()`.
 
+        In a notebook the table can be sorted, filtered and grouped; runs that are selected are compared below it.
         `found = %runs --sort loss` keeps the table: `found[3]` is run 3, `found.to_csv("runs.csv")` exports it.
         """
         __tracebackhide__ = True
@@ -41,7 +43,7 @@ class RunMagics(Magics):
             found = found.filter(lambda run: run.name == args.name)
         if args.sort is not None:
             found = found.sort(args.sort, args.descending)
-        return found if args.n is None else found[: max(args.n, 0)]
+        return (found if args.n is None else found[: max(args.n, 0)]).show(*args.columns)
 
     @no_var_expand
     @magic_arguments()

@@ -14,6 +14,9 @@ const VALUES = {
   batch_size: 64,
   learning_rate: 0.01,
   steps: 1000,
+  epochs: null,
+  valid: null,
+  checkpoints: null,
 };
 
 const ALLOWED = {
@@ -55,7 +58,7 @@ export function state(how = "running", more = {}, { devices = 2, runs = [], noti
     runs: runs.length ? runs : how === "none" ? [] : [{ id: run.id, label: run.name, state: run.state, steps: run.step }],
     controls: {
       values: { ...VALUES, ...values },
-      choices: { program: ["digits", "wide"], data: ["digits", "noise"], reduce_strategy: ["AllReduce", "Reduce"] },
+      choices: { program: ["digits", "wide"], data: ["digits", "noise"], valid: ["digits", "noise"], reduce_strategy: ["AllReduce", "Reduce"], checkpoints: ["last", "best", "best and last"] },
       allowed: busy ? [] : ALLOWED[how],
       busy,
     },
@@ -124,15 +127,16 @@ export function scopes(rows = [32, 32], looks = 40) {
   };
 }
 
-// `nan`: the bucket from which the loss is NaN.
-export function curves(run = "run-1", { label = "digits", buckets = 400, width = 1, names = ["loss", "accuracy"], seed = 1, nan = null, rates = 60 } = {}) {
+// `nan`: the bucket from which the loss is NaN; `diverges`: from which it grows without end.
+export function curves(run = "run-1", { label = "digits", buckets = 400, width = 1, names = ["loss", "accuracy"], seed = 1, nan = null, diverges = null, rates = 60 } = {}) {
   const mean = (name, i) => {
     const at = i / buckets;
     const wobble = noise(i, seed) * 0.06;
     return name === "accuracy" ? 1 - 0.9 * Math.exp(-4 * at * seed) + wobble / 3 : 2.3 * Math.exp(-3 * at * seed) + 0.08 + wobble + 0.06;
   };
   const series = (name) => {
-    const value = (i) => (nan !== null && name === "loss" && i >= nan ? NaN : mean(name, i));
+    const grown = (i) => (diverges !== null && name === "loss" && i > diverges ? Math.min(1e12, 1.3 ** (i - diverges)) : 1);
+    const value = (i) => (nan !== null && name === "loss" && i >= nan ? NaN : mean(name, i) * grown(i));
     return {
       step: column("float64", buckets, (i) => (i + 1) * width),
       mean: column("float32", buckets, value),

@@ -131,6 +131,9 @@ def test_run_sends_all_values(dashboard: Dashboard) -> None:
         "learning_rate": 0.01,
         "steps": 1000,
         "stop_on_nan": False,
+        "epochs": None,
+        "valid": None,
+        "checkpoints": None,
     }
 
 
@@ -222,3 +225,19 @@ def test_the_switch_for_nan_is_sent_and_stands_until_the_kernel_knows(dashboard:
     switch.check()
     dashboard.page.get_by_role("button", name="Run", exact=True).click()
     assert dashboard.sent("command")[-1]["values"]["stop_on_nan"] is True
+
+
+def test_validation_data_checkpoints_and_epochs_are_chosen_and_taken_back(dashboard: Dashboard) -> None:
+    receive(dashboard, "done")
+    setting(dashboard, "validation data").select_option("noise")
+    receive(dashboard, "done", {}, {"values": {"valid": "noise"}})
+    assert setting(dashboard, "validation data").input_value() == "noise"
+    setting(dashboard, "validation data").select_option("–")
+    setting(dashboard, "keep checkpoints").select_option("best and last")
+    enter(dashboard, "epochs", "5")
+    sent = [message["values"] for message in dashboard.sent("set")]
+    assert sent == [{"valid": "noise"}, {"valid": None}, {"checkpoints": "best and last"}, {"epochs": 5}]
+    button(dashboard, "Run").click()
+    (command,) = dashboard.sent("command")
+    assert command["values"]["epochs"] == 5 and command["values"]["steps"] == 1000
+    assert command["values"]["checkpoints"] == "best and last"

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.assets.conftest import Dashboard
+from workbench.experiments.ranges import typical_range
 
 pytestmark = pytest.mark.browser
 MODULE = "synthetic_panels"
@@ -90,6 +92,59 @@ def test_nan_is_a_gap_and_is_said(dashboard: Dashboard) -> None:
     assert "NaN from step 201" in drawing(dashboard, "loss").get_attribute("aria-label")
     path = drawing(dashboard, "loss").locator(".wb-line").get_attribute("d")
     assert "NaN" not in path
+
+
+def test_a_run_that_diverged_leaves_the_frame_to_the_others(dashboard: Dashboard) -> None:
+    ticks = """svg => [...svg.querySelectorAll('.wb-axes text')].filter(t => t.getAttribute('text-anchor') === 'end')
+        .map(t => Number(t.textContent)).filter(n => !isNaN(n))"""
+    dashboard.synthetic(MODULE, "runs", 2)
+    assert panel(dashboard).get_by_label("whole range").is_hidden()
+    usual = drawing(dashboard, "loss").evaluate(ticks)
+    dashboard.synthetic(MODULE, "runs", 3)
+    dashboard.synthetic(MODULE, "curves", "run-2", {"label": "lr 0.020", "diverges": 100})
+    for log in (False, True):
+        panel(dashboard).get_by_label("log scale").set_checked(log)
+        assert max(drawing(dashboard, "loss").evaluate(ticks)) <= (1000 if log else 3 * max(usual))
+        assert drawing(dashboard, "loss").locator(".wb-edge").count() == 1
+        note = panel(dashboard).get_by_text("outside the frame").inner_text()
+        assert "lr 0.020 from step 1" in note and "lr 0.010" not in note
+    panel(dashboard).get_by_label("log scale").uncheck()
+    box = drawing(dashboard, "loss").locator(".wb-framed").evaluate("e => [e.y.baseVal.value, e.height.baseVal.value]")
+    heights = drawing(dashboard, "loss").locator(".wb-line").evaluate_all("all => all.map(e => e.getBBox().height)")
+    assert heights[0] > box[1] / 5  # the others still have room
+    panel(dashboard).get_by_label("whole range").check()
+    assert max(drawing(dashboard, "loss").evaluate(ticks)) > 1e11
+    assert panel(dashboard).get_by_text("outside the frame").is_hidden()
+    assert drawing(dashboard, "loss").locator(".wb-edge").count() == 0
+
+
+def test_pictures_without_a_page_have_the_same_range(dashboard: Dashboard) -> None:
+    random = np.random.default_rng(3)
+    for case in range(60):
+        runs = [falling(random) for _ in range(random.integers(1, 6))]
+        log = bool(case % 2)
+        found = dashboard.page.evaluate(
+            """async ([runs, log]) => {
+                const { typicalRange } = await import('/assets/src/curves/range.js');
+                return typicalRange(runs.map(mean => ({ mean: Float64Array.from(mean) })), log);
+            }""",
+            [[run.tolist() for run in runs], log],
+        )
+        wanted = typical_range([[run] for run in runs], log)
+        assert wanted is not None
+        assert found["range"] == pytest.approx(wanted.shown, rel=1e-9)
+        assert found["whole"] == pytest.approx(wanted.whole, rel=1e-9)
+
+
+def falling(random: np.random.Generator) -> np.ndarray:
+    """A curve that may grow without end, spike, or be below zero."""
+    steps = np.arange(random.integers(1, 300))
+    values = random.uniform(-1, 5) * np.exp(-steps / random.uniform(5, 200)) + random.normal(0, 0.1, len(steps))
+    if random.random() < 0.4:
+        values *= random.uniform(1, 1.2) ** steps
+    if random.random() < 0.3:
+        values[random.integers(len(steps))] = 1000 * random.normal()
+    return values
 
 
 def test_the_pointer_reads_off_all_runs_at_one_step_in_all_charts(dashboard: Dashboard) -> None:

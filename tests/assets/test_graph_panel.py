@@ -459,3 +459,40 @@ def test_the_statistics_come_into_sight(dashboard: Any) -> None:
         {"type": "statistics", "request": question["request"], "error": None, "note": "of step 7", "values": []}
     )
     assert inside(details.get_by_text("of step 7"), details)
+
+
+def test_fit_stays_legible_and_the_overview_leads_to_the_rest(dashboard: Any) -> None:
+    panel = show(dashboard, options={"devices": 2, "layers": 24})
+    panel.get_by_role("button", name="expand all").click()
+    for _ in range(9):
+        panel.get_by_role("button", name="zoom out").click()
+    panel.get_by_role("button", name="fit the graph").click()
+    dashboard.settle()
+    letters = "all => Math.max(...all.map(e => e.getBoundingClientRect().height))"
+    drawn = panel.locator(".wb-g-svg .wb-g-title, .wb-g-canvas")
+    if panel.locator(".wb-g-svg").is_visible():
+        assert drawn.evaluate_all(letters) > 7  # pixels; a graph as wide as this was drawn as a strip of 50 pixels
+    stage, overview = panel.locator(".wb-g-stage"), panel.locator(".wb-g-overview")
+    assert stage.bounding_box()["height"] >= 160 and overview.is_visible()
+    picture = "canvas => canvas.toDataURL()"
+    before = overview.evaluate(picture)
+    overview.focus()
+    dashboard.page.keyboard.press("ArrowRight")
+    dashboard.settle()
+    assert overview.evaluate(picture) != before  # the frame has moved
+    panel.get_by_role("button", name="collapse all").click()
+    panel.get_by_role("button", name="fit the graph").click()
+    dashboard.settle()
+    assert panel.locator("[data-group]").count() > 3
+
+
+def test_fit_shows_all_of_a_graph_that_can_be_read(dashboard: Any) -> None:
+    panel = show(dashboard, "inference")
+    for _ in range(9):
+        panel.get_by_role("button", name="zoom in").click()
+    panel.get_by_role("button", name="fit the graph").click()
+    dashboard.settle()
+    stage = panel.locator(".wb-g-stage").bounding_box()
+    for box in panel.locator("[data-node]").all()[::5]:
+        inner = box.bounding_box()
+        assert inner["y"] >= stage["y"] and inner["y"] + inner["height"] <= stage["y"] + stage["height"]

@@ -165,7 +165,8 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
     shared.wait(lambda: shared.value(second), "a second run")
     assert shared.value(f"len({shared.run}.executor._to_debug().places)") == 3
     board.get_by_text("3 devices: cpu:0, cpu:1, cpu:2 · Reduce").wait_for()
-    board.get_by_text("2: net, 3 devices, Reduce").first.wait_for()
+    number = shared.value("wb.runs()[:1].rows(['number'])[0]['number']")
+    board.get_by_text(f"run {number}: net, 3 devices, Reduce").first.wait_for()
     for part in ("cpu:0: rows 0 to 20", "cpu:1: rows 21 to 41", "cpu:2: rows 42 to 64"):
         board.locator(".wb-feeds title", has_text=part).wait_for(state="attached")
     shared.picture("three devices")

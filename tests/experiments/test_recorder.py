@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -510,3 +511,12 @@ def test_a_forked_child_leaves_its_parents_runs_alone(file: Path) -> None:
     process = python(FORKED.format(file=str(file)))
     _, told = process.communicate(timeout=60)
     assert process.returncode == 0, told
+
+
+def test_a_run_knows_the_notebook_or_script_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/digits.ipynb")  # Jupyter's server tells its kernels
+    assert surroundings.__wrapped__()["notebook"] == "digits.ipynb"
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    monkeypatch.setattr("sys.argv", ["/home/me/train.py", "--fast"])
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert surroundings.__wrapped__()["notebook"] == "train.py"

@@ -86,6 +86,30 @@ def test_the_table_shows_what_tells_runs_apart_and_escapes_it(file: Path) -> Non
     assert "<script>" not in html and "&lt;script&gt;" in html
 
 
+def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
+    made = RunsFile(file)
+    for k in range(3):
+        settings = {f"setting_{n}": k * n for n in range(1, 9)} | {"program_hash": str(k)}
+        values = [(f"v{n}", 0, [float(n)]) for n in range(5)]
+        made.add(made.begin("many", 1, settings), Progress("done", 1, 0.5), values)
+    table = runs(file)
+    assert len(table.shown) <= 12 and "program_hash" not in table.shown and "more columns" in repr(table)
+    chosen = table.show("name", "setting_8").sort("number")[-2:]
+    assert repr(chosen).split()[:6] == ["name", "setting_8", "many", "8", "many", "16"]
+    assert chosen.show().shown[:2] == ["number", "name"]
+    with pytest.raises(wb.errors.NotFound, match="Did you mean 'setting_8'"):
+        table.show("setting_88")
+
+
+def test_the_newest_value_is_read_without_the_others(file: Path) -> None:
+    made = RunsFile(file)
+    entry = Entry(1, runs(file)[1].begun)
+    made.add(entry, Progress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
+    assert made.last(1) == {"loss": 8.0, "other": 1.0} == runs(file)[1].last and made.last(3) == {}
+    with pytest.raises(wb.errors.NotFound):
+        made.last(9)
+
+
 def test_csv(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "runs.csv"
     runs(file).to_csv(target)
@@ -121,7 +145,7 @@ def test_comparison(file: Path) -> None:
     assert compare(runs(file)[1], 1, file=file).differences == {"loss": 0.0} and compare(1, 3, file=file).curves == {}
     text, html = repr(found), found._repr_html_()
     assert "learning_rate" in text and "seed" not in text
-    assert html.count("<polyline") == 2 and 'aria-label="loss of run 1 and run 2"' in html
+    assert html.count('class="line"') == 2 and 'aria-label="loss of run 1, run 2"' in html
     with pytest.raises(wb.errors.InvalidType, match="compare takes"):
         compare("1", 2, file=file)  # type: ignore[arg-type]
 
@@ -138,8 +162,8 @@ def test_any_number_of_runs_side_by_side(file: Path) -> None:
     assert found.differences == {"loss": 11.0 - 3.0, "val_loss": pytest.approx(0.7)}
     assert [curve is None for curve in found.curves["loss"]] == [False, False, True] + [False] * 8
     html = found._repr_html_()
-    assert html.count("<polyline") == 10 + 8 and "run 10 and run 11" in html
-    styles = set(re.findall(r'<polyline[^>]* stroke="(\S+)" stroke-width="1.5"(.*?)/>', html))
+    assert html.count('class="line"') == 10 + 8 and "run 10, run 11" in html
+    styles = set(re.findall(r'<path class="line"[^>]* stroke="(\S+)" stroke-width="1.5"([^>]*)>', html))
     assert len(styles) == 10
     lines = repr(found).splitlines()
     assert len(lines[0].split("  ")) >= 11 and any(line.startswith("last val_loss") for line in lines)
@@ -165,7 +189,7 @@ def test_differences_see_nan(file: Path) -> None:
         entry = Entry(number, runs(file)[number].begun)
         RunsFile(file).add(entry, Progress("done", 5, 0.5), [("loss", start, values)])
     assert compare(1, 2, file=file).differences == {"loss": np.inf}
-    assert "<polyline" in compare(1, 2, file=file)._repr_html_()
+    assert 'class="line"' in compare(1, 2, file=file)._repr_html_()
 
 
 def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -> None:

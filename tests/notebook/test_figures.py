@@ -520,6 +520,17 @@ def test_a_run_that_diverged_has_gaps() -> None:
     assert f"last: {number_text(float(message['series']['loss']['mean'][3]))}" in written
 
 
+def test_a_run_that_diverged_leaves_the_frame_to_the_others() -> None:
+    first, second = curves_message(1, "first"), curves_message(2, "second", seed=3)
+    usual = curves([first, second]).axes[0].get_ylim()
+    second["series"]["loss"]["mean"][20:] = 1e9
+    figure = curves([first, second])
+    low, high = figure.axes[0].get_ylim()
+    assert low < first["series"]["loss"]["mean"].min() and high < 3 * usual[1]
+    away = next(text for text in texts(figure) if text.startswith("outside the frame"))
+    assert "second from step 21" in away and "first" not in away
+
+
 # Files
 
 

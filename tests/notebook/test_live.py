@@ -1,21 +1,21 @@
 """What `%train` shows in a notebook while it runs."""
 
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jupyter_client.manager import KernelManager
 
 from tests.notebook.test_program import Text
 from workbench.cli.headless import this_python
 from workbench.experiments import Run
 from workbench.notebook import live
-from workbench.notebook.live import LiveView, curve_html, thinned, watch
+from workbench.notebook.live import LiveView, watch
 
 
 class Shown:
@@ -92,26 +92,50 @@ def test_an_interrupt_while_drawing_stops_the_run(shown: list[Shown]) -> None:
     assert "(stopped)" in shown[0].pictures[-1]
 
 
-@given(st.lists(st.floats(-1e6, 1e6), max_size=2000), st.integers(1, 200))
-def test_thinning_keeps_the_mean_and_the_order_of_size(values: list[float], points: int) -> None:
-    made = thinned(values, points)
-    assert len(made) == min(len(values), points)
-    if values:
-        assert min(values) - 1e-3 <= min(made) and max(made) <= max(values) + 1e-3
-    if len(values) % points == 0 and values:
-        assert math.isclose(sum(made) / len(made), sum(values) / len(values), rel_tol=1e-6, abs_tol=1e-3)
+def test_curves_have_axes_and_keep_every_step_in_its_place() -> None:
+    run = Run("net", lambda run: iter(()), None)
+    view = LiveView(run)
+    run.history["loss"] = [2.0] * 100 + [math.nan] * 100 + [1.0] * 200
+    for _ in range(2):  # a redraw takes over what is new, once
+        (chart,) = ElementTree.fromstring(f"<div>{view._repr_html_()}</div>").iter("svg")
+        drawn = [text.text for text in chart.iter("text")]
+        assert "step" in drawn and {"1", "2"} <= set(drawn)
+        (line,) = [path for path in chart.iter("path") if path.get("class") == "line"]
+        parts = [[tuple(map(float, p.split())) for p in re.split("L", part)] for part in pieces(line)]
+        assert len(parts) == 2  # NaN is a gap
+        middle = (parts[0][0][0] + parts[1][-1][0]) / 2
+        assert parts[0][-1][0] < middle == pytest.approx(parts[1][0][0], abs=3)
+    run.history["loss"] += [math.inf, 0.5]
+    assert "loss 0.5" in view._repr_html_() and "(0.5 … 2)" in view._repr_html_()
 
 
-@pytest.mark.parametrize("values", [[], [math.nan], [1.0], [1.0, 1.0], [0.0, math.nan, 2.0], list(range(5000))])
-def test_a_curve_stays_in_its_frame(values: list[float]) -> None:
-    page = curve_html("a<b", values)
-    if not [v for v in values if v == v]:
-        assert page == ""
-        return
+def test_values_of_validation_data_stand_where_they_were_taken() -> None:
+    run = Run("net", lambda run: iter(()), None)
+    run.history.update(loss=[1.0] * 40, val_loss=[2.0, 1.0])
+    run.validated, run.val_labels = [20, 40], ("val_loss",)
+    charts = list(ElementTree.fromstring(f"<div>{LiveView(run)._repr_html_()}</div>").iter("svg"))
+    assert [len(list(chart.iter("path"))) for chart in charts] == [3, 3]
+    drawn = [text.text for text in charts[1].iter("text")]
+    assert "20" in drawn and "10" not in drawn
+
+
+def pieces(line: ElementTree.Element) -> list[str]:
+    """The unbroken parts of a path: `x yLx y…`."""
+    return [part.replace("h0", "") for part in str(line.get("d")).split("M") if part]
+
+
+@pytest.mark.parametrize(
+    "values", [[math.nan], [1.0], [1.0, 1.0], [0.0, math.nan, 2.0], [1.0, 1e300], list(range(5000))]
+)
+def test_any_values_have_a_picture(values: list[float]) -> None:
+    run = Run("a<b", lambda run: iter(()), None)
+    run.history["a<b"] = values
+    page = LiveView(run)._repr_html_()
     assert "a&lt;b" in page
-    numbers = page.split('points="')[1].split('"')[0].split()
-    for x, y in (map(float, point.split(",")) for point in numbers):
-        assert 0 <= x <= live.WIDTH and 0 <= y <= live.HEIGHT
+    tree = ElementTree.fromstring(f"<div>{page}</div>")
+    for line in (path for path in tree.iter("path") if path.get("class") == "line"):
+        for x, y in (map(float, point.split()) for part in pieces(line) for point in part.split("L")):
+            assert 0 <= x <= live.WIDTH and -live.HEIGHT <= y <= 2 * live.HEIGHT
 
 
 @pytest.mark.processes

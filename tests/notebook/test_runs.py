@@ -46,7 +46,9 @@ def test_runs_of_cells_are_listed(net: Notebook) -> None:
     assert [run.name for run in net.run("%runs --name first")] == ["first"]
     runs()[2].tag("good")
     assert [run.name for run in net.run("%runs --tag good")] == ["second"]
+    assert net.run("%runs -n 1 --columns name learning_rate").shown == ["name", "learning_rate"]
     assert isinstance(net.fail("%runs --sort stepz"), NotFound)
+    assert isinstance(net.fail("%runs --columns naem"), NotFound)
 
 
 def test_runs_are_compared_by_number_and_by_name(net: Notebook) -> None:
@@ -66,7 +68,7 @@ def test_names_and_columns_are_completed(net: Notebook) -> None:
     assert completed(net, "%compare 1 se") == ["second"]
     assert completed(net, "%compare 1 2 f") == ["first"]
     assert completed(net, "%runs --so") == ["--sort"] and completed(net, "%runs --name f") == ["first"]
-    assert "learning_rate" in completed(net, "%runs --sort le")
+    assert "learning_rate" in completed(net, "%runs --sort le") and completed(net, "%runs --columns name learn")
 
 
 def test_help_tells_the_arguments_and_the_call(net: Notebook) -> None:

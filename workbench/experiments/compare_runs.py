@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
-from itertools import combinations, count
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.experiments.overlay import overlay_html
 from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run
 from workbench.experiments.run_table import RecordedRun, runs
 
-WIDTH, HEIGHT, POINTS = 360, 120, 180  # of a drawing, in pixels; points of a curve at most
-# Told apart with any kind of colour blindness (Okabe and Ito, 2008); with dashes, 28 lines are.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _MISSING = "-"
 
 Comparable = RecordedRun | Run | int
-Curve = tuple[np.ndarray, np.ndarray]  # steps, values
 
 
 class Comparison:
@@ -69,60 +64,7 @@ class Comparison:
         return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
     def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-        body = "".join(
-            f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
-            for name, *cells in rows
-        )
-        curves = "".join(self._drawing(name) for name in self.curves)
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        return f'<div style="overflow-x:auto">{table}</div><div style="display:flex;flex-wrap:wrap">{curves}</div>'
-
-    def _drawing(self, name: str) -> str:
-        having = [run for run, curve in zip(self.runs, self.curves[name], strict=True) if curve is not None]
-        lines = overlaid([run.curves[name] for run in having])
-        label = f"{name} of " + _listed([f"run {run.number}" for run in having])
-        legend = "".join(
-            f'<span style="white-space:nowrap"><svg width="24" height="8"><line x1="0" x2="24" y1="4" y2="4" '
-            f'{_stroke(*style)}/></svg> run {run.number}</span> '
-            for run, style in zip(having, _styles(), strict=False)
-        )
-        return (
-            f'<figure style="margin:4px 16px 4px 0"><svg role="img" aria-label="{escape(label)}" width="{WIDTH}" '
-            f'height="{HEIGHT}" viewBox="0 -2 {WIDTH} {HEIGHT + 4}">{lines}</svg>'
-            f'<figcaption style="max-width:{WIDTH}px">{escape(name)} {legend}</figcaption></figure>'
-        )
-
-
-def _styles() -> Iterator[tuple[str, str]]:
-    """Colours and dashes of lines, one after the other."""
-    return ((COLORS[i % len(COLORS)], DASHES[(i + 2 * (i // len(COLORS))) % len(DASHES)]) for i in count())
-
-
-def _stroke(color: str, dashes: str) -> str:
-    return f'stroke="{color}" stroke-width="1.5"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def overlaid(curves: Sequence[Curve]) -> str:
-    """SVG lines of curves in one frame, by step; gaps where values are not finite."""
-    known = np.concatenate([values[np.isfinite(values)] for _, values in curves])
-    if not len(known):
-        return ""
-    low, high = float(known.min()), float(known.max())
-    last = max(max((int(steps[-1]) for steps, _ in curves if len(steps)), default=1) - 1, 1)
-    found = []
-    for (steps, values), style in zip(curves, _styles(), strict=False):
-        at = np.unique(np.linspace(0, len(values) - 1, POINTS).round().astype(int)) if len(values) else np.empty(0, int)
-        at = at[np.isfinite(values[at])]
-        x, y = (steps[at] - 1) * (WIDTH / last), HEIGHT - (values[at] - low) * (HEIGHT / ((high - low) or 1.0))
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-        found.append(f'<polyline points="{points}" fill="none" {_stroke(*style)}/>')
-    return "".join(found)
+        return overlay_html(self.runs)
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> float:

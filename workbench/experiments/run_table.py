@@ -69,10 +69,10 @@ class RecordedRun:
             raise NotFound(f"run {self.number} has no values of {label!r}.{did_you_mean(label, self.curves)}")
         return self.curves[label]
 
-    @property
+    @cached_property
     def last(self) -> dict[str, float]:
         """The newest value of everything fetched."""
-        return {name: float(values[-1]) for name, values in self.scalars.items() if len(values)}
+        return self._file.last(self.number)
 
     @property
     def events(self) -> list[Happening]:
@@ -116,8 +116,7 @@ class RecordedRun:
             return getattr(self, column)
         if column in self.settings:
             return self.settings[column]
-        values = self.scalars.get(column)
-        return None if values is None or not len(values) else float(values[-1])
+        return self.last.get(column)
 
     def __repr__(self) -> str:
         of = f" of {self.steps}" if self.steps is not None else ""
@@ -127,10 +126,18 @@ class RecordedRun:
 
 
 class Runs(Sequence[RecordedRun]):
-    """Recorded runs; `runs()` reads them. Sorting and filtering give new tables and change no file."""
+    """Recorded runs; `runs()` reads them. Sorting and filtering give new tables and change no file.
 
-    def __init__(self, found: Iterable[RecordedRun], file: RunsFile) -> None:
-        self._found, self._file = list(found), file
+    Attributes:
+        shown: the columns that are shown: those of `show`, else what tells these runs apart.
+    """
+
+    def __init__(self, found: Iterable[RecordedRun], file: RunsFile, columns: Sequence[str] = ()) -> None:
+        self._found, self._file, self._columns = list(found), file, list(columns)
+        self._select: Callable[[], Sequence[RecordedRun]] = lambda: ()
+
+    def _of(self, found: Iterable[RecordedRun]) -> Runs:
+        return Runs(found, self._file, self._columns)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -149,7 +156,7 @@ class Runs(Sequence[RecordedRun]):
             NotFound: the table has no such run.
         """
         if isinstance(number, slice):
-            return Runs(self._found[number], self._file)
+            return self._of(self._found[number])
         for run in self._found:
             if run.number == number:
                 return run
@@ -160,7 +167,7 @@ class Runs(Sequence[RecordedRun]):
         """Names that `sort`, `filter` and exports take: of the table, settings, fetched values."""
         names = dict.fromkeys(COLUMNS)
         for run in self._found:
-            names.update(dict.fromkeys(run.scalars))
+            names.update(dict.fromkeys(run.last))
         for run in self._found:
             names.update(dict.fromkeys(run.settings))
         return [*names, "begun", "ended", "steps", "error", "notes", "tags"]
@@ -177,7 +184,7 @@ class Runs(Sequence[RecordedRun]):
             having.sort(key=lambda run: run.value(by), reverse=descending)
         except TypeError:
             having.sort(key=lambda run: str(run.value(by)), reverse=descending)
-        return Runs([*having, *(run for run in self._found if run.value(by) is None)], self._file)
+        return self._of([*having, *(run for run in self._found if run.value(by) is None)])
 
     def filter(self, test: Callable[[RecordedRun], bool] | None = None, tag: str | None = None, **wanted: Any) -> Runs:
         """The runs for which `test(run)` holds, that have the tag and whose columns are as wanted.
@@ -187,21 +194,45 @@ class Runs(Sequence[RecordedRun]):
         """
         for name in wanted:
             self._require(name)
-        return Runs(
-            [
-                run
-                for run in self._found
-                if (test is None or test(run))
-                and (tag is None or tag in run.tags)
-                and all(run.value(name) == value for name, value in wanted.items())
-            ],
-            self._file,
+        return self._of(
+            run
+            for run in self._found
+            if (test is None or test(run))
+            and (tag is None or tag in run.tags)
+            and all(run.value(name) == value for name, value in wanted.items())
         )
+
+    @property
+    def shown(self) -> list[str]:
+        from workbench.experiments.run_columns import usual_columns
+
+        return list(self._columns) or usual_columns(self)
+
+    def show(self, *columns: str) -> Runs:
+        """The same runs with these columns; without any, with the usual ones.
+
+            wb.runs().show("name", "loss", "batch_size")
+
+        Raises:
+            NotFound: no run has such a column.
+        """
+        for name in columns:
+            self._require(name)
+        return Runs(self._found, self._file, columns)
 
     def delete(self) -> None:
         """Forget all runs of this table, or, where that fails, none."""
         self._file.delete([run.number for run in self._found])
         self._found = []
+
+    @property
+    def selected(self) -> Runs:
+        """The runs that are selected in the table a notebook shows of these: `wb.compare(found.selected)`."""
+        return self._of(self._select())
+
+    def select_by(self, select: Callable[[], Sequence[RecordedRun]]) -> None:
+        """Have `select()` say which runs are selected; for what shows them."""
+        self._select = select
 
     def rows(self, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Each run as a dict of columns; all columns by default."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.experiments.run_columns import cell, head, short
 
 if TYPE_CHECKING:
-    from workbench.experiments.run_table import RecordedRun, Runs
+    from workbench.experiments.run_table import Runs
 
 SHOWN = 30  # runs at most
-WIDEST = 28  # characters of a cell at most
-HEADS = ["run", "name", "state", "begun", "steps", "steps/s"]
 
 
 def as_text(found: Runs) -> str:
@@ -36,33 +35,11 @@ def as_html(found: Runs) -> str:
 
 
 def _more(found: Runs) -> list[str]:
-    return [f"… {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
+    hidden = len(found.columns) - len(found.shown)
+    columns = [f"{hidden:,} more columns: show('name', …), or %runs --columns name …"] if hidden > 0 else []
+    return ([f"… {len(found) - SHOWN:,} more runs"] if len(found) > SHOWN else []) + columns
 
 
 def _cells(found: Runs) -> tuple[list[str], list[list[str]]]:
-    shown = list(found)[:SHOWN]
-    values = list(dict.fromkeys(name for run in shown for name in run.scalars))
-    differing = differing_settings([run.settings for run in shown])
-    heads = [*HEADS, *values, *differing, "tags"]
-    return heads, [_line(run, values, differing) for run in shown]
-
-
-def differing_settings(settings: list[dict[str, Any]]) -> list[str]:
-    """Names of the settings that are not the same in all; what tells runs apart."""
-    names = dict.fromkeys(name for one in settings for name in one)
-    return [name for name in names if len({repr(one.get(name)) for one in settings}) > 1]
-
-
-def _line(run: RecordedRun, values: list[str], settings: list[str]) -> list[str]:
-    begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.begun))
-    steps = f"{run.step:,}" + (f" of {run.steps:,}" if run.steps is not None and run.steps != run.step else "")
-    cells = [run.number, run.name, run.state, begun, steps, f"{run.steps_per_second:,.4g}"]
-    cells += [run.value(name) for name in values] + [run.value(name) for name in settings]
-    return [_short(cell) for cell in [*cells, ", ".join(run.tags)]]
-
-
-def _short(cell: Any) -> str:
-    if cell is None:
-        return ""
-    text = " ".join((f"{cell:.4g}" if isinstance(cell, float) else str(cell)).split())
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    columns = found.shown
+    return [head(c) for c in columns], [[short(cell(run, c)) for c in columns] for run in list(found)[:SHOWN]]

@@ -241,6 +241,14 @@ class RunsFile:
             found.setdefault(name, []).append(stored.numbers_of(start, blob))
         return found
 
+    def last(self, run: int) -> dict[str, float]:
+        """{name: newest value}; reads only the end of what there is."""
+        with self._open() as db:
+            self._require(db, run)
+            ends = "SELECT name, numbers, max(start) FROM scalars WHERE run=? GROUP BY name"
+            found = {name: stored.numbers_of(at, blob)[1] for name, blob, at in db.execute(ends, (run,))}
+        return {name: float(values[-1]) for name, values in found.items() if len(values)}
+
     def happenings(self, run: int) -> list[Happening]:
         """In the order they were recorded."""
         with self._open() as db:

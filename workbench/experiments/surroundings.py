@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 PACKAGES = ("numpy", "numba", "cupy-cuda12x", "cupy-cuda13x")
@@ -28,6 +29,7 @@ def surroundings() -> dict[str, Any]:
         "host": socket.gethostname(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "folder": folder,
+        "notebook": _notebook(),
         "arguments": [] if "ipykernel" in sys.modules else list(sys.argv),
     }
     found.update({name: v for name in PACKAGES if (v := _version(name)) is not None})
@@ -35,6 +37,12 @@ def surroundings() -> dict[str, Any]:
     if folder is not None:
         found.update(_commit(folder))
     return found
+
+
+def _notebook() -> str | None:
+    """The file the code is in: Jupyter tells its kernels; else the script."""
+    path = os.environ.get("JPY_SESSION_NAME") or ("" if "ipykernel" in sys.modules else sys.argv[0] if sys.argv else "")
+    return Path(path).name or None
 
 
 def _folder() -> str | None:

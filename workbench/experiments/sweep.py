@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from html import escape
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
@@ -86,8 +87,13 @@ class Sweep:
         return f"Sweep {self.key}: {state}{failed}\n{self.runs!r}"
 
     def _repr_html_(self) -> str:
+        from workbench.experiments.parallel_chart import parallel_chart
+
         head, _, _ = repr(self).partition("\n")
-        return f"<p>{head}</p>{self.runs._repr_html_()}"
+        found = self.runs
+        value = next((name for run in found for name in run.last), "")
+        varied = [name for name in dict.fromkeys(n for trial in self.trials for n in trial) if name in found.columns]
+        return f"<p>{escape(head)}</p>{parallel_chart(found, value, varied)}{found._repr_html_()}"
 
 
 def sweep(

@@ -6,18 +6,20 @@ the last picture stays in a saved notebook and in its HTML export.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html import escape
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from IPython.display import display
 
 from workbench.experiments import Run
+from workbench.experiments.line_chart import Line, line_chart
+from workbench.notebook.dashboard.buckets import Buckets
 from workbench.notebook.summary import CODE
 
 REDRAW_S = 0.25
-WIDTH, HEIGHT, POINTS = 260, 64, 130  # of a curve, in pixels; how many points are drawn at most
+WIDTH, HEIGHT, POINTS = 320, 132, 260  # of a drawing, in pixels; how many points are drawn at most
 CURVES = 4
 
 
@@ -55,6 +57,7 @@ class LiveView:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._curves: dict[str, Buckets] = {}  # so that a redraw costs what has come since the last one
 
     def __repr__(self) -> str:
         return ", ".join([self.progress(), *(f"{name} {value:.4g}" for name, value in self.run.last.items())])
@@ -73,28 +76,30 @@ class LiveView:
             bar = (
                 f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px; margin-right:24px"></progress>'
             )
-        curves = "".join(curve_html(name, values) for name, values in list(run.history.items())[:CURVES])
-        return f'<div>{bar}<span>{escape(self.progress())}</span></div><div style="display:flex">{curves}</div>'
+        curves = "".join(curve_html(name, *self._curve(name), values[-1]) for name, values in self._recorded())
+        style = "display:flex; flex-wrap:wrap"
+        return f'<div>{bar}<span>{escape(self.progress())}</span></div><div style="{style}">{curves}</div>'
+
+    def _recorded(self) -> list[tuple[str, list[float]]]:
+        return [(name, values) for name, values in self.run.history.items() if values][:CURVES]
+
+    def _curve(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Steps, means, lowest and highest."""
+        if name in self.run.val_labels:  # few, and not of every step
+            steps, found = map(np.array, self.run.curve(name))
+            return steps, found, found, found
+        curve, values = self._curves.setdefault(name, Buckets(POINTS)), self.run.history[name]
+        curve.add(values[curve.taken : len(values)])
+        return curve.columns()
 
 
-def curve_html(name: str, values: Sequence[float]) -> str:
-    """A small drawing of a value over the steps, its newest and its range."""
-    known = [v for v in values if v == v]
-    if not known:
-        return ""
-    low, high = min(known), max(known)
-    points = thinned(known)
-    across, up = WIDTH / max(len(points) - 1, 1), HEIGHT / ((high - low) or 1.0)
-    path = " ".join(f"{i * across:.1f},{HEIGHT - (v - low) * up:.1f}" for i, v in enumerate(points))
-    line = f'<polyline points="{path}" fill="none" stroke="var(--jp-brand-color1, #1976d2)" stroke-width="1.5"/>'
-    svg = f'<svg width="{WIDTH}" height="{HEIGHT + 4}" viewBox="0 -2 {WIDTH} {HEIGHT + 4}" role="img">{line}</svg>'
-    label = f'<span style="{CODE}">{escape(name)} {values[-1]:.4g}</span> <small>({low:.3g} … {high:.3g})</small>'
-    return f'<figure style="margin:4px 24px 4px 0">{svg}<figcaption>{label}</figcaption></figure>'
-
-
-def thinned(values: Sequence[float], points: int = POINTS) -> list[float]:
-    """At most `points` values: means of equally long stretches."""
-    if len(values) <= points:
-        return list(values)
-    edges = [round(i * len(values) / points) for i in range(points + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+def curve_html(
+    name: str, steps: np.ndarray, means: np.ndarray, low: np.ndarray, high: np.ndarray, newest: float
+) -> str:
+    """A small drawing of a value over the steps, with axes; above it its newest and its range."""
+    drawing = line_chart([Line(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT)
+    known = np.concatenate([low, high])
+    known = known[np.isfinite(known)]
+    said = f"({known.min():.3g} … {known.max():.3g})" if len(known) else "(no number yet)"
+    label = f'<span style="{CODE}">{escape(name)} {newest:.4g}</span> <small>{said}</small>'
+    return f'<figure style="margin:4px 24px 4px 0"><figcaption>{label}</figcaption>{drawing}</figure>'

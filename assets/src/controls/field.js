@@ -47,7 +47,7 @@ export function field(setting, send) {
   // The kernel's value and choices. The user's own stand until they are confirmed, or turned down: the kernel then
   // has a value that is neither the old one nor theirs, or says so in a notice.
   function update(value, choices, refused) {
-    if (setting.choices) offer(input, choices ?? [], value);
+    if (setting.choices) offer(input, choices ?? [], value, setting.optional);
     known = value;
     if (typed && (refused || value === typed.value || !typed.before.includes(value))) typed = null;
     const editing = input.ownerDocument.activeElement === input && input.value !== written(known);
@@ -91,9 +91,9 @@ function textInput({ width, empty = "" }, id, changed) {
 }
 
 // Options are replaced only when they are others: an open list would close.
-function offer(select, choices, value) {
+function offer(select, choices, value, optional = false) {
   const missing = value != null && !choices.includes(value) ? [value] : [];
-  const names = [...(value == null ? [""] : []), ...choices, ...missing];
+  const names = [...(value == null || optional ? [""] : []), ...choices, ...missing];
   const key = JSON.stringify(names);
   if (select.dataset.choices === key) return;
   select.dataset.choices = key;

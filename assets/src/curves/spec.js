@@ -1,14 +1,43 @@
 // What a chart is given to draw: the same series of all shown runs.
 import { count, number } from "../draw/numbers.js";
+import { padded } from "../draw/scale.js";
+import { typicalRange } from "./range.js";
 import { broken, smoothed } from "./smooth.js";
 
 const EMPTY = new Float64Array();
 
-export function seriesSpec(name, runs, { smoothing, log }) {
+// `whole` shows all values, however far out; else those that are have left the frame, and `away` says so.
+export function seriesSpec(name, runs, { smoothing, log, whole = false }) {
   const drawn = runs.filter(({ shown, curves }) => shown && curves.series?.[name]);
   const marks = drawn.map((run) => nanMark(name, run)).filter(Boolean);
   const series = drawn.map((run) => line(run, run.curves.series[name], smoothing));
-  return { label: `${name} over the steps`, series, marks: onlyOneLabel(marks), log, reads: smoothing > 0 ? "value (smoothed)" : "" };
+  const seen = typicalRange(drawn.map(({ curves }) => columnsOf(curves, name)), log);
+  const yRange = seen ? padded(whole ? seen.whole : seen.range, log) : undefined;
+  return {
+    label: `${name} over the steps`,
+    series,
+    marks: onlyOneLabel(marks),
+    log,
+    yRange,
+    reads: smoothing > 0 ? "value (smoothed)" : "",
+    away: seen && !whole ? drawn.map((run) => awayWords(run, run.curves.series[name], yRange)).filter(Boolean) : [],
+  };
+}
+
+// Bands are drawn where a point stands for several steps.
+function columnsOf({ series, width }, name) {
+  const { mean, low, high } = series[name];
+  return width > 1 ? { mean, low, high } : { mean };
+}
+
+// "lr 0.1 from step 120, up to 3.2e+8": where a run leaves the frame, and how far; empty where it does not.
+function awayWords({ label, curves }, { step, mean }, [least, most]) {
+  const isAway = (value) => Number.isFinite(value) && (value < least || value > most);
+  const first = mean.findIndex(isAway);
+  if (first < 0) return "";
+  const farthest = mean.reduce((far, value) => (isAway(value) && !(Math.abs(value) <= Math.abs(far)) ? value : far), NaN);
+  const about = curves.width > 1 ? "about " : "";
+  return `${label} from ${about}step ${count(step[first])}, ${farthest > most ? "up" : "down"} to ${number(farthest)}`;
 }
 
 function line({ label, color, dash, curves }, { step, mean, low, high }, smoothing) {

@@ -12,7 +12,7 @@
 //     marks: [{ name: "drops", x, color, shape: "line" | "triangle" | "pin" | "cross",
 //               text: (i) => text, label: text }],
 //     reads: text,                               // optional: what the crosshair's values are
-//     log: false, xRange, yRange: [low, high], xFormat, yFormat, xName: "step", zero: true to begin y at zero,
+//     log: false, xRange, yRange: [low, high] (what lies outside leaves the frame, and is marked at its border), xFormat, yFormat, xName: "step", zero: true to begin y at zero,
 //     yTicks: (low, high, wanted) => [value …],     // optional: where y has its numbers
 //   });
 //
@@ -24,13 +24,14 @@ import { crosshair } from "./crosshair.js";
 import { h, s } from "./dom.js";
 import { count, number, ticks } from "./numbers.js";
 import { bandPath, linePath, markPath } from "./paths.js";
-import { extent, gist, logTicks, padded, scale } from "./scale.js";
+import { extent, gist, held, logTicks, padded, scale } from "./scale.js";
 
 export { swatch } from "./swatch.js";
 
 const BOTTOM = 18;
 const RIGHT = 10;
 const LETTER = 6.2; // width of a figure in the font of the axes, about
+const OUTSIDE = 60; // pixels beyond the frame at which all that lies farther out is drawn
 
 export function chart({ height = 160, onhover = () => {} } = {}) {
   const axes = s("g", { class: "wb-axes" });
@@ -52,14 +53,17 @@ export function chart({ height = 160, onhover = () => {} } = {}) {
     svg.setAttribute("aria-label", label);
     element.setAttribute("aria-label", `${data.label}, arrow keys read off values`);
     axes.replaceChildren(...drawAxes(data, plan));
-    lines.replaceChildren(...drawBands(data, plan), ...drawMarks(data, plan), ...drawLines(data, plan));
+    lines.replaceChildren(...framed([...drawBands(data, plan), ...drawLines(data, plan)], plan), ...drawMarks(data, plan));
     pointer.show(data, plan);
   }
   return { element, svg, draw, point: pointer.point, destroy: pointer.destroy };
 }
 
+// Where an axis has long numbers, the chart has no room left.
+const tick = (value) => (Math.abs(value) >= 1e7 ? String(Number(value.toPrecision(3)).toExponential()) : number(value));
+
 function complete(spec) {
-  return { label: "chart", series: [], marks: [], log: false, yTicks: ticks, xFormat: count, yFormat: number, xName: "step", ...spec };
+  return { label: "chart", series: [], marks: [], log: false, yTicks: ticks, xFormat: count, yFormat: tick, xName: "step", ...spec };
 }
 
 function measure(data, width, height) {
@@ -74,10 +78,17 @@ function measure(data, width, height) {
   const top = data.marks.some(({ label, shape }) => label || shape !== "line") ? 16 : 6;
   const box = { left, top, right: width - RIGHT, bottom: height - BOTTOM };
   const x = scale(xRange, [box.left, box.right]);
-  const y = scale(yRange, [box.bottom, box.top], data.log);
+  const y = held(scale(yRange, [box.bottom, box.top], data.log), box.top - OUTSIDE, box.bottom + OUTSIDE);
   const wanted = Math.max(2, Math.floor((box.right - box.left) / 80));
   const xTicks = ticks(...xRange, wanted).filter((value) => Number.isInteger(value) || data.xFormat !== count);
-  return { width, height, box, x, y, xTicks, yTicks, xRange };
+  return { width, height, box, x, y, xTicks, yTicks, xRange, isCut: found[0] < yRange[0] || found[1] > yRange[1] };
+}
+
+// What leaves the frame is cut off by a drawing of its own, which needs no names as clip paths do.
+function framed(drawn, { box, isCut }) {
+  if (!isCut) return drawn;
+  const size = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
+  return [s("svg", { ...size, class: "wb-framed", viewBox: `${size.x} ${size.y} ${size.width} ${size.height}` }, ...drawn)];
 }
 
 function drawAxes(data, { box, x, y, xTicks, yTicks }) {
@@ -117,12 +128,34 @@ function drawLines({ series }, { x, y }) {
   );
 }
 
-function drawMarks({ marks }, { x, box }) {
-  return marks.flatMap(({ x: xs, color, shape = "line", label }) => {
+function drawMarks({ marks, series }, plan) {
+  const { x, box, isCut } = plan;
+  const edges = isCut ? series.flatMap((one) => edgeMarks(one, plan)) : [];
+  return edges.concat(marks.flatMap(({ x: xs, color, shape = "line", label }) => {
     const top = shape === "line" ? box.top : box.top - 10;
     const path = s("path", { class: "wb-mark", d: markPath(shape, xs, x, top, box.bottom), ...markPaint(shape, color) });
     return label && xs.length ? [path, markLabel(label, x(xs[0]), box)] : [path];
+  }));
+}
+
+// Where a line leaves the frame: an arrow at its border.
+function edgeMarks({ x: xs, y: ys, color }, { x, y, box }) {
+  const [up, down] = [leaving(ys, (value) => y(value) < box.top - 1), leaving(ys, (value) => y(value) > box.bottom + 1)];
+  const arrows = (shape, at, where) =>
+    at.length ? [s("path", { class: "wb-mark wb-edge", d: markPath(shape, at.map((i) => xs[i]), x, where), fill: color })] : [];
+  return [...arrows("up", up, box.top), ...arrows("down", down, box.bottom)];
+}
+
+// The positions at which values begin to be outside.
+function leaving(values, isOutside) {
+  const found = [];
+  let before = false;
+  values.forEach((value, i) => {
+    const now = isOutside(value);
+    if (now && !before) found.push(i);
+    before = now;
   });
+  return found;
 }
 
 function markPaint(shape, color) {

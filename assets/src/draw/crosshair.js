@@ -100,9 +100,10 @@ function within(column, wanted) {
 }
 
 function drawn({ px, points }, { box }) {
+  const inside = (py) => Math.min(box.bottom, Math.max(box.top, py));
   const dots = points
     .filter(({ py }) => Number.isFinite(py))
-    .map((dot) => s("circle", { cx: dot.px, cy: dot.py, r: 3, fill: dot.one.color }));
+    .map((dot) => s("circle", { cx: dot.px, cy: inside(dot.py), r: 3, fill: dot.one.color }));
   return [s("path", { class: "wb-cursor-line", d: `M${px} ${box.top}V${box.bottom}` }), ...dots];
 }
 

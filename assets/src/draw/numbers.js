@@ -12,7 +12,7 @@ export function bytes(size) {
 export function number(value) {
   if (value == null) return "–";
   if (!Number.isFinite(value)) return String(value);
-  if (Number.isInteger(value)) return count(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return count(value);
   const size = Math.abs(value);
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }

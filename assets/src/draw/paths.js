@@ -66,7 +66,7 @@ function outline(part) {
   return `${there}${back}Z`;
 }
 
-// Small marks on one height: "line" (from there down to `bottom`), "triangle", "pin" (both), "cross". One path for all
+// Small marks on one height: "line" (from there down to `bottom`), "triangle", "pin" (both), "cross", "up" and "down" (arrows at a border). One path for all
 // of them.
 export function markPath(shape, xs, x, top, bottom) {
   let path = "";
@@ -76,6 +76,8 @@ export function markPath(shape, xs, x, top, bottom) {
     if (!Number.isFinite(px) || px === last) continue;
     last = px;
     if (shape === "triangle") path += `M${px - 3.5} ${top}h7l-3.5 6z`;
+    else if (shape === "up") path += `M${px - 4} ${top + 7}h8l-4 -7z`;
+    else if (shape === "down") path += `M${px - 4} ${top - 7}h8l-4 7z`;
     else if (shape === "cross") path += `M${px - 3} ${top}l6 6m0 -6l-6 6`;
     else if (shape === "pin") path += `M${px - 3.5} ${top}h7l-3.5 6zM${px} ${top + 6}V${bottom}`;
     else path += `M${px} ${top}V${bottom}`;

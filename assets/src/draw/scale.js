@@ -12,6 +12,12 @@ export function scale([low, high], [from, to], log = false) {
   return (value) => from + (value - low) * factor;
 }
 
+// A scale that ends at two pixels: what lies farther out is drawn there.
+export const held = (place, least, most) => (value) => {
+  const at = place(value);
+  return at < least ? least : at > most ? most : at;
+};
+
 // [low, high] of all finite numbers in the columns, null when there is none; `positive` leaves out zero and below.
 export function extent(columns, positive = false) {
   let low = Infinity;

@@ -3,7 +3,7 @@
 export const RAIL = 84; // pixels
 const LEGIBLE = 0.72; // the smallest scale at which a graph is first shown: boxes can be read
 const LARGEST_START = 1.15;
-export const LEAST = 0.01;
+const LEAST = 0.01;
 const MOST = 4;
 const MARGIN = 12;
 
@@ -16,12 +16,12 @@ export class Camera {
     Object.assign(this, { width, height });
   }
 
-  // The whole scene, no smaller than `least`: else its beginning.
-  fit(scene = this.scene, least = LEGIBLE) {
+  // The whole scene, if it can be read then: else its beginning.
+  fit(scene = this.scene) {
     this.scene = scene;
     const room = [this.width - RAIL - MARGIN, this.height - 2 * MARGIN];
     const k = Math.min(room[0] / Math.max(1, scene.width), room[1] / Math.max(1, scene.height));
-    this.k = Math.min(LARGEST_START, Math.max(least, k));
+    this.k = Math.min(LARGEST_START, Math.max(LEGIBLE, k));
     this.x = RAIL;
     this.y = Math.max(MARGIN, (this.height - scene.height * this.k) / 2);
   }

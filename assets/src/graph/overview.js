@@ -4,17 +4,20 @@ import { h } from "../draw/dom.js";
 import { RAIL } from "./camera.js";
 import { roleColor } from "./look.js";
 
-const HEIGHT = 34;
+const [LEAST, MOST] = [34, 90]; // pixels of height
+const PAGE = 0.75; // of what is seen, that an arrow key goes on by
 
 export class Overview {
   constructor(go) {
     this.element = h("canvas", {
       class: "wb-g-overview",
-      height: HEIGHT,
       hidden: true,
-      role: "img",
-      "aria-label": "the whole graph; what is drawn above is framed",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "overview of the whole graph; arrow keys move what is drawn above",
+      title: "the whole graph; what is drawn above is framed: drag the frame, or use the arrow keys",
     });
+    this.height = LEAST;
     this.picture = document.createElement("canvas");
     const to = (event) => {
       if (event.buttons !== 1) return;
@@ -23,6 +26,13 @@ export class Overview {
     };
     this.element.addEventListener("pointerdown", to);
     this.element.addEventListener("pointermove", to);
+    this.element.addEventListener("keydown", (event) => {
+      const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [];
+      if (dx === undefined || !this.seen) return;
+      event.preventDefault();
+      const { x, y, width, height } = this.seen;
+      go(x + dx * PAGE * width, y + dy * PAGE * height);
+    });
   }
 
   show(scene) {
@@ -37,25 +47,28 @@ export class Overview {
     const width = this.element.clientWidth;
     if (this.element.hidden || !width) return;
     if (this.painted !== width) this.paint(width);
+    this.seen = { x: (from + right) / 2, y: (top + bottom) / 2, width: right - from, height: bottom - top };
     const context = this.element.getContext("2d");
     const [across, down] = this.scales(width);
-    context.clearRect(0, 0, width, HEIGHT);
+    context.clearRect(0, 0, width, this.height);
     context.drawImage(this.picture, 0, 0);
     Object.assign(context, { strokeStyle: theme(this.element).brand, lineWidth: 2 });
     const [x, y] = [Math.max(1, from * across), Math.max(1, 3 + top * down)];
-    const [end, low] = [Math.min(width - 1, right * across), Math.min(HEIGHT - 1, 3 + bottom * down)];
+    const [end, low] = [Math.min(width - 1, right * across), Math.min(this.height - 1, 3 + bottom * down)];
     context.strokeRect(x, y, Math.max(4, end - x), Math.max(4, low - y));
   }
 
   scales(width) {
-    return [width / Math.max(1, this.scene.width), (HEIGHT - 6) / Math.max(1, this.scene.height)];
+    return [width / Math.max(1, this.scene.width), (this.height - 6) / Math.max(1, this.scene.height)];
   }
 
   paint(width) {
     const { scene, picture } = this;
     this.painted = width;
     this.element.width = picture.width = width;
-    picture.height = HEIGHT;
+    this.height = Math.round(Math.min(MOST, Math.max(LEAST, (width * scene.height) / Math.max(1, scene.width))));
+    this.element.height = picture.height = this.height;
+    this.element.style.height = `${this.height}px`;
     const context = picture.getContext("2d");
     const [across, down] = this.scales(width);
     let kind = -1;

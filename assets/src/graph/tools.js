@@ -42,7 +42,7 @@ export function tools(act) {
       { class: "wb-g-group" },
       button("−", "zoom out", () => act.zoom(1 / STEP)),
       button("+", "zoom in", () => act.zoom(STEP)),
-      button("fit", "fit the graph", act.fit),
+      button("fit", "fit the graph, no smaller than can be read", act.fit),
     ),
     h(
       "span",

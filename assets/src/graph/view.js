@@ -1,7 +1,7 @@
 // The drawing on its stage: scene, camera and look, as SVG or on a canvas, and what pointer and keys do to them.
 import { HEAT, theme } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
-import { Camera, LEAST } from "./camera.js";
+import { Camera } from "./camera.js";
 import { CanvasDrawing } from "./canvas.js";
 import { hit, neighbour } from "./find.js";
 import { listen } from "./inputs.js";
@@ -116,8 +116,13 @@ export class View {
     this.camera.size(this.camera.width, height);
   }
 
+  // As much as can be read: of a wide graph the part around the cursor, the rest is in the overview.
   fit() {
-    this.camera.fit(this.scene, LEAST);
+    const item = this.scene.items[this.cursor];
+    this.camera.fit(this.scene);
+    this.setHeight(Math.max(LEAST_HEIGHT, this.wanted()));
+    this.camera.fit(this.scene);
+    if (item && this.cursor > 0) this.camera.show(item);
     this.draw();
   }
 

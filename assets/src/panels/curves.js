@@ -13,7 +13,7 @@ const RATE = "steps per second";
 export function curves(store) {
   const choice = new Choice();
   const charts = new Map(); // by series
-  const { slider, log, tools } = settings(draw);
+  const { slider, log, whole, tools } = settings(draw);
   const { element, body, note, saving } = frame({
     name: "curves",
     title: "Curves",
@@ -83,8 +83,9 @@ export function curves(store) {
       const each = charts.get(name);
       if (!each.element.parentNode) grid.append(each.element);
     }
-    const how = { smoothing: Number(slider.value), log: log.checked };
-    for (const name of names) charts.get(name).figure.draw(seriesSpec(name, runs, how));
+    const how = { smoothing: Number(slider.value), log: log.checked, whole: whole.checked };
+    for (const name of names) charts.get(name).show(seriesSpec(name, runs, how));
+    whole.parentNode.hidden = !whole.checked && names.every((name) => !charts.get(name).isCut);
   }
 
   // The crosshair stands at the same step in all charts.
@@ -113,18 +114,36 @@ const timeLeft = ({ state, eta }) => (state === "running" && eta != null ? `${se
 
 const entry = (run) => ({ ...run, note: trouble(run) });
 
+// A chart with its name above, and below it what has left its frame.
 function titled(name, height, onhover) {
   const figure = chart({ height, onhover });
-  return { figure, element: h("div", { class: "wb-curve" }, h("h4", {}, name), figure.element) };
+  const away = h("p", { class: "wb-away", role: "status", hidden: true });
+  const made = { figure, isCut: false, element: h("div", { class: "wb-curve" }, h("h4", {}, name), figure.element, away), show };
+
+  function show(spec) {
+    figure.draw(spec);
+    const words = spec.away.length ? `▲ outside the frame: ${spec.away.join("; ")}` : "";
+    if (away.textContent !== words) away.textContent = words;
+    away.hidden = !words;
+    made.isCut = Boolean(words);
+  }
+  return made;
 }
 
 function settings(changed) {
   const slider = h("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: "0", oninput: changed });
   const log = h("input", { type: "checkbox", onchange: changed });
+  const whole = h("input", { type: "checkbox", onchange: changed });
+  const all = "values far from all others too, however flat that makes the rest";
   const title = "exponential moving average; the curve itself stays visible behind it";
   return {
     slider,
     log,
-    tools: [h("label", { class: "wb-tool", title }, "smoothing", slider), h("label", { class: "wb-tool" }, log, "log scale")],
+    whole,
+    tools: [
+      h("label", { class: "wb-tool", title }, "smoothing", slider),
+      h("label", { class: "wb-tool" }, log, "log scale"),
+      h("label", { class: "wb-tool", title: all }, whole, "whole range"),
+    ],
   };
 }

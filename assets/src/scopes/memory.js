@@ -57,11 +57,11 @@ export function dropWords({ step, bytes: freed, cause }, i) {
   return `dropped ${perDevice(freed.map((column) => column[i]))} at step ${count(step[i])}${why}`;
 }
 
-// "1.2 MiB per device", or from where to where.
+// "1.2 MiB per device", or between which sizes: "248.0 to 256.0" after "dropped" would read as what became of it.
 export function perDevice(sizes) {
   const [low, high] = [bytes(Math.min(...sizes)), bytes(Math.max(...sizes))];
   if (sizes.length === 1) return low;
-  return `${low === high ? low : `${low} to ${high}`} per device`;
+  return `${low === high ? low : `between ${low} and ${high}`} per device`;
 }
 
 // "12 drops, last at step 1,200; 1.2 MiB per device held".

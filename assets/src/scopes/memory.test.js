@@ -21,7 +21,7 @@ test("a drop says how much, when and why", () => {
   assert.equal(dropWords(drops, 0), "dropped 1.2 MiB per device at step 100 (interval)");
   assert.equal(dropWords(drops, 3), "dropped 1.2 MiB per device at step 400 (asked for)");
   const uneven = { step: [7], bytes: [[1024], [2048]], cause: ["error"] };
-  assert.equal(dropWords(uneven, 0), "dropped 1.0 KiB to 2.0 KiB per device at step 7 (error)");
+  assert.equal(dropWords(uneven, 0), "dropped between 1.0 KiB and 2.0 KiB per device at step 7 (error)");
 });
 
 test("the note counts drops and says what is held", () => {

@@ -16,6 +16,7 @@ from tests.parallel.models import Model as Built
 from workbench import events, static
 from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.experiments.recorder import record_of
 from workbench.framework.place import CPUPlace
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.looks import Look
@@ -263,8 +264,11 @@ def test_step_run_pause_stop_and_other_devices(built: Built, model_of: ModelOf) 
     assert run.wait(30).state == "stopped"
     again = begin(model, devices=3, reduce_strategy="Reduce", steps=5).wait(30)
     assert again.state == "done" and again.step == 5 and model.state()["subject"]["strategy"] == "Reduce"
-    labels = [shown["label"] for shown in model.state()["runs"]]
-    assert labels == ["1: net, 2 devices, AllReduce", "2: net, 3 devices, Reduce"]
+    numbers = [record.number for r in (run, again) if (record := record_of(r)) is not None]
+    labels = [shown["label"] for shown in model.state()["runs"]]  # the numbers are those of %runs
+    assert labels == [f"run {numbers[0]}: net, 2 devices, AllReduce", f"run {numbers[1]}: net, 3 devices, Reduce"]
+    assert [found.name for number in numbers for found in wb.runs().filter(number=number)] == ["net", "net"]
+    assert [m["label"] for m in model.everything() if m["type"] == "curves"] == labels
     assert len([m for m in model.everything() if m["type"] == "curves"]) == 2
 
 
@@ -466,3 +470,62 @@ def test_the_page_gets_what_python_has_seen(built: Built, batch: Any, model_of: 
             time.sleep(0.01)
     finally:
         publisher.close()
+
+
+def test_a_run_whose_length_nobody_chose_lasts_a_while(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    controls = model.controls
+    assert controls.values()["steps"] == 20_000 and controls.values()["epochs"] is None
+    controls.set({"steps": 20_000, "epochs": 2})  # what the page sends: all its fields
+    assert controls.values()["steps"] is None and controls.setup().epochs == 2 and controls.setup().steps is None
+    run = begin(model).wait(30)
+    assert run.step == 2 * 10 and model.state()["run"]["values"]["epochs"] == 2
+    controls.set({"epochs": None})
+    lasting = controls.values()["steps"]
+    assert 10 <= run.steps_per_second * 20 <= lasting <= run.steps_per_second * 20 * 2.5  # about 20 seconds
+    assert lasting / 10 ** (len(str(lasting)) - 1) in (1, 2, 5)
+    begin(model, steps=3, epochs=1).wait(30)
+    assert model.run.step == 3  # whichever comes first
+
+
+def test_the_length_a_run_was_given_is_kept_until_another_is_chosen(
+    built: Built, loader: DataLoader, model_of: ModelOf
+) -> None:
+    run = wb.experiments.setup(built.main, loader, built.startup, steps=4).start(progress=False).wait(30)
+    model = model_of(run)
+    controls = model.controls
+    assert (controls.values()["steps"], controls.values()["epochs"]) == (4, None)
+    controls.set({"epochs": 3})
+    assert (controls.values()["steps"], controls.values()["epochs"]) == (None, 3)
+    controls.set({"epochs": None})
+    assert controls.values()["steps"] == 4
+
+
+def test_validation_data_become_curves_and_the_best_and_last_checkpoints_stay(
+    built: Built, loader: DataLoader, model_of: ModelOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = model_of(built.main)
+    for wrong in ({"valid": "nothing"}, {"checkpoints": "worst"}):
+        with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+            model.controls.set(wrong)
+    run = begin(model, valid="batches", checkpoints="best and last", epochs=3).wait(30)
+    assert run.state == "done" and run.validated == [10, 20, 30]
+    series = next(m for m in model.everything() if m["type"] == "curves")["series"]
+    assert series["val_loss"]["step"].tolist() == [10, 20, 30] and len(series["loss"]["step"]) == 30
+    np.testing.assert_allclose(series["val_loss"]["mean"], run.history["val_loss"], rtol=1e-6)
+    assert model.state()["run"]["last"]["val_loss"] == run.history["val_loss"][-1]
+    assert model.state()["run"]["values"]["valid"] == "batches"
+    best = run.validated[int(np.argmin(run.history["val_loss"]))]
+    names = {path.name for path in (tmp_path / "checkpoints" / "net").iterdir()}
+    assert "last.checkpoint" in names and any(f"step-{best}" in name for name in names) and len(names) == 2
+    again = begin(model, valid=None, checkpoints="last", epochs=1).wait(30)
+    assert again.validated == [] and model.controls.values()["valid"] is None
+    assert len(list((tmp_path / "checkpoints" / "net").iterdir())) == 3
+
+
+def test_validation_data_of_a_setup_stay_its_own(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
+    setup = wb.experiments.setup(built.main, loader, built.startup, epochs=1, valid=loader.again(7, 0))
+    model = model_of(setup.start(progress=False).wait(30))
+    assert model.controls.values()["valid"] == f"validation data of {model.subject.name}"
+    assert begin(model).wait(30).validated == [10]

@@ -52,13 +52,18 @@ class Buckets:
 
     def message(self) -> Message:
         """Columns: `step` is the number of the bucket's last value, counted from 1; the newest may be incomplete."""
+        steps, *columns = self.columns()
+        mean, low, high = (column(values, "float32") for values in columns)
+        return {"step": column(steps, "float64"), "mean": mean, "low": low, "high": high}
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Steps, means, lowest and highest, as in the message."""
         columns = self._columns[:, : self._count]
         steps = np.arange(1, self._count + 1) * self.width
         if len(self._pending):
             columns = np.concatenate([columns, _summed_up(self._pending[np.newaxis])], axis=1)
             steps = np.append(steps, self.taken)
-        mean, low, high = (column(values, "float32") for values in columns)
-        return {"step": column(steps, "float64"), "mean": mean, "low": low, "high": high}
+        return steps, columns[0], columns[1], columns[2]
 
 
 def _summed_up(rows: np.ndarray) -> np.ndarray:

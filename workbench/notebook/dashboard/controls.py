@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from workbench.data.dataset import Dataset
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, one_of
 from workbench.executors.engine import Engine
+from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
 from workbench.experiments.setup import Setup, loss_of
 from workbench.framework.program import Program
@@ -18,9 +22,14 @@ from workbench.notebook.dashboard.watch import strategy_of
 
 SETTINGS = (
     "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps",
-    "stop_on_nan",
+    "epochs", "stop_on_nan",
 )  # fmt: skip
+LENGTHS = ("steps", "epochs")  # whichever comes first ends a run; choosing one takes the place of what was given
+CHECKPOINTS = {"last": (0, True), "best": (1, False), "best and last": (1, True)}  # how many of the best, and the last
+FOLDER = "checkpoints"  # where they go: a folder for every name of a run, in the current one
+_NO_FILE = re.compile(r"[^\w.=,+ -]")  # characters that stand in no file's name
 _DEVICES = 2  # of a program that has not run anywhere
+_LASTING_S, _STEPS = 20.0, 20_000  # of a run whose length nobody chose; steps where it is not known how fast they are
 
 Names = Callable[[], Mapping[str, Any]]
 StartupOf = Callable[[Program, str], Program | None]
@@ -38,6 +47,11 @@ class Controls:
         self._subject, self._names, self._startup_of = subject, names, startup_of
         self._base: Setup | None = getattr(subject.run, "setup", None)
         self._chosen: dict[str, Any] = {}
+        self._latest: Run | None = None
+
+    def follow(self, run: Run) -> None:
+        """A run has begun; how fast it was says how many steps the next one lasts."""
+        self._latest = run
 
     # Choices
 
@@ -55,9 +69,10 @@ class Controls:
     def sources(self) -> dict[str, Any]:
         """Loaders and datasets, by name: those of the user, else the subject's own."""
         found = {name: value for name, value in self._names().items() if _gives_batches(value)}
-        own = self._own_data()
-        if own is not None and not any(value is own for value in found.values()):
-            found[f"data of {self._subject.name}"] = own
+        valid = self._base.valid if self._base is not None else None
+        for what, own in (("data", self._own_data()), ("validation data", valid)):
+            if own is not None and not any(value is own for value in found.values()):
+                found[f"{what} of {self._subject.name}"] = own
         return found
 
     def _chosen_data(self) -> Any:
@@ -73,11 +88,21 @@ class Controls:
 
     def values(self) -> Message:
         """What is chosen, or stands to reason."""
+        sources = self.sources()
         return {
             "program": self._program(self.programs()),
-            "data": self._data(self.sources()),
-            **{name: self._chosen.get(name, self._given(name)) for name in SETTINGS},
+            "data": self._data(sources),
+            "valid": self._valid(sources),
+            "checkpoints": self._chosen.get("checkpoints"),
+            **{name: self._chosen.get(name, self._given(name)) for name in SETTINGS if name not in LENGTHS},
+            **self._lengths(),
         }
+
+    def _lengths(self) -> dict[str, int | None]:
+        """Steps and epochs: those chosen, else those given, else steps that last a while."""
+        chosen = {name: self._chosen.get(name) for name in LENGTHS}
+        found = chosen if any(chosen.values()) else {name: self._given(name) for name in LENGTHS}
+        return found if any(found.values()) else {"steps": lasting_steps(self._latest), "epochs": None}
 
     def _program(self, known: Mapping[str, Program]) -> str | None:
         if self._chosen.get("program") in known:
@@ -97,6 +122,12 @@ class Controls:
         loaders = [name for name, value in known.items() if isinstance(value, DataLoader)]
         return next(iter([*mine, *loaders, *known]), None)
 
+    def _valid(self, known: Mapping[str, Any]) -> str | None:
+        if "valid" in self._chosen:
+            return self._chosen["valid"] if self._chosen["valid"] in known else None
+        own = self._base.valid if self._base is not None else None
+        return next((name for name, value in known.items() if own is not None and value is own), None)
+
     def _given(self, name: str) -> Any:
         if name == "batch_size" and (data := self._chosen_data()) is not self._own_data():
             return getattr(data, "batch_size", None)
@@ -111,8 +142,9 @@ class Controls:
         setup = run.setup
         if setup is None:
             return None
-        data = next((name for name, value in self.sources().items() if value is setup.data), None)
-        return {"program": setup.name, "data": data, **{name: _of_setup(setup, name) for name in SETTINGS}}
+        found = self.sources().items()
+        names = {what: next((name for name, value in found if value is own), None) for what, own in _data_of(setup)}
+        return {"program": setup.name, **names, **{name: _of_setup(setup, name) for name in SETTINGS}}
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Choose; None takes a choice back.
@@ -120,16 +152,21 @@ class Controls:
         Raises:
             InvalidArgument: an unknown setting; then nothing is chosen.
         """
-        known = ("program", "data", *SETTINGS)
+        known = ("program", "data", "valid", "checkpoints", *SETTINGS)
         for name in values:
             if name not in known:
                 raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}")
-        for name, there in (("program", self.programs()), ("data", self.sources())):
+        sources = self.sources()
+        choices = {"program": self.programs(), "data": sources, "valid": sources, "checkpoints": CHECKPOINTS}
+        for name, there in choices.items():
             value = values.get(name)
             if value is not None and (not isinstance(value, str) or value not in there):
                 raise InvalidArgument(f"{name} is the name of one of {one_of(there)}, got {value!r}")
+        untouched = self._lengths()
         for name, value in values.items():
-            if value is None:
+            if name in LENGTHS and name not in self._chosen and value == untouched[name]:
+                continue  # what the page shows is not what the user chose
+            if value is None and name != "valid":  # no validation data are a choice, too
                 self._chosen.pop(name, None)
             else:
                 self._chosen[name] = value
@@ -139,6 +176,8 @@ class Controls:
         choices = {
             "program": list(self.programs()),
             "data": list(self.sources()),
+            "valid": list(self.sources()),
+            "checkpoints": list(CHECKPOINTS),
             "reduce_strategy": ["AllReduce", "Reduce"],
         }
         return {"values": self.values(), "choices": choices}
@@ -153,10 +192,21 @@ class Controls:
         """
         values = self.values()
         plain = self._plain(values)
-        settings = {name: values[name] for name in SETTINGS if values[name] is not None}
-        made = plain.with_(**settings)
+        settings = {name: values[name] for name in SETTINGS if values[name] is not None or name in LENGTHS}
+        made = plain.with_(**settings, valid=self.sources().get(values["valid"]))
         self._base = plain  # what is chosen stays chosen; what is taken back is the plain setup's again
         return made
+
+    def checkpoints(self, setup: Setup) -> ModelCheckpoint | None:
+        """Which checkpoints a run of a setup keeps; the best by its loss, that of the validation data if it has any."""
+        chosen = self._chosen.get("checkpoints")
+        if chosen is None:
+            return None
+        best, last = CHECKPOINTS[chosen]
+        loss = next((label for label, name in setup.fetch.items() if name == loss_of(setup.program)), None)
+        monitor = f"val_{loss}" if loss is not None and setup.valid is not None else loss
+        folder = _NO_FILE.sub("-", setup.name or setup.program.name or "run")
+        return ModelCheckpoint(Path(FOLDER, folder), monitor, save_top_k=best, save_last=last)
 
     def _plain(self, values: Mapping[str, Any]) -> Setup:
         program, data = self.programs().get(values["program"]), self.sources().get(values["data"])
@@ -175,6 +225,24 @@ class Controls:
             )
         fetch = getattr(self._subject.run, "fetch", {}) if program is self._subject.program else {}
         return Setup(program, startup, data, fetch, name=values["program"])
+
+
+def lasting_steps(before: Run | None) -> int:
+    """Steps for a while, a round number: 1, 2 or 5 times a power of ten.
+
+    Args:
+        before: how fast it was counts, if it has ended.
+    """
+    if before is None or not before.finished or not before.steps_per_second:
+        return _STEPS
+    wanted = max(before.steps_per_second * _LASTING_S, 10.0)
+    power = 10 ** math.floor(math.log10(wanted))
+    return next(n * power for n in (1, 2, 5, 10) if n * power >= wanted)
+
+
+def _data_of(setup: Setup) -> list[tuple[str, Any]]:
+    return [(what, own) for what in ("data", "valid") if (own := getattr(setup, what)) is not None]
+
 
 def _is(program: Program, own: Program) -> bool:
     """Whether a program is the dashboard's own, or what an executor's copy was taken of."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from workbench.notebook.dashboard.buckets import Buckets, Points
 from workbench.notebook.dashboard.messages import Message, column
 
@@ -13,36 +15,49 @@ _RATE_S = 0.1  # seconds of training over which steps are counted, at least
 _RATES = 500
 
 History = Mapping[str, Sequence[float]]
+Looks = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 
 class Curves:
     """What a history of values holds, in as many points as can be drawn.
 
     Args:
-        run: number of the run; label: what it is called.
+        run: number of the run; label: what it is called now.
         history: of the run, which grows: {label: [value of every step]}.
+        evaluated: {label: (steps, values)} of what has a value after some steps only, which grows, too.
         steps, seconds: how many steps have been done, in how much time, pauses left out.
     """
 
     def __init__(
         self,
         run: str,
-        label: str,
+        label: Callable[[], str],
         history: Callable[[], History],
         steps: Callable[[], int],
         seconds: Callable[[], float],
+        evaluated: Callable[[], Looks] = dict,
     ) -> None:
         self.run, self.label = run, label
         self.rate = 0.0
-        self._history, self._steps, self._seconds = history, steps, seconds
+        self._history, self._steps, self._seconds, self._evaluated = history, steps, seconds, evaluated
         self._series: dict[str, Buckets] = {}
+        self._looks: dict[str, Points] = {}
+        self._looked: dict[str, int] = {}
         self._rates = Points(2, _RATES)
         self._begun = seconds(), steps()
 
     def follow(self) -> bool:
         """Take over what is new; whether there was anything."""
         found = [self._take(name, values) for name, values in list(self._history().items())]
+        found += [self._look(name, *points) for name, points in self._evaluated().items()]
         return self._count() or any(found)
+
+    def _look(self, name: str, steps: Sequence[int], values: Sequence[float]) -> bool:
+        points, known = self._looks.setdefault(name, Points(2)), self._looked.get(name, 0)
+        for step, value in zip(steps[known:], values[known:], strict=False):  # a value may have come meanwhile
+            points.add(step, value)
+            self._looked[name] = self._looked.get(name, 0) + 1
+        return self._looked.get(name, 0) > known
 
     def _take(self, name: str, values: Sequence[float]) -> bool:
         series = self._series.setdefault(name, Buckets())
@@ -68,8 +83,16 @@ class Curves:
         return {
             "type": "curves",
             "run": self.run,
-            "label": self.label,
+            "label": self.label(),
             "width": max([series.width for series in self._series.values()], default=1),
-            "series": {name: series.message() for name, series in self._series.items()},
+            "series": {
+                **{name: series.message() for name, series in self._series.items()},
+                **{name: _of_points(*points.columns()) for name, points in self._looks.items()},
+            },
             "rate": {"step": column(steps, "float64"), "value": column(rates, "float32")},
         }
+
+
+def _of_points(steps: np.ndarray, values: np.ndarray) -> Message:
+    one = column(values, "float32")
+    return {"step": column(steps, "float64"), "mean": one, "low": one, "high": one}

@@ -1,4 +1,5 @@
-"""Executors, programs and runs show their dashboard as the last value of a cell; an interrupt stops their runs."""
+"""Executors, programs and runs show their dashboard as the last value of a cell, tables of runs a table to work with;
+an interrupt stops the runs."""
 
 from __future__ import annotations
 
@@ -8,11 +9,15 @@ from typing import Any
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments.run import Run
+from workbench.experiments.run_table import Runs
+from workbench.experiments.sweep import Sweep
 from workbench.framework.program import Program
 from workbench.notebook.dashboard.dashboard import dashboard, live_runs
+from workbench.notebook.runs.table import RunTable
 from workbench.notebook.training import PRINTED
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
+TABLES = (Runs, Sweep)
 
 
 def show_in(shell: Any) -> None:
@@ -22,6 +27,8 @@ def show_in(shell: Any) -> None:
     formatter = shell.display_formatter.mimebundle_formatter
     for kind in SHOWN:
         formatter.for_type(kind, _bundle)
+    for table in TABLES:
+        formatter.for_type(table, _table)
     _stop_on_interrupt(shell.kernel)
 
 
@@ -31,6 +38,9 @@ def show_no_more(shell: Any) -> None:
     for kind in SHOWN:
         if formatter.type_printers.get(kind) is _bundle:
             formatter.pop(kind)
+    for table in TABLES:
+        if formatter.type_printers.get(table) is _table:
+            formatter.pop(table)
 
 
 def _bundle(target: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -38,6 +48,16 @@ def _bundle(target: Any, include: Any = None, exclude: Any = None) -> dict[str, 
         PRINTED.discard(target)  # shown once more it shows its dashboard
         return {"text/plain": repr(target)}
     return dashboard(target)._repr_mimebundle_(include, exclude)
+
+
+def _table(target: Runs | Sweep, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    """A widget for the page; the table as HTML and as text for everything else."""
+    still = {"text/html": target._repr_html_(), "text/plain": repr(target)}
+    found = target if isinstance(target, Runs) else target.runs
+    if not len(found):
+        return still
+    bundle = RunTable(found).widget._repr_mimebundle_(include=include, exclude=exclude)
+    return {**dict(bundle[0] if isinstance(bundle, tuple) else bundle or {}), **still}
 
 
 def _stop_on_interrupt(kernel: Any) -> None:

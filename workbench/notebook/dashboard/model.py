@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
 from workbench.experiments.first_nan import FirstNaN
+from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
 from workbench.experiments.setup import loss_of
@@ -32,18 +33,29 @@ LIVE = (State.READY, State.RUNNING, State.PAUSED)
 
 
 class Shown:
-    """A run, or the steps of an executor, and its curves."""
+    """A run, or the steps of an executor, and its curves.
 
-    def __init__(self, number: int, label: str, run: Run | None, fetched: Fetched | None = None) -> None:
-        self.run, self.fetched = run, fetched
+    Args:
+        number: tells it from the others of this dashboard. about: what it is called.
+    """
+
+    def __init__(self, number: int, about: str, run: Run | None, fetched: Fetched | None = None) -> None:
+        self.run, self.fetched, self._about = run, fetched, about
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
+        history = (lambda: _every_step(run)) if run is not None else (lambda: source.history)
+        evaluated = (lambda: _some_steps(run)) if run is not None else dict
         self.pace = Pace(_CURVES_S)
-        self.curves = Curves(str(number), label, lambda: source.history, steps, lambda: source.seconds)
+        self.curves = Curves(str(number), self.label, history, steps, lambda: source.seconds, evaluated)
 
     @property
     def id(self) -> str:
         return self.curves.run
+
+    def label(self) -> str:
+        """What it is called; a recorded run by the number that `runs()` gives it, as soon as it has one."""
+        record = record_of(self.run) if self.run is not None else None
+        return self._about if record is None or record.number is None else f"run {record.number}: {self._about}"
 
     def news(self) -> Message | None:
         """Its curves, if they have changed and it is time."""
@@ -57,6 +69,16 @@ class Shown:
         if self.fetched is not None:
             self.fetched.follow()
         return self.curves.follow()
+
+
+def _every_step(run: Run) -> dict[str, list[float]]:
+    """What has a value after every step."""
+    return {label: values for label, values in run.history.items() if label not in run.val_labels}
+
+
+def _some_steps(run: Run) -> dict[str, tuple[list[int], list[float]]]:
+    """What has one where the validation data were evaluated."""
+    return {label: run.curve(label) for label in run.val_labels}
 
 
 class Model:
@@ -118,9 +140,10 @@ class Model:
         """Follow another run from now on; the curves of those before stay."""
         number, before = next(self._numbers), getattr(self, "watch", None)
         self.watch = watch
+        self.controls.follow(run)
         if before is not None:
             before.close()
-        self.shown.append(Shown(number, f"{number}: {run.name}, {self.watch.what()}", run))
+        self.shown.append(Shown(number, f"{run.name}, {self.watch.what()}", run))
         for gone in self.shown[:-_RUNS]:
             if gone.fetched is not None:
                 gone.fetched.close()
@@ -221,7 +244,7 @@ class Model:
         run, loop = shown.run, shown.fetched
         state = str(run.state) if run is not None else "running" if loop is not None and loop.is_going_on else "ready"
         steps = run.step if run is not None else loop.steps if loop is not None else 0
-        return {"id": shown.id, "label": shown.curves.label, "state": state, "steps": steps}
+        return {"id": shown.id, "label": shown.label(), "state": state, "steps": steps}
 
     def _run_state(self) -> Message | None:
         if not self.shown:
@@ -328,15 +351,16 @@ class Model:
 
     def _starter(self, only_one: bool) -> Slow:
         setup = self.controls.setup()
+        checkpoints = self.controls.checkpoints(setup)
         self.busy = "starting the run …"
 
         def start() -> Callable[[], None]:
-            run = setup.start(progress=False, paused=True)
+            run = setup.start(progress=False, paused=True, checkpoints=checkpoints)
             watch = self._watch_of(run)
 
             def follow() -> None:
                 self._follow(run, watch)
-                self.tell("info", f"started {self.shown[-1].curves.label}")
+                self.tell("info", f"started {self.shown[-1].label()}")
                 if only_one:
                     run.advance()
                 else:

@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
+from workbench.experiments.ranges import typical_range
 from workbench.notebook.figures.facts import Message, floats, in_order
 from workbench.notebook.figures.numbers import number_text
-from workbench.notebook.figures.palette import FAINT, dashes, device_color, lonely, styled
+from workbench.notebook.figures.palette import FAINT, TEXT, dashes, device_color, lonely, styled
 
 _WIDTH, _HIGH, _TOP = 10.5, 2.2, 0.4  # inches
 
@@ -21,7 +22,7 @@ def curves(messages: Sequence[Message]) -> Figure:
     """The picture of `curves` messages, one per run: a diagram per recorded value, and one of steps per second.
 
     A line is the mean of a bucket of steps, its band goes from the bucket's lowest to its highest value. Steps whose
-    value is not a number are gaps.
+    value is not a number are gaps; values far from all others leave the frame, as on the page.
     """
     labels = in_order(label for message in messages for label in message.get("series") or {})
     timed = [message for message in messages if len(floats(message.get("rate"), "value"))]
@@ -47,11 +48,9 @@ def curves(messages: Sequence[Message]) -> Figure:
 
 
 def _values(axes: Axes, messages: Sequence[Message], label: str) -> None:
+    drawn = [(k, m, m["series"][label]) for k, m in enumerate(messages) if label in (m.get("series") or {})]
     ends = []
-    for number, message in enumerate(messages):
-        series = (message.get("series") or {}).get(label)
-        if series is None:
-            continue
+    for number, _, series in drawn:
         step, mean, low, high = (floats(series, name) for name in ("step", "mean", "low", "high"))
         color = device_color(number)
         if len(low) == len(step) == len(high):
@@ -59,7 +58,33 @@ def _values(axes: Axes, messages: Sequence[Message], label: str) -> None:
         axes.plot(step, mean, color=color, linestyle=dashes(number), linewidth=1.4, marker=lonely(mean))
         known = mean[np.isfinite(mean)]
         ends += [number_text(float(known[-1]))] if len(known) else ["no number yet"]
+    away = _frame(axes, drawn)
     _finish(axes, label, ends)
+    if away:
+        axes.text(0.01, 0.97, away, transform=axes.transAxes, va="top", fontsize=7, color=TEXT, wrap=True)
+
+
+def _frame(axes: Axes, drawn: Sequence[tuple[int, Message, Message]]) -> str:
+    """Show what is usual; returns what is said of what is not."""
+    names = ("mean", "low", "high")
+    columns = [[floats(s, name) for name in (names if m.get("width", 1) > 1 else names[:1])] for _, m, s in drawn]
+    found = typical_range(columns)
+    if found is None or found.shown == found.whole:
+        return ""
+    air = (found.shown[1] - found.shown[0]) * 0.05
+    least, most = found.shown[0] - air, found.shown[1] + air
+    axes.set_ylim(least, most)
+    texts = []
+    for number, message, series in drawn:
+        step, mean = floats(series, "step"), floats(series, "mean")
+        outside = np.isfinite(mean) & ((mean < least) | (mean > most))
+        if outside.any():
+            at = int(np.argmax(outside))
+            edge, mark = (most, "^") if mean[at] > most else (least, "v")
+            axes.plot(step[at], edge, mark, color=device_color(number), markersize=6, clip_on=False)
+            farthest = number_text(float(mean[outside][np.argmax(np.abs(mean[outside]))]))
+            texts.append(f"{message.get('label', '')} from step {int(step[at]):,}, to {farthest}")
+    return f"outside the frame: {'; '.join(texts)}" if texts else ""
 
 
 def _rates(axes: Axes, messages: Sequence[Message]) -> None:

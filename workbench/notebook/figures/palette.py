@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sized
 from typing import Any, ParamSpec, TypeVar
 
+from workbench.experiments.line_chart import COLORS
 from workbench.graph.ssa import COLLECTIVES
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito, 2008); never colour alone.
@@ -14,7 +15,7 @@ ROLES = {"forward": "#0072b2", "backward": "#d55e00", "optimize": "#009e73", "co
 MARKS = {"forward": ">", "backward": "<", "optimize": "D", "collective": "h"}
 KINDS = tuple(ROLES)
 WAIT = "wait"  # of a thread: no colour, for nothing runs
-SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a900", "#888888")
+SERIES = COLORS
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 TEXT, FAINT, LINE, BAND, ALARM = "#1a1a1a", "#595959", "#b9bec4", "#f4f5f7", "#b00020"
 

@@ -1,0 +1,72 @@
+// The range of values that the runs of a chart are drawn in. A run that diverged, or a spike, must not flatten all else:
+// it leaves the frame instead. `workbench/experiments/ranges.py` computes the same for pictures.
+
+const FAR = 3; // times as far from zero as usual: out of the frame
+const LEAST = 1; // nothing nearer to zero than this is far: accuracies may rise from anywhere
+const FAR_LOG = Math.log(100); // above what is usual, where the scale is logarithmic
+const WIDER = { linear: 5, log: 2 }; // the whole range is shown unless it is so many times as wide
+const FEW = 0.1; // of the longest run's points: too few to tell what is usual
+
+// runs: {mean, low?, high?} of each, columns. Gives {range, whole}: [low, high] each, the same where nothing is far out;
+// null where there is no number that has a place.
+export function typicalRange(runs, log = false) {
+  const found = runs.map((run) => columnsOf(run, log)).filter(({ values }) => values.length);
+  if (!found.length) return null;
+  const all = found.flatMap((run) => run.all);
+  const limit = limitOf(found.map(({ values }) => values), log);
+  const whole = ends(all);
+  const range = ends(all.map((column) => column.filter((value) => size(value, log) <= limit)));
+  const isClose = width(whole) <= (log ? WIDER.log : WIDER.linear) * width(range);
+  return { range: (isClose ? whole : range).map((value) => back(value, log)), whole: whole.map((value) => back(value, log)) };
+}
+
+// The means of a run, and all columns of it, as far as they have a place.
+function columnsOf({ mean, low, high }, log) {
+  const all = [mean, low, high].filter(Boolean).map((column) => placed(column, log));
+  return { values: all[0], all };
+}
+
+// Of the lower quarter of the runs, so that most of them may have diverged.
+function limitOf(runs, log) {
+  const most = Math.max(...runs.map((values) => values.length));
+  const sizes = runs.filter((values) => values.length >= FEW * most).map((values) => usual(values, log));
+  const found = sizes.sort((a, b) => a - b)[Math.floor((sizes.length - 1) / 4)];
+  return log ? found + FAR_LOG : Math.max(FAR * found, LEAST);
+}
+
+// How far from zero a run begins, or the half of its values that lies nearer to its beginning.
+function usual(values, log) {
+  const sorted = Float64Array.from(values).sort();
+  const [lower, middle, upper] = [0.05, 0.5, 0.95].map((part) => quantile(sorted, part));
+  const start = values[0];
+  const [low, high] = [[lower, middle], [middle, upper]].map((half) => ends([[start], half]));
+  return Math.max(...(width(low) <= width(high) ? low : high).map((value) => size(value, log)));
+}
+
+const size = (value, log) => (log ? value : Math.abs(value));
+
+const placed = (column, log) => {
+  const found = Float64Array.from(column).filter((value) => Number.isFinite(value) && (!log || value > 0));
+  return log ? found.map(Math.log) : found;
+};
+
+function ends(columns) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const column of columns) {
+    for (const value of column) {
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+  }
+  return [low, high];
+}
+
+function quantile(sorted, part) {
+  const at = part * (sorted.length - 1);
+  const below = Math.floor(at);
+  const above = Math.min(below + 1, sorted.length - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
+}
+
+const width = ([low, high]) => high - low;
+const back = (value, log) => (log ? Math.exp(value) : value);

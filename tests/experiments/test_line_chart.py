@@ -1,0 +1,68 @@
+"""Small charts as SVG: what they show, and where."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.experiments.line_chart import COLORS, Line, color, dash, line_chart, round_numbers, thinned
+
+FALLING = 2.0 * np.exp(-np.arange(200) / 40) + 0.1
+
+
+def chart(*values: np.ndarray) -> ElementTree.Element:
+    lines = [Line(f"run {k}", np.arange(1.0, len(v) + 1), v, k) for k, v in enumerate(values)]
+    return ElementTree.fromstring(line_chart(lines, "loss"))
+
+
+def lines(drawn: ElementTree.Element) -> list[ElementTree.Element]:
+    return [path for path in drawn.iter("path") if path.get("class") == "line"]
+
+
+def test_numbers_at_the_axes_are_where_the_values_are() -> None:
+    drawn = chart(np.array([0.0, 10.0]))
+    (line,) = lines(drawn)
+    points = line.get("d", "").replace("h0", "").strip("M").split("L")
+    (x0, y0), (x1, y1) = (tuple(map(float, point.split())) for point in points)
+    texts = {t.text: (float(t.get("x", "")), float(t.get("y", ""))) for t in drawn.iter("text")}
+    assert texts["0"][1] == pytest.approx(y0, abs=5) and texts["10"][1] == pytest.approx(y1, abs=5)
+    assert texts["1"][0] == pytest.approx(x0, abs=1) and texts["step"][0] == pytest.approx(x1, abs=1)
+
+
+def test_a_run_that_diverged_is_cut_off_and_marked() -> None:
+    grown = FALLING * np.where(np.arange(200) > 100, 1e6, 1)
+    drawn = chart(FALLING, grown)
+    away = [path for path in drawn.iter("path") if path.get("class") == "away"]
+    assert len(away) == 1 and away[0].get("fill") == COLORS[1]
+    assert max(float(t.text or 0) for t in drawn.iter("text") if t.get("text-anchor") == "end" and t.text != "step") < 4
+    assert not [path for path in chart(FALLING).iter("path") if path.get("class") == "away"]
+
+
+def test_without_a_number_there_is_no_chart() -> None:
+    assert line_chart([], "loss") == "" and line_chart([Line("a", np.ones(1), np.array([np.nan]))], "loss") == ""
+
+
+def test_the_second_time_around_the_colours_come_with_other_dashes() -> None:
+    assert len({(color(k), dash(k)) for k in range(32)}) == 32
+
+
+@given(st.integers(0, 3000), st.integers(1, 200))
+def test_thinning_keeps_the_last_step_and_the_mean(count: int, points: int) -> None:
+    values = np.random.default_rng(count).normal(size=count)
+    steps, made = thinned(np.arange(1.0, count + 1), values, points)
+    assert len(steps) == len(made) == min(count, points)
+    if count:
+        assert steps[-1] == count and values.min() - 1e-9 <= made.min() and made.max() <= values.max() + 1e-9
+    if count and count % points == 0:
+        assert made.mean() == pytest.approx(values.mean(), abs=1e-9)
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 8))
+def test_round_numbers_lie_between_and_are_about_as_many_as_wanted(low: float, width: float, wanted: int) -> None:
+    found = round_numbers(low, low + width, wanted)
+    slack = width * 1e-6 + abs(low) * 1e-9
+    assert all(low - slack <= n <= low + width + slack for n in found) and len(found) <= wanted + 1

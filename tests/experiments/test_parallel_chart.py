@@ -1,0 +1,63 @@
+"""What came of runs with which settings, drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from workbench.experiments import runs
+from workbench.experiments.overlay import overlay_html
+from workbench.experiments.parallel_chart import BOTTOM, HEIGHT, TOP, parallel_chart
+from workbench.experiments.run_table import Runs
+from workbench.experiments.runs_file import Progress, RunsFile
+
+RATES = (0.001, 0.01, 0.1)
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Runs:
+    """Three rates with two optimizers; the loss is lower with a higher rate; one came to nothing."""
+    file = RunsFile(tmp_path / "runs.sqlite")
+    for name in ("SGD", "<Adam>"):
+        for rate in RATES:
+            number = file.begin(f"{name} {rate}", 1, {"learning_rate": rate, "optimizer": name, "seed": 1})
+            loss = float("nan") if (name, rate) == ("<Adam>", 0.1) else 1.0 - rate
+            file.add(number, Progress("done", 2, 1.0), [("loss", 0, [2.0, loss])])
+    return runs(file.path)
+
+
+def heights(element: ElementTree.Element) -> list[float]:
+    return [float(point.split(",")[1]) for point in str(element.get("points")).split()]
+
+
+def test_a_line_per_run_goes_through_its_settings_to_its_value(found: Runs) -> None:
+    drawn = ElementTree.fromstring(parallel_chart(found, "loss"))
+    lines = {str(line.findtext("title")): line for line in drawn.iter("polyline")}
+    assert len(lines) == 5  # a run without a value has no line
+    rate, optimizer, loss = (heights(next(v for k, v in lines.items() if " SGD 0.01:" in k))[k] for k in range(3))
+    low, high = HEIGHT - BOTTOM, TOP
+    assert rate == pytest.approx((low + high) / 2, abs=0.1)  # decades: half way between 0.001 and 0.1
+    assert optimizer in (low, high) and high < loss < (low + high) / 2
+    assert {"SGD", "<Adam>", "0.001", "0.1", "loss"} <= {text.text for text in drawn.iter("text")}
+
+
+def test_one_setting_is_drawn_against_the_value(found: Runs) -> None:
+    drawn = ElementTree.fromstring(parallel_chart(found.filter(optimizer="SGD"), "loss"))
+    dots = sorted((float(dot.get("cx", "")), float(dot.get("cy", ""))) for dot in drawn.iter("circle"))
+    assert len(dots) == 3 and [y for _, y in dots] == sorted(y for _, y in dots)
+    assert dots[1][0] == pytest.approx((dots[0][0] + dots[2][0]) / 2, abs=0.2)
+
+
+def test_without_settings_or_values_there_is_nothing_to_draw(found: Runs) -> None:
+    assert parallel_chart(found, "accuracy") == "" and parallel_chart(found[:1], "loss") == ""
+
+
+def test_any_number_of_runs_lie_on_top_of_each_other(found: Runs) -> None:
+    for log in (False, True):
+        page = ElementTree.fromstring(overlay_html(list(found), log))
+        assert len([path for path in page.iter("path") if path.get("class") == "line"]) == 6
+        rows = {row[0].text: [cell.text for cell in row[1:]] for row in page.iter("tr")}
+        assert rows["learning_rate"] == ["0.1", "0.01", "0.001"] * 2 and "seed" not in rows
+        assert rows["optimizer"] == ["<Adam>"] * 3 + ["SGD"] * 3

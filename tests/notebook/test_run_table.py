@@ -1,0 +1,98 @@
+"""The table of runs as a widget: what it is given, and what is done with what is selected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.experiments import runs
+from workbench.experiments.run_table import Runs
+from workbench.experiments.runs_file import Progress, RunsFile
+from workbench.notebook.dashboard import displayed
+from workbench.notebook.runs.table import RunTable
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Runs:
+    """Four runs, two of a sweep; one has a name with markup and a loss that is not a number."""
+    file = RunsFile(tmp_path / "runs.sqlite")
+    for k, name in enumerate(("a", "b", "c", "<img src=x>")):
+        settings = {"learning_rate": 10.0**-k, "notebook": "n.ipynb", "host": "h"}
+        settings |= {"sweep": "abc"} if k < 2 else {}
+        losses = [1.0, float("nan") if k == 3 else 0.5**k]
+        file.add(file.begin(name, 9, settings), Progress("done", 2, 1.0), [("loss", 0, losses)])
+    return runs(file.path)
+
+
+def given(table: RunTable) -> tuple[list[str], list[list[list[Any]]], list[int]]:
+    """Heads, rows and the hidden columns, as the page gets them."""
+    options = table._table._dt_args
+    heads = [part.partition("</th>")[0] for part in options["table_html"].split("<th>")[1:]]
+    hidden = next(one["targets"] for one in options["columnDefs"] if one.get("visible") is False)
+    return heads, json.loads(options["data_json"]), hidden
+
+
+def test_all_columns_are_there_and_few_are_shown(found: Runs) -> None:
+    heads, rows, hidden = given(RunTable(found))
+    shown = [head for k, head in enumerate(heads) if k not in hidden]
+    assert shown == ["run", "name", "state", "begun", "steps", "loss", "learning_rate"]
+    assert {"host", "seconds", "steps/s", "notes"} <= set(heads) and len(rows) == 4
+    at = heads.index("name")
+    assert rows[0][at] == ["&lt;img src=x&gt;"] * 2  # the page inserts it as HTML
+    at = heads.index("loss")
+    assert rows[0][at] == ["nan", "___NaN___"] and rows[1][at] == ["0.25", 0.25]  # shown, and sorted by
+
+
+def test_what_is_selected_is_compared_and_known_to_python(found: Runs) -> None:
+    table = RunTable(found)
+    assert list(found.selected) == [] and "click rows" in table._below.value
+    table._table.selected_rows = [3, 1]  # as the page sorts them
+    assert [run.name for run in found.selected] == ["c", "a"]
+    assert table._below.value.count('class="line"') == 2 and "run 3" in table._below.value
+    linear = table._below.value
+    table._log.value = True
+    assert table._below.value != linear
+
+
+def test_runs_are_chosen_by_number_too(found: Runs) -> None:
+    table = RunTable(found)
+    table._numbers.value = "1, 3 and 77"
+    assert [run.number for run in found.selected] == [3, 1] and table._numbers.value == "3 1"
+    assert table._below.value.count('class="line"') == 2
+    table._table.selected_rows = [3]
+    assert table._numbers.value == "1"
+    table._numbers.value = ""
+    assert list(found.selected) == [] and "click rows" in table._below.value
+
+
+def test_rows_are_grouped_and_what_is_selected_stays(found: Runs) -> None:
+    table = RunTable(found)
+    assert table._group.options == ("nothing", "sweep", "name")
+    table._table.selected_rows = [0, 2]
+    table._group.value = "sweep"
+    options, heads = table._table._dt_args, given(table)[0]
+    at = heads.index("sweep")
+    assert options["rowGroup"]["dataSrc"] == f"{at}.0" and options["orderFixed"] == {"pre": [[at, "asc"]]}
+    assert [run.name for run in found.selected] == ["<img src=x>", "b"] and table._table in table.widget.children
+    table._table.selected_rows = [3]
+    assert table._below.value.count('class="line"') == 1
+    table._group.value = "nothing"
+    assert "rowGroup" not in table._table._dt_args
+
+
+def test_values_are_plotted_over_all_settings_or_one(found: Runs) -> None:
+    table = RunTable(found.filter(lambda run: not np.isnan(run.last["loss"])))
+    assert table._plot.value.count("<circle") == 3  # one setting differs
+    table._value.value = None
+    assert table._plot.value == ""
+
+
+def test_a_page_without_widgets_has_the_table_as_html_and_text(found: Runs) -> None:
+    bundle = displayed._table(found)
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/plain"] == repr(found) and "&lt;img src=x&gt;" in bundle["text/html"]
+    assert set(displayed._table(found[:0])) == {"text/html", "text/plain"}

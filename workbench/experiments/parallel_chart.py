@@ -1,0 +1,150 @@
+"""What came of runs with which settings, as SVG: value against setting, or parallel coordinates of several settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from workbench.experiments.run_columns import MINOR, cell, differing_settings, head, short
+from workbench.experiments.run_table import RecordedRun, Runs
+
+WIDTH, HEIGHT = 720, 230
+LEFT, RIGHT, TOP, BOTTOM = 60, 70, 30, 24  # pixels around the axes
+NAME = 16  # letters of a setting's name at most
+LINE = 12  # pixels between two texts
+GOOD, BAD = (0, 114, 178), (230, 159, 0)  # from the lowest value to the highest; told apart by anybody
+
+
+class Axis(NamedTuple):
+    """A setting or a recorded value: where each run is on it, 0 at the bottom to 1 at the top, None for nowhere.
+
+    Attributes:
+        marks: (where, text) of what is written beside it.
+    """
+
+    name: str
+    places: list[float | None]
+    marks: list[tuple[float, str]]
+
+
+def settings_of(found: Runs) -> list[str]:
+    """The settings in which runs differ, to be drawn."""
+    return [name for name in differing_settings([run.settings for run in found]) if name not in MINOR]
+
+
+def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str:
+    """A line per run through its settings to the value, blue where it is low and orange where it is high.
+
+    With one setting, a dot per run: the value over the setting. Empty where there is nothing to draw.
+
+    Args:
+        value: a recorded value, the newest of which counts. settings: those that differ by default.
+    """
+    names = list(settings) or settings_of(found)
+    runs = [run for run in found if _number(run.value(value)) is not None]
+    if not runs or not names:
+        return ""
+    axes = [_axis(runs, name) for name in [*names, value]]
+    body = _dots(runs, *axes) if len(axes) == 2 else _lines(runs, axes)
+    title = f"{value} by {', '.join(names)}"
+    return (
+        f'<svg role="img" aria-label="{escape(title)}" width="100%" style="max-width:{WIDTH}px" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT}" font-size="11">{body}</svg>'
+    )
+
+
+def _axis(runs: Sequence[RecordedRun], name: str) -> Axis:
+    """Numbers by their size, on a logarithmic scale where they span decades; anything else evenly, in order."""
+    values = [run.value(name) for run in runs]
+    numbers = [_number(value) for value in values]
+    texts = [short(cell(run, name)) for run in runs]
+    if all(number is not None or value is None for number, value in zip(numbers, values)):
+        known = sorted({number for number in numbers if number is not None})
+        place = _scale(known)
+        places = [None if number is None else place(number) for number in numbers]
+        ends = dict(zip(places, texts)) if len(known) <= 6 else {place(n): f"{n:.4g}" for n in (known[0], known[-1])}
+        return Axis(name, places, _apart([(at, text) for at, text in ends.items() if at is not None]))
+    words = list(dict.fromkeys(texts))
+    at = {word: k / (len(words) - 1) if len(words) > 1 else 0.5 for k, word in enumerate(words)}
+    return Axis(name, [at[text] for text in texts], _apart([(at[word], word or "none") for word in words]))
+
+
+def _apart(marks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Those that can be read beside each other, the lowest and the highest first."""
+    kept: list[tuple[float, str]] = []
+    for mark in sorted(marks, key=lambda mark: -abs(mark[0] - 0.5)):
+        if all(abs(mark[0] - other[0]) * (HEIGHT - TOP - BOTTOM) >= LINE for other in kept):
+            kept.append(mark)
+    return sorted(kept)
+
+
+def _scale(known: Sequence[float]) -> Any:
+    if not known or known[0] == known[-1]:
+        return lambda number: 0.5
+    if known[0] > 0 and known[-1] / known[0] >= 50:
+        return lambda number: math.log(number / known[0]) / math.log(known[-1] / known[0])
+    return lambda number: (number - known[0]) / (known[-1] - known[0])
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
+
+
+def _lines(runs: Sequence[RecordedRun], axes: Sequence[Axis]) -> str:
+    apart = (WIDTH - LEFT - RIGHT) / (len(axes) - 1)
+    found = []
+    for number, run in enumerate(runs):
+        points = [(LEFT + k * apart, axis.places[number]) for k, axis in enumerate(axes)]
+        path = " ".join(f"{x:.1f},{_y(place):.1f}" for x, place in points if place is not None)
+        found.append(
+            f'<polyline points="{path}" fill="none" stroke="{_color(axes[-1].places[number])}" stroke-width="2" '
+            f'opacity="0.8"><title>{_told(run, axes)}</title></polyline>'
+        )
+    return "".join([*found, *(_upright(axis, LEFT + k * apart) for k, axis in enumerate(axes))])
+
+
+def _dots(runs: Sequence[RecordedRun], setting: Axis, value: Axis) -> str:
+    across = WIDTH - LEFT - RIGHT
+    bottom = HEIGHT - BOTTOM
+    level = f'<path d="M{LEFT} {bottom + 6}H{WIDTH - RIGHT}" stroke="currentColor" opacity="0.5"/>'
+    found = [_upright(value, LEFT, "end"), level]
+    for place, text in setting.marks:
+        found.append(_text(LEFT + place * across, bottom + 19, text, "middle"))
+    found.append(_text(WIDTH - RIGHT + 8, bottom + 10, head(setting.name)))
+    for number, run in enumerate(runs):
+        x, y = setting.places[number], value.places[number]
+        if x is not None and y is not None:
+            where = f'cx="{LEFT + x * across:.1f}" cy="{_y(y):.1f}" r="5"'
+            found.append(f'<circle {where} fill="{_color(y)}"><title>{_told(run, (setting, value))}</title></circle>')
+    return "".join(found)
+
+
+def _upright(axis: Axis, x: float, anchor: str = "start") -> str:
+    line = f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="currentColor" opacity="0.5"/>'
+    side = -6 if anchor == "end" else 6
+    marks = [_text(x + side, _y(place) + 4, text, anchor) for place, text in axis.marks]
+    return "".join([line, _text(x, TOP - 14, short(head(axis.name), NAME), "middle", bold=True), *marks])
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    halo = 'stroke="var(--jp-layout-color1, #fff)" stroke-width="3" paint-order="stroke"'  # legible on lines
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} fill="var(--jp-ui-font-color1, #1f2328)" {halo}{weight}>{escape(text)}</text>'
+
+
+def _y(place: float) -> float:
+    return HEIGHT - BOTTOM - place * (HEIGHT - TOP - BOTTOM)
+
+
+def _color(place: float | None) -> str:
+    part = place or 0.0
+    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(GOOD, BAD))
+
+
+def _told(run: RecordedRun, axes: Sequence[Axis]) -> str:
+    facts = ", ".join(f"{head(axis.name)} {cell(run, axis.name)}" for axis in axes)
+    return escape(f"run {run.number} {run.name}: {facts}")

@@ -1,0 +1,57 @@
+"""Which columns of the table of runs are shown, and what stands in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.experiments.run_table import RecordedRun, Runs
+
+ALWAYS = ("number", "name", "state", "begun", "step")
+HEADS = {"number": "run", "step": "steps", "steps_per_second": "steps/s"}
+VALUES, SETTINGS = 2, 4  # of these at most unless they are asked for
+WIDEST = 28  # characters of a cell at most
+MINOR = (
+    "program_hash", "places", "sweep", "trial", "git_commit", "git_changed", "arguments", "fetch", "folder",
+    "resumed", "resumed_step",
+)  # fmt: skip
+
+
+def usual_columns(found: Runs) -> list[str]:
+    """What is shown unless something else is asked for: what tells these runs apart."""
+    differing = [name for name in differing_settings([run.settings for run in found]) if name not in MINOR]
+    values = list(dict.fromkeys(name for run in found for name in run.last))
+    tags = ["tags"] if any(run.tags for run in found) else []
+    return [*ALWAYS, *values[:VALUES], *differing[:SETTINGS], *tags]
+
+
+def differing_settings(settings: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of the settings that are not the same in all; what tells runs apart."""
+    names = dict.fromkeys(name for one in settings for name in one)
+    return [name for name in names if len({repr(one.get(name)) for one in settings}) > 1]
+
+
+def head(column: str) -> str:
+    """What stands above a column."""
+    return HEADS.get(column, column)
+
+
+def cell(run: RecordedRun, column: str) -> str:
+    """What stands in a column."""
+    if column == "step":
+        of = f" of {run.steps:,}" if run.steps is not None and run.steps != run.step else ""
+        return f"{run.step:,}{of}"
+    value = run.value(column)
+    if column in ("begun", "ended") and value is not None:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(value))
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def short(text: str, most: int = WIDEST) -> str:
+    """On one line, with an end."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,0 +1,1 @@
+"""Recorded runs in a notebook: a table to sort, filter, group and select from."""

@@ -1,0 +1,151 @@
+"""The table of runs as a widget; those that are selected lie on top of each other below it.
+
+The table itself is DataTables, in the widget that `itables` makes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from workbench.experiments.overlay import overlay_html
+from workbench.experiments.parallel_chart import parallel_chart, settings_of
+from workbench.experiments.run_columns import cell, head, short
+from workbench.experiments.run_table import RecordedRun, Runs
+
+MOST = 2000  # runs that the page gets
+PAGE = 15  # rows at a time
+GROUPS = ("notebook", "sweep", "program", "name", "state")
+NONE = "nothing"
+_NUMBER = re.compile(r"\d+")
+
+
+class RunTable:
+    """Runs to be looked through.
+
+    Attributes:
+        runs: what the table was made of.
+        widget: what a notebook shows.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        import ipywidgets
+
+        self.runs = runs[:MOST]
+        self._columns = _columns(self.runs)
+        self._table = _table(self.runs, self._columns, None)
+        self._group = ipywidgets.Dropdown(options=[NONE, *_groups(self.runs)], description="group by")
+        self._numbers = ipywidgets.Text(  # what the mouse does, for the keyboard
+            description="compare", placeholder="click rows, or numbers: 3 5", continuous_update=False
+        )
+        self._log = ipywidgets.Checkbox(description="log scale", indent=False)
+        self._value = ipywidgets.Dropdown(options=_values(self.runs), description="plot")
+        self._over = ipywidgets.Dropdown(options=["all settings", *settings_of(self.runs)], description="over")
+        self._below, self._plot = ipywidgets.HTML(), ipywidgets.HTML()
+        self._group.observe(self._regroup, "value")
+        self._table.observe(self._compare, "selected_rows")
+        self._numbers.observe(self._select, "value")
+        self._log.observe(self._compare, "value")
+        for choice in (self._value, self._over):
+            choice.observe(self._draw, "value")
+        runs.select_by(lambda: self.selected)
+        self._compare()
+        self._draw()
+        has_plot = bool(self._plot.value)
+        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._table, self._below]
+        rows += [ipywidgets.HBox([self._value, self._over]), self._plot] if has_plot else []
+        self.widget = ipywidgets.VBox(rows, layout={"overflow": "auto"})
+
+    @property
+    def selected(self) -> list[RecordedRun]:
+        """The runs that are selected, in the order of `runs`, however the page sorts them."""
+        found = list(self.runs)
+        return [found[row] for row in sorted(self._table.selected_rows) if row < len(found)]
+
+    def _select(self, change: Any) -> None:
+        """Select the runs whose numbers are written."""
+        wanted = set(_NUMBER.findall(change["new"]))
+        self._table.selected_rows = [row for row, run in enumerate(self.runs) if str(run.number) in wanted]
+
+    def _compare(self, change: Any = None) -> None:
+        self._numbers.value = " ".join(str(run.number) for run in self.selected)
+        if not self.selected:
+            self._below.value = "<small>click rows to lay their curves on top of each other</small>"
+            return
+        self._below.value = overlay_html(self.selected, self._log.value)
+
+    def _regroup(self, change: Any) -> None:
+        by = self._columns.index(change["new"]) if change["new"] != NONE else None
+        before, self._table = self._table, _table(self.runs, self._columns, by)
+        self._table.selected_rows = before.selected_rows
+        self._table.observe(self._compare, "selected_rows")
+        self.widget.children = [self._table if child is before else child for child in self.widget.children]
+        before.close()
+
+    def _draw(self, change: Any = None) -> None:
+        over = () if self._over.value == "all settings" else (self._over.value,)
+        self._plot.value = parallel_chart(self.runs, self._value.value, over) if self._value.value else ""
+
+
+def _columns(runs: Runs) -> list[str]:
+    """All of them, those that are shown first."""
+    return list(dict.fromkeys([*runs.shown, *runs.columns]))
+
+
+def _groups(runs: Runs) -> list[str]:
+    """What tells some of these runs from others."""
+    return [name for name in GROUPS if name in runs.columns and len({str(run.value(name)) for run in runs}) > 1]
+
+
+def _values(runs: Runs) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in run.last))
+
+
+def _table(runs: Runs, columns: Sequence[str], by: int | None) -> Any:
+    """`by`: the position of the column by which rows are grouped."""
+    from itables.widget import ITable
+
+    hidden = [k for k, name in enumerate(columns) if name not in runs.shown]
+    heads = "".join(f"<th>{escape(head(name))}</th>" for name in columns)
+    options: dict[str, Any] = {  # rows as DataTables takes them, so that no data frame is needed
+        "table_html": f"<thead><tr>{heads}</tr></thead>",
+        "data_json": json.dumps([[_pair(run, name) for name in columns] for run in runs], allow_nan=False),
+        "columnDefs": [*map(_definition, range(len(columns))), {"targets": hidden, "visible": False}],
+        "select": {"style": "multi", "info": True},
+        "buttons": [{"extend": "colvis", "text": "columns"}],
+        "layout": {"topStart": "buttons", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
+        "columnControl": [["orderAsc", "orderDesc", "search", "searchList"]],
+        "text_in_header_can_be_selected": False,  # so that a click anywhere on a head sorts
+        "pageLength": PAGE,
+        "autoWidth": False,
+        "classes": "display compact nowrap",
+        "style": "width:100%;margin:0",
+        "warn_on_undocumented_option": False,
+    }
+    return ITable(**options, **_grouped(by))
+
+
+def _definition(column: int) -> dict[str, Any]:
+    """A cell is a pair: what is shown, and by what it is sorted."""
+    return {"targets": column, "data": {"_": f"{column}.0", "sort": f"{column}.1", "type": f"{column}.1"}}
+
+
+def _grouped(by: int | None) -> dict[str, Any]:
+    """Rows in the order of the runs, in groups of the same value of a column."""
+    if by is None:
+        return {"order": []}
+    return {"order": [], "orderFixed": {"pre": [[by, "asc"]]}, "rowGroup": {"dataSrc": f"{by}.0"}}
+
+
+def _pair(run: RecordedRun, column: str) -> list[Any]:
+    """What is shown, without markup, and by what it is sorted."""
+    value = run.value(column)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, float) and not math.isfinite(value):
+        value = f"___{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}___"
+    text = escape(short(cell(run, column)))
+    return [text, value if is_number else text]
