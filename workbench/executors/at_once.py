@@ -46,7 +46,7 @@ class AtOnce:
     ) -> None:
         assert binding.team.control is not None
         call = binding.team.control.run_step
-        self._team, self._call = binding.team, call
+        self._team = binding.team
         self._attempt: Callable[[Iterable[Call]], Any] = _on_one_blas_thread if binding.calls_blas else in_one_call
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
@@ -54,7 +54,7 @@ class AtOnce:
         self._counters = np.array([address(b.counter) for b in self._buckets], np.int64)
         self._moves_out = _moves_out([arrays for _, arrays in results])
         self._array = lines(words.WORDS)
-        self._words, self._address = self._array.data, address(self._array)
+        self._words, self._call = self._array.data, partial(call, address(self._array))
         self._array[[words.FIRST, words.LAST]] = first.address, last.address
         self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._buckets)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
@@ -123,7 +123,7 @@ class AtOnce:
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
         self._team.settle()
-        calls: list[Call] = [partial(self._call, self._address), *marks]
+        calls: list[Call] = [self._call, *marks]
         status = self._attempt(calls)
         while status == PAUSED:  # so that signals are answered
             status = self._attempt(calls)

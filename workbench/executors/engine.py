@@ -434,11 +434,11 @@ class Engine:
 
     def marks(self, binding: Binding) -> list[Fill]:
         """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
-        return [
-            partial(setattr, self, "steps", self.steps + 1),
-            partial(setattr, self.whole, "last", binding),
-            partial(setattr, self, "applied", True),
-        ]
+        mine: dict[str, Any] = {"steps": self.steps + 1, "applied": True}
+        if self.whole is self:
+            mine["last"] = binding
+            return [partial(vars(self).update, mine)]  # one call is quicker than three
+        return [partial(vars(self).update, mine), partial(setattr, self.whole, "last", binding)]
 
     def load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""
