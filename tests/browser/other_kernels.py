@@ -1,4 +1,4 @@
-"""The dashboard's browser tests on other versions of ipykernel, which differ in who answers the page's messages.
+"""The dashboard's tests in kernels of other versions of ipykernel, which differ in who receives a page's messages.
 
 `python -m tests.browser.other_kernels [6.31.0 7.3.0]`: for each an environment of its own in a temporary folder.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 VERSIONS = ("6.31.0", "7.3.0")
+TESTS = ("tests/notebook/test_line.py", "tests/browser/test_busy_kernel.py", "tests/browser/test_dashboard.py")
 
 
 def main(versions: list[str]) -> int:
@@ -29,7 +30,7 @@ def tested(version: str) -> int:
         install = [python, "-m", "pip", "install", "-q", "-e", ".[test]", f"ipykernel=={version}"]
         subprocess.run(install, cwd=ROOT, check=True)
         print(f"\n== ipykernel {version}", flush=True)
-        command = [python, "-m", "pytest", "-q", "-s", "tests/browser/test_dashboard.py"]
+        command = [python, "-m", "pytest", "-q", "-s", *TESTS]
         return subprocess.run(command, cwd=ROOT).returncode
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
+from workbench import between
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
@@ -267,6 +268,8 @@ class Engine:
             PreconditionNotMet: called in the middle of a step, by a signal handler or a finalizer.
         """
         begun = perf_counter_ns()
+        if begun >= between.due:
+            between.visit()
         with self._alone():
             if self.busy and not self.applied:
                 self._refuse_inside()
