@@ -1,4 +1,4 @@
-"""Whether the kernel is there, and whether it has heard: what the page makes of signs of life, of statuses, of silence."""
+"""Whether the kernel is there, and has heard: what the page makes of signs of life, of statuses, of silence."""
 
 from typing import Any
 
@@ -77,7 +77,9 @@ def test_where_nothing_goes_on_silence_means_nothing(running: Dashboard) -> None
     assert alert(running).count() == 0
 
 
-@pytest.mark.parametrize(("status", "said"), [("restarting", "was restarted"), ("dead", "died"), ("terminating", "shut down")])
+@pytest.mark.parametrize(
+    ("status", "said"), [("restarting", "was restarted"), ("dead", "died"), ("terminating", "shut down")]
+)
 def test_a_kernel_that_ended_does_not_come_back(running: Dashboard, status: str, said: str) -> None:
     running.page.evaluate("all => all.forEach((one) => window.kernelIs(one))", ["busy", "idle"])
     assert alert(running).count() == 0

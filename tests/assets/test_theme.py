@@ -59,8 +59,7 @@ def test_drawings_follow_when_the_systems_theme_changes(dashboard: Dashboard) ->
     dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 4, "layers": 98})
     dashboard.page.locator(".wb-graph").get_by_role("button", name="expand all").click()
     dashboard.settle()
-    drawn = "() => document.querySelector('canvas.wb-g-canvas').toDataURL()"
+    drawn = "() => document.querySelector('canvas').toDataURL()"
     before = dashboard.page.evaluate(drawn)
     dashboard.page.emulate_media(color_scheme="dark")
-    dashboard.settle()
-    assert before != dashboard.page.evaluate(drawn)
+    dashboard.page.wait_for_function("before => before !== document.querySelector('canvas').toDataURL()", arg=before)
