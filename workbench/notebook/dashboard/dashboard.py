@@ -142,14 +142,14 @@ class Dashboard:
 
         return describe(self.messages())
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         self._model.cell = running_cell()
-        bundle = self._page.view(include=include, exclude=exclude)
-        bundle["text/plain"] = repr(self)
+        view, metadata = self._page.view(include=include, exclude=exclude)
+        bundle = {**view, "text/plain": repr(self)}
         picture = self.panel("graph")._repr_png_()  # for those who cannot run the page
         if picture is not None:
             bundle["image/png"] = b64encode(picture).decode("ascii")
-        return bundle
+        return bundle, metadata
 
 
 _made: dict[int, Dashboard] = {}

@@ -43,7 +43,7 @@ class Page(anywidget.AnyWidget):
         content, buffers = encode(message)
         self.send(content, buffers)
 
-    def view(self, **options: Any) -> dict[str, Any]:
-        """What a front end shows it by."""
+    def view(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a front end shows it by, and what it has to know for that (Colab: where widgets are loaded from)."""
         found: Any = super()._repr_mimebundle_(**options)
-        return dict(found[0] if isinstance(found, tuple) else found or {})
+        return found if isinstance(found, tuple) else (found or {}, {})
