@@ -1,6 +1,6 @@
 // What one view knows: the newest message of every kind, the selected node, and whether the kernel is there.
 import { Clicks } from "./kernel/clicks.js";
-import { Presence } from "./kernel/presence.js";
+import { Presence, knownOf } from "./kernel/presence.js";
 import { decode } from "./messages.js";
 
 const ANSWER_MS = 30_000;
@@ -8,7 +8,8 @@ const ANSWER_MS = 30_000;
 export class Store {
   constructor(model) {
     this.model = model;
-    this.state = null;
+    this.told = null; // the newest message "state"
+    this.state = null; // what holds of it
     this.graph = null;
     this.sample = null;
     this.samples = null;
@@ -18,7 +19,7 @@ export class Store {
     this.listeners = new Set();
     this.waiting = new Map(); // answers asked for, by request
     this.requests = 0;
-    this.presence = new Presence(model, () => this.tell("presence"));
+    this.presence = new Presence(model, () => this.judge());
     this.clicks = new Clicks((message) => this.send(message), () => this.tell("clicks"));
     this.name = Math.random().toString(36).slice(2); // other views ask, too
     this.takes = (content, buffers) => this.take(decode(content, buffers));
@@ -84,10 +85,20 @@ export class Store {
       this.waiting.get(message.request)(message);
       this.waiting.delete(message.request);
       return;
+    } else if (type === "state") {
+      this.told = message;
+      this.state = knownOf(message, this.presence.lost);
+      this.forget(message.runs.map((run) => run.id));
     } else if (type in this) this[type] = message;
-    if (type === "state") this.forget(message.runs.map((run) => run.id));
     if (type === "graph") this.selected = null;
     this.tell(type);
+  }
+
+  // The kernel is lost, or there again.
+  judge() {
+    this.state = knownOf(this.told, this.presence.lost);
+    this.tell("state");
+    this.tell("presence");
   }
 
   forget(runs) {

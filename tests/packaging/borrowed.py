@@ -14,6 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 INSTALL_S, TESTS_S = 300, 1200
 
 
+def link_what_lacks(lent: Path, own: Path) -> None:
+    """Links to the entries of a folder that another one does not have."""
+    own.mkdir(parents=True, exist_ok=True)
+    for entry in lent.iterdir():
+        if not (own / entry.name).exists():
+            (own / entry.name).symlink_to(entry)
+
+
 def run_with(pins: Sequence[str], tests: Sequence[str]) -> int:
     """Run tests with these versions; returns pytest's exit status.
 
@@ -28,6 +36,8 @@ def run_with(pins: Sequence[str], tests: Sequence[str]) -> int:
         (own,) = (Path(folder) / "lib").glob("python*/site-packages")
         lent = sysconfig.get_path("purelib")
         (own / "borrowed.pth").write_text(f"import site; site.addsitedir({lent!r})\n")  # looked into last
+        for shared in ("share/jupyter", "share/jupyter/labextensions"):
+            link_what_lacks(Path(sys.prefix) / shared, Path(folder) / shared)
         print(f"\n== {', '.join(pins)}", flush=True)
         command = [str(python), "-m", "pytest", "-q", "-s", *tests]
         return subprocess.run(command, cwd=ROOT, timeout=TESTS_S).returncode

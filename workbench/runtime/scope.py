@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from workbench import between
 from workbench.errors import InvalidType, NotFound, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
@@ -176,6 +177,7 @@ def _acquire(lock: Any, patience: float, interrupted: Callable[[], bool]) -> Non
             raise KeyboardInterrupt
         if time.monotonic() >= deadline:
             raise Unavailable(f"the variables of the scope have been in use by another thread for {patience:g} s")
+        between.visit()
 
 
 _global = Scope()

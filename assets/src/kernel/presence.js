@@ -12,6 +12,15 @@ const ENDED = {
 };
 export const SILENT = "The kernel gives no sign of life: it has died, was restarted, or cannot be reached";
 
+const GOING_ON = ["running", "paused"];
+
+// What holds of a message "state": what goes on in a kernel that is lost is not known, and cannot be changed.
+export function knownOf(state, lost) {
+  if (!state || !lost) return state;
+  const still = (run) => run && (GOING_ON.includes(run.state) ? { ...run, state: "lost" } : run);
+  return { ...state, run: still(state.run), runs: state.runs.map(still), controls: { ...state.controls, allowed: [], busy: null } };
+}
+
 export class Presence {
   // `changed` is called when `lost` does.
   constructor(model, changed, now = () => performance.now()) {

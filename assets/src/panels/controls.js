@@ -47,15 +47,15 @@ export function controls(store) {
   }
 
   function update(kinds) {
-    if (!["state", "presence", "clicks"].some((kind) => kinds.has(kind))) return;
+    if (!kinds.has("state") && !kinds.has("clicks")) return;
     const { controls: now = null, run = null, notice: said = null } = store.state ?? {};
-    const { presence, clicks } = store;
-    if (presence.lost || (clicks.words && !clicks.waiting.size)) asked = null; // nothing will come of it
+    const { clicks } = store;
+    if (clicks.words && !clicks.waiting.size) asked = null; // nothing will come of it
     if (asked === null || asked !== standing(store.state)) {
       asked = null;
-      for (const each of buttons) each.update(presence.lost ? [] : (now?.allowed ?? []));
+      for (const each of buttons) each.update(now?.allowed ?? []);
     }
-    const words = presence.lost ? "" : clicks.words || (now?.busy ?? "");
+    const words = clicks.words || (now?.busy ?? "");
     if (busy.textContent !== words) busy.textContent = words;
     const refused = said?.kind === "error" && said.id !== notice;
     notice = said?.id ?? notice;

@@ -5,8 +5,6 @@ import { count } from "../draw/numbers.js";
 import { counter, deviceList, named } from "../header/texts.js";
 import { alertBox, noticeLine } from "../header/messages.js";
 
-const GOING_ON = ["running", "paused"];
-
 export function header(store) {
   const subject = h("div", { class: "wb-subject" });
   const pill = h("span", { class: "wb-pill" });
@@ -24,8 +22,8 @@ export function header(store) {
   const shown = { subject: null, state: null };
 
   function update(kinds) {
-    if (!kinds.has("state") && !kinds.has("presence")) return;
-    const state = known();
+    if (!kinds.has("state")) return;
+    const { state } = store;
     showSubject(state?.subject);
     showState(state);
     showCounters(state?.run);
@@ -33,13 +31,6 @@ export function header(store) {
     showLast(state?.run?.last ?? {});
     alert.update(state?.run ?? null);
     notice.update(state?.notice ?? null);
-  }
-
-  // What goes on in a kernel that is lost is not known.
-  function known() {
-    const { state, presence } = store;
-    if (!presence.lost || !GOING_ON.includes(state?.run?.state)) return state;
-    return { ...state, run: { ...state.run, state: "lost" }, controls: { ...state.controls, busy: null } };
   }
 
   // Rebuilt only when it changed: it does not flicker, and can be selected with the mouse.

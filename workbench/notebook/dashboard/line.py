@@ -33,13 +33,14 @@ class Line:
         self._kernel = shell.kernel
         self._takers: dict[str, Take] = {}
         self._pass_on: Callable[[Any], Any] | None = None
+        self._depth = 0  # cells that run: one may run another
         receiver = getattr(self._kernel, "shell_channel_thread", None)
         if receiver is not None:
             receiver.io_loop.add_callback(self._tap)
         elif self._tap():
-            shell.events.register("pre_run_cell", lambda info: between.let_visit(self._receive))
-            shell.events.register("post_run_cell", lambda result: between.let_visit(None))
-            between.let_visit(self._receive)
+            shell.events.register("pre_run_cell", lambda info: self._cells(+1))
+            shell.events.register("post_run_cell", lambda result: self._cells(-1))
+            self._cells(+1)  # the one that made the first page
 
     def connect(self, comm_id: str, take: Take) -> None:
         """Give a comm's custom messages to `take`, on the thread that receives them."""
@@ -56,6 +57,12 @@ class Line:
         if self._pass_on is not None:
             stream.on_recv(self._sort, copy=False)
         return self._pass_on is not None
+
+    def _cells(self, more: int) -> None:
+        """Between cells the kernel looks for messages itself."""
+        before, self._depth = self._depth, max(self._depth + more, 0)
+        if (before > 0) != (self._depth > 0):
+            between.let_visit(self._receive if self._depth else None)
 
     def _receive(self) -> None:
         """Look for messages, on the main thread. Ctrl-C waits: it must not come between receiving and passing on."""
