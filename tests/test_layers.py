@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 ROWS: dict[int, tuple[str, ...]] = {
-    0: ("framework", "config", "errors", "events", "version", "assets"),
+    0: ("framework", "config", "errors", "events", "between", "version", "assets"),
     1: ("ops",),
     2: ("autodiff", "builders", "optimizer"),
     3: ("graph", "runtime"),

@@ -5,11 +5,12 @@ import { curves } from "./panels/curves.js";
 import { feeds } from "./panels/feeds.js";
 import { graph } from "./panels/graph.js";
 import { header } from "./panels/header.js";
+import { lost } from "./panels/lost.js";
 import { scopes } from "./panels/scopes.js";
 import { timeline } from "./panels/timeline.js";
 
-const PANELS = [header, controls, graph, feeds, curves, scopes, timeline];
-const KINDS = ["state", "graph", "sample", "samples", "fed", "scopes", "curves", "selected", "theme"];
+const PANELS = [lost, header, controls, graph, feeds, curves, scopes, timeline];
+const KINDS = ["state", "graph", "sample", "samples", "fed", "scopes", "curves", "selected", "theme", "presence", "clicks"];
 
 export function page(store, el) {
   const panels = PANELS.map((make) => make(store));
@@ -17,6 +18,7 @@ export function page(store, el) {
   root.append(...panels.map((panel) => panel.element));
   // JupyterLab's command-mode keys act on what has the focus: "d d" would delete the cell.
   root.addEventListener("keydown", (event) => mine(event) && event.stopPropagation());
+  root.addEventListener("wb-keep", ({ detail: { name, data } }) => store.send({ type: "keep", name }, [data]));
   el.append(root);
 
   const due = new Set(KINDS);
@@ -25,6 +27,7 @@ export function page(store, el) {
     frame = 0;
     const kinds = new Set(due);
     due.clear();
+    root.classList.toggle("wb-lost", store.presence.lost !== null);
     for (const panel of panels) panel.update(kinds);
   };
   const later = (kind) => {
@@ -51,6 +54,8 @@ function mine({ ctrlKey, metaKey, key, target, defaultPrevented }) {
 }
 
 // A theme comes as style sheets, which take a moment; until they are there, widths and colours are wrong.
+// Where front ends say which one it is: JupyterLab, VS Code, Colab.
+const THEMES = ["data-jp-theme-name", "data-jp-theme-light", "data-vscode-theme-kind", "theme", "class", "style"];
 const THEME_MS = [0, 250, 1000];
 
 function watchTheme(changed) {
@@ -59,9 +64,13 @@ function watchTheme(changed) {
     timers.forEach(clearTimeout);
     timers = THEME_MS.map((wait) => setTimeout(changed, wait));
   });
-  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light", "class"] });
+  observer.observe(document.body, { attributes: true, attributeFilter: THEMES });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: THEMES });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", changed);
   return () => {
     observer.disconnect();
+    dark.removeEventListener("change", changed);
     timers.forEach(clearTimeout);
   };
 }

@@ -1,4 +1,6 @@
-// What one view knows: the newest message of every kind, and the selected node.
+// What one view knows: the newest message of every kind, the selected node, and whether the kernel is there.
+import { Clicks } from "./kernel/clicks.js";
+import { Presence, knownOf } from "./kernel/presence.js";
 import { decode } from "./messages.js";
 
 const ANSWER_MS = 30_000;
@@ -6,7 +8,8 @@ const ANSWER_MS = 30_000;
 export class Store {
   constructor(model) {
     this.model = model;
-    this.state = null;
+    this.told = null; // the newest message "state"
+    this.state = null; // what holds of it
     this.graph = null;
     this.sample = null;
     this.fed = null;
@@ -17,6 +20,8 @@ export class Store {
     this.listeners = new Set();
     this.waiting = new Map(); // answers asked for, by request
     this.requests = 0;
+    this.presence = new Presence(model, () => this.judge());
+    this.clicks = new Clicks((message) => this.send(message), () => this.tell("clicks"));
     this.name = Math.random().toString(36).slice(2); // other views ask, too
     this.takes = (content, buffers) => this.take(decode(content, buffers));
     model.on("msg:custom", this.takes);
@@ -24,6 +29,8 @@ export class Store {
 
   close() {
     this.model.off("msg:custom", this.takes);
+    this.presence.close();
+    this.clicks.close();
     this.listeners.clear();
   }
 
@@ -33,17 +40,18 @@ export class Store {
     return [...new Set([subject?.name, run?.name])].filter(Boolean).join(", ");
   }
 
-  send(message) {
-    this.model.send(message);
+  send(message, buffers = []) {
+    this.model.send(message, undefined, buffers);
   }
 
   command(name, values = {}) {
-    this.send({ type: "command", name, values });
+    this.clicks.press(name, values);
   }
 
   // The answer to a question, a Promise of the message.
   ask(message) {
     const request = `${this.name} ${++this.requests}`;
+    if (this.presence.lost) return Promise.reject(new Error(`${this.presence.lost}.`));
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         this.waiting.delete(request);
@@ -80,15 +88,27 @@ export class Store {
 
   take(message) {
     const { type } = message;
+    this.presence.heard(message);
+    this.clicks.heard(message);
     if (type === "curves") this.curves.set(message.run, message);
     else if (this.waiting.has(message.request)) {
       this.waiting.get(message.request)(message);
       this.waiting.delete(message.request);
       return;
+    } else if (type === "state") {
+      this.told = message;
+      this.state = knownOf(message, this.presence.lost);
+      this.forget(message.runs.map((run) => run.id));
     } else if (type in this) this[type] = message;
-    if (type === "state") this.forget(message.runs.map((run) => run.id));
     if (type === "graph") this.selected = null;
     this.tell(type);
+  }
+
+  // The kernel is lost, or there again.
+  judge() {
+    this.state = knownOf(this.told, this.presence.lost);
+    this.tell("state");
+    this.tell("presence");
   }
 
   forget(runs) {
@@ -98,13 +118,4 @@ export class Store {
   tell(kind) {
     for (const listener of [...this.listeners]) listener(kind);
   }
-}
-
-export function save({ name, mime, data }) {
-  const address = URL.createObjectURL(new Blob([data], { type: mime }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

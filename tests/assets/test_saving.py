@@ -103,3 +103,23 @@ def test_a_picture_that_the_browser_cannot_make_is_no_file(dashboard: Dashboard)
     dashboard.page.wait_for_function("window.asked")
     dashboard.settle()
     assert files == []
+
+
+def test_where_downloads_are_swallowed_the_kernel_writes_the_file(dashboard: Dashboard) -> None:
+    show(dashboard)
+    files: list[Any] = []
+    dashboard.page.on("download", lambda download: files.append(download))
+    dashboard.page.evaluate("document.documentElement.style.setProperty('--vscode-foreground', '#cccccc')")
+    button(dashboard, "graph").click()
+    button(dashboard, "graph", "PNG").click()
+    dashboard.page.wait_for_function("window.sent.filter(({ type }) => type === 'keep').length === 2")
+    picture, bitmap = dashboard.sent("keep")
+    assert picture["name"] == "graph.svg" and ET.fromstring(picture["text"]).tag == f"{SVG}svg"
+    assert bitmap["name"] == "graph.png" and "PNG" in bitmap["text"][:8]
+    assert files == []
+
+
+def test_a_frame_without_an_origin_may_swallow_downloads(dashboard: Dashboard) -> None:
+    barred = """async (origin) => (await import("/assets/src/files.js")).isBarred(
+        { origin, document, getComputedStyle: (element) => getComputedStyle(element) })"""
+    assert dashboard.page.evaluate(barred, "null") and not dashboard.page.evaluate(barred, "http://127.0.0.1")

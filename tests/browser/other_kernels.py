@@ -1,36 +1,22 @@
-"""The dashboard's browser tests on other versions of ipykernel, which differ in who answers the page's messages.
+"""The dashboard's tests in kernels of other versions of ipykernel, which differ in who receives a page's messages.
 
-`python -m tests.browser.other_kernels [6.31.0 7.3.0]`: for each an environment of its own in a temporary folder.
+`python -m tests.browser.other_kernels [6.31.0 7.3.0]`, in an environment with the tests' own requirements.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
-import venv
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.packaging.borrowed import run_with
+
 VERSIONS = ("6.31.0", "7.3.0")
+TESTS = ("tests/notebook/test_line.py", "tests/browser/test_busy_kernel.py", "tests/browser/test_dashboard.py")
 
 
 def main(versions: list[str]) -> int:
-    failed = [version for version in versions or VERSIONS if tested(version)]
+    failed = [version for version in versions or VERSIONS if run_with([f"ipykernel=={version}"], TESTS)]
     print(f"failed with ipykernel {', '.join(failed)}" if failed else "all passed")
     return len(failed)
-
-
-def tested(version: str) -> int:
-    """The exit status of the tests with this version."""
-    with tempfile.TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        python = str(Path(folder) / "bin" / "python")
-        install = [python, "-m", "pip", "install", "-q", "-e", ".[test]", f"ipykernel=={version}"]
-        subprocess.run(install, cwd=ROOT, check=True)
-        print(f"\n== ipykernel {version}", flush=True)
-        command = [python, "-m", "pytest", "-q", "-s", "tests/browser/test_dashboard.py"]
-        return subprocess.run(command, cwd=ROOT).returncode
 
 
 if __name__ == "__main__":

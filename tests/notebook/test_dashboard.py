@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import xml.etree.ElementTree as ElementTree
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,7 +83,7 @@ def test_what_it_shows_is_said_in_words_too(net: Notebook) -> None:
 
 
 def test_it_is_a_page_with_a_picture_and_words_beside_it(net: Notebook) -> None:
-    bundle = net.run("wb.dashboard(exe)")._repr_mimebundle_()
+    bundle, _ = net.run("wb.dashboard(exe)")._repr_mimebundle_()
     assert set(bundle) == {"application/vnd.jupyter.widget-view+json", "image/png", "text/plain"}
     assert b64decode(bundle["image/png"]).startswith(SIGNATURE)
     assert "model_id" in bundle["application/vnd.jupyter.widget-view+json"]
@@ -104,6 +106,16 @@ def test_a_still_picture_says_that_a_run_goes_on_and_how_to_get_the_page_back(ne
     finally:
         run.stop()
         run.wait(30)
+
+
+def test_colab_is_told_where_it_finds_the_widget(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    colab: Any = ModuleType("google.colab.output")
+    colab.enable_custom_widget_manager = lambda: None
+    colab._widgets = SimpleNamespace(_installed_url="https://widgets.example")
+    monkeypatch.setitem(sys.modules, "google.colab.output", colab)
+    _, metadata = net.shell.display_formatter.format(net.run("wb.dashboard(exe)"))
+    told = metadata["application/vnd.jupyter.widget-view+json"]
+    assert told == {"colab": {"custom_widget_manager": {"url": "https://widgets.example"}}}
 
 
 def test_feeds_and_scopes_are_pictures_and_texts(net: Notebook, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from types import FrameType
 from typing import Any
 
+from workbench import between
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
@@ -287,6 +288,8 @@ class Engine:
             PreconditionNotMet: called in the middle of a step, by a signal handler or a finalizer.
         """
         begun = perf_counter_ns()
+        if begun >= between.due:
+            between.visit()
         with self._alone():
             if self.busy and not self.applied:
                 self._refuse_inside()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
+from time import perf_counter_ns
 from typing import Any
 
+from workbench import between
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.cache import Cache
 from workbench.executors.compiled import CompiledProgram
@@ -115,6 +117,8 @@ class Executor:
             return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged, use_prune)
         if not isinstance(program, Program):
             raise InvalidType(f"Executor.run takes a Program, got {program!r}")
+        if perf_counter_ns() >= between.due:
+            between.visit()
         fetches, optimize_ops = split_optimize_ops(fetch_list)
         names = [f.name if isinstance(f, Variable) else f for f in fetches]
         if not program.global_block().ops and not names:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
 
+from workbench import between
 from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
 from workbench.experiments.first_nan import FirstNaN
 from workbench.runtime.ending import the_end
@@ -138,7 +139,7 @@ class Run:
         """Wait for the boundary behind a step where a held run waits; whether it is there, or has ended."""
         deadline = time.monotonic() + timeout
         while not (rests := self.finished or (self._holding and self.step >= until)) and time.monotonic() < deadline:
-            time.sleep(_POLL)
+            between.rest(_POLL)
         return rests
 
     def resume(self) -> None:
@@ -252,11 +253,11 @@ class Run:
             while not self._ended:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"run {self.name!r} is {self.state} at step {self.step} after {timeout} s")
-                time.sleep(_POLL)
+                between.rest(_POLL)
         except KeyboardInterrupt:
             self.stop()
             while not self._ended:  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
-                time.sleep(_POLL)
+                between.rest(_POLL)
         if self.error is not None and not self._seen:
             self._seen = True
             raise self.error

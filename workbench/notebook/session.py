@@ -225,6 +225,15 @@ def current_session() -> Session | None:
     return None if shell is None else session_of(shell)
 
 
+def running_cell() -> str | None:
+    """What the cell that runs is called, and its last line: `In [6]: wb.dashboard(net)`; None in a script."""
+    shell = get_ipython()
+    history = getattr(shell, "history_manager", None)
+    cells = [] if history is None else history.input_hist_raw
+    lines = cells[-1].strip().splitlines() if cells else []
+    return f"In [{len(cells) - 1}]: {lines[-1]}" if lines else None
+
+
 def _gives_batches(value: Any) -> bool:
     return hasattr(value, "__iter__") and not isinstance(value, (str, bytes, type, Variable))
 

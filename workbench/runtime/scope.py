@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from workbench import between
 from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavailable, did_you_mean
 from workbench.framework.place import Place
 from workbench.framework.site import Site
@@ -170,6 +171,7 @@ def _acquire(lock: Any, patience: float) -> None:
     while not lock.acquire(timeout=_POLL):
         if time.monotonic() >= deadline:
             raise Unavailable(f"the variables of the scope have been in use by another thread for {patience:g} s")
+        between.visit()
 
 
 class _Torn:

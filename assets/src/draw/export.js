@@ -1,16 +1,17 @@
 // A panel's drawings as a file of its own, as SVG or PNG.
-import { save } from "../store.js";
+import { save } from "../files.js";
 
 const written = (svg) => new XMLSerializer().serializeToString(svg);
 
-export function saveSvg(svg, name) {
-  save({ name: `${name}.svg`, mime: "image/svg+xml", data: written(svg) });
+// `element`: of the page, that is saved.
+export function saveSvg(svg, name, element) {
+  return save({ name: `${name}.svg`, mime: "image/svg+xml", data: written(svg) }, element);
 }
 
 // A picture too large for the browser has no bytes: then there is no file.
-export async function savePng(svg, name) {
+export async function savePng(svg, name, element) {
   const canvas = await painted(svg);
-  canvas.toBlob((blob) => blob && save({ name: `${name}.png`, mime: "image/png", data: blob }));
+  canvas.toBlob((blob) => blob && save({ name: `${name}.png`, mime: "image/png", data: blob }, element));
 }
 
 async function painted(svg) {

@@ -19,7 +19,7 @@ export function frame({ name, title, wide = false, drawings = null, keys = () =>
   function keep(kind) {
     const about = { panel: element, title, subject: subject(), note: note.textContent };
     const made = sheet({ ...about, parts: drawings(), keys: keys() });
-    return kind === "SVG" ? saveSvg(made, name) : savePng(made, name);
+    return kind === "SVG" ? saveSvg(made, name, element) : savePng(made, name, element);
   }
 
   function saving(on) {

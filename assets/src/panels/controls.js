@@ -5,7 +5,6 @@ import { field } from "../controls/field.js";
 import { toggle } from "../controls/toggle.js";
 import { SETTINGS } from "../controls/settings.js";
 
-const LATE_MS = 3000;
 const GOING_ON = ["ready", "running", "paused"];
 
 // What a button may change. While a run goes on its steps do anyway, whether the kernel listens or not.
@@ -20,7 +19,6 @@ export function controls(store) {
   const inputs = [...fields.values()].map(({ element }) => element);
   const settings = h("div", { class: "wb-settings", role: "group", "aria-label": "settings of the next run" }, ...inputs);
   const element = h("section", { class: "wb-controls wb-wide", "aria-label": "controls" }, row, settings);
-  let late = 0;
   let asked = null; // what there was when a button was pressed that has not been answered
   let notice = null;
   let running = { id: null, values: null }; // the settings of the run that goes on
@@ -35,8 +33,6 @@ export function controls(store) {
     if (!values) return false;
     asked = standing(store.state);
     store.command(name, values);
-    clearTimeout(late);
-    late = setTimeout(() => (busy.textContent = "no answer yet; is a cell running?"), LATE_MS);
     return true;
   }
 
@@ -52,15 +48,16 @@ export function controls(store) {
   }
 
   function update(kinds) {
-    if (!kinds.has("state")) return;
+    if (!kinds.has("state") && !kinds.has("clicks")) return;
     const { controls: now = null, run = null, notice: said = null } = store.state ?? {};
+    const { clicks } = store;
+    if (clicks.words && !clicks.waiting.size) asked = null; // nothing will come of it
     if (asked === null || asked !== standing(store.state)) {
       asked = null;
-      clearTimeout(late);
       for (const each of buttons) each.update(now?.allowed ?? []);
-      const words = now?.busy ?? "";
-      if (busy.textContent !== words) busy.textContent = words;
     }
+    const words = clicks.words || (now?.busy ?? "");
+    if (busy.textContent !== words) busy.textContent = words;
     const refused = said?.kind === "error" && said.id !== notice;
     notice = said?.id ?? notice;
     for (const [name, one] of fields) one.update(now?.values?.[name] ?? null, now?.choices?.[name], refused);
@@ -79,5 +76,5 @@ export function controls(store) {
     for (const [name, one] of fields) one.compare(running.values?.[name]);
   }
 
-  return { element, update, destroy: () => clearTimeout(late) };
+  return { element, update };
 }

@@ -9,7 +9,7 @@ import { Shown } from "../timeline/shown.js";
 import { Spans } from "../timeline/spans.js";
 import { Table } from "../timeline/table.js";
 import { noteWords } from "../timeline/words.js";
-import { save } from "../store.js";
+import { save } from "../files.js";
 
 const MINE = ["sample", "samples", "graph", "selected", "theme"];
 const EMPTY = "Here you will see which op ran when on which device, as soon as a step has been looked at.";
@@ -42,7 +42,7 @@ class Timeline {
         class: "wb-small",
         "aria-label": "save the timeline as a Chrome trace",
         title: "save the steps looked at for Perfetto or chrome://tracing",
-        onclick: () => this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then(save, () => {}),
+        onclick: () => this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then((file) => save(file, this.element), () => {}),
       },
       "Chrome trace",
     );

@@ -89,6 +89,37 @@ def test_not_more_than_ten_updates_a_second_while_training(publisher: Publisher,
     assert 2 < count <= 21
 
 
+def test_signs_of_life_come_while_something_goes_on(publisher: Publisher, page: Page) -> None:
+    page.wait(lambda: page.of("beat"))
+    time.sleep(0.5)
+    assert [beat["next"] for beat in page.of("beat")] == [None]  # a kernel that rests may be put to sleep
+    publisher.do("run", {"steps": 1_000_000})
+    page.wait(lambda: len(page.of("beat")) >= 3)
+    (began, first), (came, second) = [(at, m) for at, m in page.messages if m["type"] == "beat"][1:3]
+    assert first["next"] == second["next"] >= 1 and came - began <= first["next"] + 5  # a page waits longer
+    publisher.take({"type": "hello"})
+    page.wait(lambda: len(page.of("beat")) >= 4)
+    publisher.do("stop", {})
+    page.wait(lambda: page.of("beat")[-1]["next"] is None)
+
+
+def test_a_click_is_heard_at_once_and_not_done_when_it_is_late(publisher: Publisher, page: Page) -> None:
+    publisher.take({"type": "hello"})
+    page.wait(lambda: page.of("beat"))
+    seen = page.of("beat")[-1]["sent"]
+    click = {"type": "command", "name": "run", "values": {"steps": 3}, "sent": seen, "valid": 5}
+    publisher.take({**click, "id": "early", "since": 1000.0})  # a page whose clock was set: it cannot be late
+    page.wait(lambda: publisher.model.run is not None and publisher.model.run.finished)
+    publisher.take({**click, "id": "late", "since": time.monotonic() - seen - 5.5})
+    publisher.take({**click, "id": "in time", "since": time.monotonic() - seen - 2.0})
+    assert [(heard["id"], heard["late"]) for heard in page.of("heard")] == [
+        ("early", False), ("late", True), ("in time", False),
+    ]  # fmt: skip
+    page.wait(lambda: len(publisher.model.shown) == 2 and publisher.model.shown[-1].run.finished)
+    time.sleep(0.2)
+    assert len(publisher.model.shown) == 2
+
+
 def test_what_is_refused_is_said(publisher: Publisher, page: Page) -> None:
     publisher.take({"type": "command", "name": "pause", "values": {}})
     page.wait(lambda: any(s["notice"] and s["notice"]["kind"] == "error" for s in page.of("state")))

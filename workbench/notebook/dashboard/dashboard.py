@@ -17,7 +17,7 @@ from workbench.notebook.dashboard.publisher import Publisher
 from workbench.notebook.dashboard.subject import Subject, Target
 from workbench.notebook.dashboard.view import View
 from workbench.notebook.dashboard.widget import Page
-from workbench.notebook.session import current_session
+from workbench.notebook.session import current_session, running_cell
 
 
 class Dashboard:
@@ -29,7 +29,7 @@ class Dashboard:
     def __init__(self, target: Target, names: Callable[[], Mapping[str, Any]], startup_of: Any) -> None:
         self.target = target  # kept, so that its id stays its own
         self._model = Model(Subject.of(target, names()), names, startup_of)
-        self._page: Page = Page(lambda message: self._publisher.take(message))
+        self._page: Page = Page(lambda message, buffers: self._publisher.take(message, buffers))
         self._publisher = Publisher(self._model, self._page.post)
 
     @property
@@ -142,13 +142,14 @@ class Dashboard:
 
         return describe(self.messages())
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle = self._page.view(include=include, exclude=exclude)
-        bundle["text/plain"] = repr(self)
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._model.cell = running_cell()
+        view, metadata = self._page.view(include=include, exclude=exclude)
+        bundle = {**view, "text/plain": repr(self)}
         picture = self._still()
         if picture is not None:
             bundle["image/png"] = b64encode(picture).decode("ascii")
-        return bundle
+        return bundle, metadata
 
     def _still(self) -> bytes | None:
         """The picture for those who cannot run the page, or have loaded it again and do not have it back yet."""

@@ -43,10 +43,10 @@ def show_no_more(shell: Any) -> None:
             formatter.pop(table)
 
 
-def _bundle(target: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+def _bundle(target: Any, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
     if isinstance(target, Run) and target in PRINTED:
         PRINTED.discard(target)  # shown once more it shows its dashboard
-        return {"text/plain": repr(target)}
+        return {"text/plain": repr(target)}, {}
     return dashboard(target)._repr_mimebundle_(include, exclude)
 
 

@@ -94,6 +94,7 @@ class Model:
         self.controls = Controls(subject, names, startup_of)
         self.busy: str | None = None
         self.notice: Message | None = None
+        self.cell: str | None = None  # that shows the page
         self.shown: list[Shown] = []
         self.watch: Watch | Unwatched
         self._names = names
@@ -184,6 +185,12 @@ class Model:
         if self.nan is not None:
             self.nan.reason  # noqa: B018  # finds what made it
 
+
+    def goes_on(self) -> bool:
+        """Whether there are steps, or will be: of a run, or of a loop of the user's own."""
+        loop = self.shown[-1].fetched if self.shown else None
+        return self.is_live() or (loop is not None and loop.is_going_on)
+
     def tell(self, kind: str, text: str) -> None:
         """Show a line on the page; kind is "info" or "error"."""
         self.notice = {"id": next(self._notices), "kind": kind, "text": text}
@@ -233,6 +240,7 @@ class Model:
                 "devices": self.watch.devices,
                 "strategy": self.watch.strategy,
                 "graph": self.watch.graph_number,
+                "cell": self.cell,
             },
             "run": self._run_state(),
             "runs": [self._listed(shown) for shown in self.shown],

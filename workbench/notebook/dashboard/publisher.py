@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from workbench.errors import EnforceNotMet
 from workbench.notebook.dashboard.answers import answer
+from workbench.notebook.dashboard.clicks import is_late, stamped
+from workbench.notebook.dashboard.keep import keep
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import FLAGS, Model, Slow
 
 _PULSE_S = 0.1  # at most ten updates a second
 _IDLE, _IDLE_S = 50, 0.5  # after so many pulses without news they come more seldom
+_BEAT_S = 2.0  # seconds between two signs of life while something goes on
 
 Send = Callable[[Message], None]
 
@@ -28,9 +33,12 @@ class Publisher:
 
     def __init__(self, model: Model, send: Send) -> None:
         self.model, self._sends = model, send
-        self._lock = threading.Lock()  # the model, and the way to the page
+        self._lock = threading.Lock()  # the model
+        self._way = threading.Lock()  # to the page
         self._wake, self._closed = threading.Event(), False
         self._hello = False
+        self._beats: bool | None = None  # whether the page has been told that there will be further signs of life
+        self._next_beat = 0.0
         self._work: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._threads = [
             threading.Thread(target=target, name=f"workbench dashboard {name}", daemon=True)
@@ -49,16 +57,31 @@ class Publisher:
                 thread.join(timeout)
         self.model.close()
 
-    def take(self, message: Mapping[str, Any]) -> None:
+    def take(self, message: Mapping[str, Any], buffers: Sequence[memoryview] = ()) -> None:
         """What the page says; returns at once."""
         kind = message.get("type")
+        if kind == "command" and not self._accept(message):
+            return
         if kind == "hello":
             self._hello = True
         elif kind in ("set", "command"):
             self._obey(message)
+        elif kind == "keep":
+            self._work.put(lambda: self._keep(str(message.get("name")), buffers))
         else:
             self._work.put(lambda: self._answer(dict(message)))
         self._wake.set()
+
+    def _accept(self, click: Mapping[str, Any]) -> bool:
+        """Say that a click has come; whether it is still meant."""
+        late = is_late(click)
+        with suppress(Exception):  # if there is no way to the page, the click counts all the same
+            self._tell({"type": "heard", "id": click.get("id"), "late": late})
+        return not late
+
+    def _tell(self, message: Message) -> None:
+        with self._way:
+            self._sends(stamped(message))
 
     def do(self, name: str, values: Mapping[str, Any]) -> None:
         """A command of the program's; done when this returns.
@@ -97,6 +120,10 @@ class Publisher:
         with self._lock:
             self.model.controls.set(values)
 
+    def _keep(self, name: str, parts: Sequence[memoryview]) -> None:
+        path = keep(name, parts)
+        self.model.tell("info", f"saved {path}")
+
     def _complete(self, slow: Slow) -> None:
         """The slow part beside the publisher, what it changes in the model under the lock."""
         try:
@@ -111,8 +138,7 @@ class Publisher:
     def _answer(self, message: Message) -> None:
         found = answer(self.model, message)
         if found is not None:
-            with self._lock:
-                self._sends(found)
+            self._tell(found)
 
     # The threads
 
@@ -135,8 +161,18 @@ class Publisher:
             hello, self._hello = self._hello, False
             found = self.model.everything() if hello else self.model.news()
             for message in found:
-                self._sends(message)
+                self._tell(message)
+            if hello:
+                self._beats = None
+        self._beat()
         return bool(found)
+
+    def _beat(self) -> None:
+        """A sign of life, with the seconds until the next; none follows when nothing goes on."""
+        goes_on, now = self.model.goes_on(), time.monotonic()
+        if goes_on != self._beats or (goes_on and now >= self._next_beat):
+            self._beats, self._next_beat = goes_on, now + _BEAT_S
+            self._tell({"type": "beat", "next": _BEAT_S if goes_on else None})
 
     def _serve(self) -> None:
         while True:

@@ -1,0 +1,208 @@
+"""The buttons while a cell runs, and when the kernel is gone, in JupyterLab.
+
+`python -m tests.browser.other_kernels` repeats it with other versions of ipykernel, which receive messages otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tests.browser.dashboard_screenshot import press
+from tests.browser.kernel import Kernel
+from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
+
+HEARS_ALWAYS = int(version("ipykernel").split(".")[0]) >= 7  # it receives on a thread of its own
+ANSWER_S = 0.25  # from a click to what it does in the kernel
+PATIENCE_S = 30
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+SETUP = """%load_ext workbench
+import os, time
+import numpy as np
+import workbench as wb
+from workbench import static
+
+called = {}
+
+def note(run):
+    def noted(name, real):
+        def call(*arguments):
+            called.setdefault(name, time.time())
+            return real(*arguments)
+        return call
+    for name in ("pause", "resume", "stop"):
+        setattr(run, name, noted(name, getattr(run, name)))
+
+batches = [{"x": np.ones((4, 3), np.float32)}] * 4
+"""
+NET = """%%static_program net
+x = static.data("x", [None, 3])
+loss = wb.mean(wb.square(static.nn.fc(x, 1)))
+wb.optimizer.SGD(0.01).minimize(loss)
+"""
+SHOW = "dash = wb.dashboard(net)\ndash"
+
+
+class Busy:
+    """A notebook with a dashboard, and cells that keep its kernel busy."""
+
+    def __init__(self, page: NotebookPage, server: LabServer) -> None:
+        self.notebook, self.page = page, page.page
+        page.run_all(60)
+        self.kernel = Kernel(server.connection_file(page.name))
+        self.board = self.page.locator(".wb-dashboard").first
+        self.button("Run", "false").wait_for(timeout=30_000)
+
+    def button(self, name: str, closed: str) -> Any:
+        """A button of the controls that is closed, or is not."""
+        named = f"[aria-disabled='{closed}']:has-text('{name}')"
+        return self.board.get_by_role("toolbar", name="run").locator(f"button{named}")
+
+    def begin_run(self) -> None:
+        begin = "run = dash.start(steps=10**9, data='batches'); note(run); called.clear()"
+        self.kernel.value(f"exec({begin!r}, globals())")
+        self.button("Pause", "false").wait_for()
+
+    @contextmanager
+    def busy(self, cell: str) -> Iterator[None]:
+        """A new cell runs in the `with` body; leaving waits for its end."""
+        self.page.evaluate(
+            """source => { const notebook = jupyterapp.shell.currentWidget.content;
+            notebook.activeCellIndex = notebook.widgets.length - 1;
+            window.cellEnded = null;
+            jupyterapp.commands.execute('notebook:insert-cell-below').then(() => {
+              notebook.activeCell.model.sharedModel.setSource(source);
+              return jupyterapp.commands.execute('notebook:run-cell');
+            }).then(() => { window.cellEnded = true; }, error => { window.cellEnded = String(error); }); }""",
+            cell,
+        )
+        status = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+        self.page.wait_for_function(status)
+        time.sleep(0.5)
+        yield
+        self.page.wait_for_function("window.cellEnded === true", timeout=PATIENCE_S * 1000)
+
+    def click(self, name: str) -> float:
+        """Press a button; returns when, by the clock that kernel and page share."""
+        noted = "() => addEventListener('click', () => { window.clicked = Date.now(); }, {capture: true, once: true})"
+        self.button(name, "false").wait_for()
+        self.page.evaluate(noted)
+        press(self.board, name)
+        return self.page.evaluate("window.clicked") / 1000
+
+    def said(self, words: str) -> Any:
+        return self.board.get_by_text(words, exact=False).first
+
+    def took(self, clicked: dict[str, float]) -> dict[str, float]:
+        """Seconds from the clicks to the calls of the run's methods."""
+        called = self.kernel.value("called")
+        return {name: called[name] - clicked[name] for name in clicked}
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, lab_server: LabServer) -> Iterator[Busy]:
+    cells = [new_code_cell(source) for source in (SETUP, NET, SHOW)]
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
+    nbformat.write(notebook, lab_server.folder / "busy.ipynb")
+    with opened(browser, lab_server, "busy.ipynb", 1400, 1400) as shown:
+        found = Busy(shown, lab_server)
+        try:
+            yield found
+        finally:
+            found.kernel.stop()
+
+
+@pytest.fixture
+def busy(page: Busy) -> Iterator[Busy]:
+    yield page
+    page.kernel.value("[run.stop() for run in dash.runs] and None")
+
+
+def checked(where: str, took: dict[str, float]) -> None:
+    """Prints what clicks took; a noisy machine may keep one of them waiting."""
+    print(f"{where}: " + ", ".join(f"{name} after {seconds * 1e3:.0f} ms" for name, seconds in took.items()))
+    assert min(took.values()) < ANSWER_S and max(took.values()) < 4 * ANSWER_S
+
+
+def test_buttons_while_a_cell_waits_for_the_run(busy: Busy) -> None:
+    busy.begin_run()
+    clicked = {}
+    with busy.busy("run.wait(20)"):
+        clicked["pause"] = busy.click("Pause")
+        clicked["resume"] = busy.click("Resume")
+        clicked["stop"] = busy.click("Stop")
+    checked("run.wait()", busy.took(clicked))
+
+
+def test_buttons_while_a_cell_trains(busy: Busy) -> None:
+    busy.begin_run()
+    clicked = {}
+    with busy.busy("%train net batches --steps 1000000000"):
+        clicked["pause"] = busy.click("Pause")
+        clicked["resume"] = busy.click("Resume")
+        clicked["stop"] = busy.click("Stop")
+        busy.button("Run", "false").wait_for()
+        busy.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    checked("%train", busy.took(clicked))
+
+
+def test_buttons_between_the_steps_of_a_loop(busy: Busy) -> None:
+    busy.begin_run()
+    clicked = {}
+    loop = """exe = static.CompiledProgram(net).with_data_parallel(loss.name, places=static.cpu_places(2))
+end = time.time() + 20
+while "stop" not in called and time.time() < end:
+    static.Executor().run(exe, feed=batches[0], fetch_list=[loss])"""
+    with busy.busy(loop):
+        clicked["pause"] = busy.click("Pause")
+        clicked["resume"] = busy.click("Resume")
+        clicked["stop"] = busy.click("Stop")
+    checked("a loop", busy.took(clicked))
+
+
+def test_a_click_while_a_cell_computes_something_else(busy: Busy) -> None:
+    """Where it cannot be heard it is given up: a run must not begin when nobody expects it any more."""
+    count = busy.kernel.value("len(dash.runs)")
+    with busy.busy(f"time.sleep({2 if HEARS_ALWAYS else 7})"):
+        busy.click("Run")
+        if HEARS_ALWAYS:
+            busy.button("Pause", "false").wait_for(timeout=1500)
+        else:
+            busy.said("The kernel is busy with a cell; run waits").wait_for(timeout=1500)
+            busy.said("run was not done: the kernel was busy").wait_for(timeout=6000)
+    time.sleep(1.0)
+    assert busy.kernel.value("len(dash.runs)") == count + HEARS_ALWAYS
+
+
+def test_a_page_without_a_kernel_says_so_and_how_to_go_on(page: Busy, lab_server: LabServer) -> None:
+    page.begin_run()
+    page.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    says_so(page, "The kernel was restarted.")
+    page.kernel.stop()
+    wait_for(lambda: lab_server.kernel_ready(page.notebook.name), PATIENCE_S, "the new kernel")
+    again = Busy(page.notebook, lab_server)  # as the page says: all cells, and it is back
+    again.begin_run()
+    os.kill(again.kernel.value("os.getpid()"), signal.SIGKILL)
+    says_so(again, "The kernel died and was started again.")
+    again.kernel.stop()
+
+
+def says_so(busy: Busy, words: str) -> None:
+    told = busy.board.get_by_role("alert", name="kernel")
+    told.get_by_text(words, exact=True).wait_for(timeout=PATIENCE_S * 1000)
+    assert "run the cells of the notebook again, up to In [3]: dash" in told.inner_text()
+    assert busy.board.get_by_text("running", exact=True).count() == 0
+    assert busy.board.get_by_text("steps/s").count() == 0
+    assert [busy.button(name, "true").count() for name in ("Pause", "Step", "Stop", "Drop scopes")] == [1, 1, 1, 1]
