@@ -95,8 +95,18 @@ def compare(
             recorded.
 
     Example:
-        wb.compare(1, 2, 5)
-        wb.compare(wb.runs().filter(tag="good"))
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> data = wb.io.TensorDataset([np.ones((8, 4), np.float32)])
+        >>> loader = wb.io.DataLoader(data, batch_size=4)
+        >>> net, net_startup = static.default_main_program(), static.default_startup_program()
+        >>> first = wb.train(net, loader, epochs=1, fetch={"loss": loss}, startup=net_startup, progress=False).wait()
+        >>> second = wb.train(net, loader, epochs=2, fetch={"loss": loss}, progress=False).wait()
+        >>> comparison = wb.compare(first, second)
+        >>> comparison.settings["epochs"]
+        (1, 2)
     """
     given: list[Any] = list(found)
     if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], str):

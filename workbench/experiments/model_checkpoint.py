@@ -41,9 +41,18 @@ class ModelCheckpoint:
         InvalidArgument, InvalidType: a value is not one of these.
 
     Example:
-        best = wb.ModelCheckpoint("checkpoints", monitor="val_accuracy", mode="max", save_top_k=3)
-        run = wb.train(net, loader, valid=test_loader, fetch={"accuracy": accuracy}, checkpoints=best).wait()
-        wb.train(net, loader, checkpoint=run.best_model_path, fetch={"accuracy": accuracy})
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> data = wb.io.TensorDataset([np.ones((8, 4), np.float32)])
+        >>> loader = wb.io.DataLoader(data, batch_size=4)
+        >>> net, net_startup = static.default_main_program(), static.default_startup_program()
+        >>> best = wb.ModelCheckpoint("checkpoints", monitor="val_loss", save_top_k=2)
+        >>> run = wb.train(net, loader, epochs=2, fetch={"loss": loss}, startup=net_startup, valid=loader,
+        ...                checkpoints=best, progress=False)
+        >>> run.wait().last_model_path.endswith("last.checkpoint")
+        True
     """
 
     dirpath: str | os.PathLike[str]

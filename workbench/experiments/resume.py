@@ -25,6 +25,21 @@ def resume(
 
     Raises:
         NotFound: there is no such run or checkpoint. InvalidArgument: no setup, or one of another program or loader.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> data = wb.io.TensorDataset([np.ones((8, 4), np.float32)])
+        >>> loader = wb.io.DataLoader(data, batch_size=4)
+        >>> net, net_startup = static.default_main_program(), static.default_startup_program()
+        >>> setup = wb.experiments.setup(net, loader, startup=net_startup, fetch={"loss": loss}, steps=4)
+        >>> run = setup.start(progress=False)
+        >>> path = run.wait().save("half.checkpoint")
+        >>> more = wb.resume(run, setup.with_(steps=8), progress=False)
+        >>> more.wait().step
+        8
     """
     recorded = runs(options.get("record") or None)[run] if isinstance(run, int) else run
     if not isinstance(recorded, Run | RecordedRun):

@@ -287,6 +287,10 @@ def runs(file: str | os.PathLike[str] | None = None) -> Runs:
 
     Raises:
         Unavailable: the file cannot be read; says why.
+
+    Example:
+        >>> best = wb.runs().filter(state="done").sort("loss")[:3]
+        >>> wb.runs().to_csv("runs.csv")
     """
     source = RunsFile(file)
     return Runs([RecordedRun(source, row) for row in reversed(source.rows())], source)

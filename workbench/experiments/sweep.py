@@ -123,6 +123,19 @@ def sweep(
         InvalidArgument, InvalidType: a setting no setup has, a value it does not take, an empty grid; nothing has run.
         Unavailable: the file of runs cannot be read, so that it is not known which trials are done.
         KeyboardInterrupt: of Ctrl-C, at a step boundary.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> data = wb.io.TensorDataset([np.ones((8, 4), np.float32)])
+        >>> loader = wb.io.DataLoader(data, batch_size=4)
+        >>> net, net_startup = static.default_main_program(), static.default_startup_program()
+        >>> found = wb.sweep(net, {"learning_rate": [0.1, 0.01]}, loader, net_startup, steps=2,
+        ...                  fetch={"loss": loss}, progress=False)
+        >>> [run.steps for run in found.runs]
+        [2, 2]
     """
     made = Sweep(_base(program, data, startup, settings), _checked_grid(grid), RunsFile(record))
     made.find_done()

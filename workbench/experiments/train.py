@@ -91,14 +91,22 @@ def train(
     Returns:
         the running Run; `run.wait()` waits for its end.
 
-    Example:
-        run = wb.train(net, loader, epochs=20, fetch={"loss": loss}, startup=net_startup, valid=test_loader,
-                       checkpoints="checkpoints").wait()
-        wb.train(net, loader, epochs=30, fetch={"loss": loss}, checkpoint=run.best_model_path)
-
     Raises:
         InvalidType, InvalidArgument: an argument is wrong, the checkpoint is of something else. What fails later is
             raised by `run.wait()`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> data = wb.io.TensorDataset([np.ones((8, 4), np.float32)])
+        >>> loader = wb.io.DataLoader(data, batch_size=4)
+        >>> net, net_startup = static.default_main_program(), static.default_startup_program()
+        >>> run = wb.train(net, loader, epochs=3, fetch={"loss": loss}, startup=net_startup,
+        ...                valid=loader, progress=False)
+        >>> len(run.wait().history["loss"]), run.validated
+        (6, [2, 4, 6])
     """
     if not isinstance(program, Program):
         raise InvalidType(f"train takes a Program, got {program!r}")

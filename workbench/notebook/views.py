@@ -36,6 +36,13 @@ def ssa(target: Program | ParallelExecutor | CompiledProgram, devices: int = 2, 
 
     Raises:
         InvalidArgument: devices below 1. InvalidType: something else.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> graph = wb.ssa(static.default_main_program(), devices=3)
+        >>> graph.save("graph.svg")
     """
     if isinstance(target, Program):
         if not isinstance(devices, int) or devices < 1:
@@ -53,6 +60,12 @@ def scopes(target: Target | None = None) -> View:
 
     Args:
         target: as of `dashboard`, which it listens through from the first call on.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> view = wb.scopes(static.default_main_program())
     """
     return _of_dashboard("scopes", target)
 
@@ -62,6 +75,12 @@ def feeds(target: Target | None = None) -> View:
 
     Args:
         target: as of `dashboard`, which it listens through from the first call on.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> view = wb.feeds(static.default_main_program())
     """
     return _of_dashboard("feeds", target)
 

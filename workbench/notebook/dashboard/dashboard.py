@@ -189,6 +189,14 @@ def dashboard(target: Target | None = None) -> Dashboard:
 
     Raises:
         InvalidType: something else. PreconditionNotMet: None, and there is no dashboard yet.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> dash = wb.dashboard(static.default_main_program())
+        >>> dash.panel("graph").save("graph.svg")
+        >>> dash.close()
     """
     if target is None:
         if not _latest:
