@@ -63,3 +63,4 @@ def test_drawings_follow_when_the_systems_theme_changes(dashboard: Dashboard) ->
     before = dashboard.page.evaluate(drawn)
     dashboard.page.emulate_media(color_scheme="dark")
     dashboard.page.wait_for_function("before => before !== document.querySelector('canvas').toDataURL()", arg=before)
+    assert dashboard.page.evaluate(drawn) != before

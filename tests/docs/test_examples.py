@@ -69,6 +69,7 @@ def test_the_example_runs_and_prints_what_it_says(name: str, tmp_path: Path, mon
             runner.run(example, out=told.append)
     finally:
         wb.disable_static()
+        wb.seed(0)  # none, as before
     assert not runner.failures, "".join(told)
 
 

@@ -45,7 +45,7 @@ def trained(model: Model, devices: int, data: Any, **options: Any) -> Any:
     executor = model.parallel(devices) if devices else None
     scope = None if devices else model.scope
     options |= {"fetch": {"loss": model.loss}, "executor": executor, "scope": scope}
-    return wb.train(model.main, data, progress=False, record=False, **options)
+    return wb.train(model.main, data, epochs=1, progress=False, record=False, **options)
 
 
 WHERE = {0: "cpu:0", 2: "cpu:1", 3: "cpu:2"}  # 7 rows: 3 and 4 on two devices, 2, 2 and 3 on three
@@ -77,7 +77,7 @@ def test_a_run_can_stop_in_front_of_it(model: Model, devices: int) -> None:
 
 def test_a_good_run_has_none_and_an_executor_is_left_as_it_was(model: Model) -> None:
     executor = model.parallel(2)
-    run = wb.train(model.main, feeds(bad=3)[3:], executor=executor, progress=False, record=False).wait(60)
+    run = wb.train(model.main, feeds(bad=3)[3:], executor=executor, epochs=1, progress=False, record=False).wait(60)
     assert run.first_nan is None
     assert executor._engine.guards == ()
     executor.run([model.loss], feed=feeds(bad=3)[2])  # somebody's own step
@@ -88,7 +88,7 @@ def test_numbers_of_a_run_that_goes_on_are_those_of_the_run(model: Model) -> Non
     executor = model.parallel(2)
     for batch in feeds(bad=9)[:3]:
         executor.run([model.loss], feed=batch)
-    run = wb.train(model.main, feeds(bad=2), executor=executor, progress=False, record=False).wait(60)
+    run = wb.train(model.main, feeds(bad=2), executor=executor, epochs=1, progress=False, record=False).wait(60)
     assert run.first_nan.step == 2
 
 

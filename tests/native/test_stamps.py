@@ -26,7 +26,7 @@ class Walk:
         self.at = []
         for row in range(rows):
             self.at.append(len(self.tape))
-            self.tape.row("sum_rows", address(self.numbers), address(self.totals[row:]), 1, 64, 1)
+            self.tape.row("sum_rows", self.numbers, self.totals[row:], 1, 64, 1)
         self.state = lines(STATE_WORDS)
         self.ring = ring
 
@@ -101,7 +101,7 @@ def test_a_row_one_comes_back_to_keeps_its_first_stamp(clock: StampClock) -> Non
     ring = Ring(clock, 8)
     walk = Walk(1, ring)
     unequal = np.float32([1, 2])
-    walk.tape.row("require_equal", address(unequal), 2, 1)
+    walk.tape.row("require_equal", unequal, unequal[1:], 1, 1)
     assert walk.run() == DECLINED
     first = ring.entries()
     assert walk.control.run(address(walk.state)) == DECLINED

@@ -316,8 +316,8 @@ class Pressed:
     def __init__(self, call: Any, after: int) -> None:
         self.call, self.left, self.statuses = call, after, list[int]()
 
-    def __call__(self, address: int) -> int:
-        status = self.call(address)
+    def __call__(self) -> int:
+        status = self.call()
         self.statuses.append(status)
         self.left -= 1
         if self.left == 0:

@@ -16,6 +16,7 @@ from tests.parallel.models import batch, classifier
 from tests.parallel.observe import held
 from workbench import events, static
 from workbench.config import override
+from workbench.executors import steps
 from workbench.framework import names
 from workbench.framework.guard import switch_main_program
 from workbench.runtime.arena import Arena
@@ -57,11 +58,12 @@ def test_an_observer_that_a_handler_interrupts_stays_subscribed() -> None:
     assert heard == [0, 1]
 
 
-@pytest.mark.parametrize("where", ["observer", "handler"])
+@pytest.mark.usefixtures("calls")
+@pytest.mark.parametrize("where", ["callback", "handler"])
 def test_temporaries_dropped_in_mid_step_are_dropped_at_its_end(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the step they would read as zero, and parameters of the devices would part."""
     states, dropped, released = [], [], []
-    real = Arena.release
+    real, speculate = Arena.release, steps.speculate
     monkeypatch.setattr(Arena, "release", lambda self: released.append(1) or real(self))
     for disturbed in (False, True):
         model = classifier().start()
@@ -75,13 +77,20 @@ def test_temporaries_dropped_in_mid_step_are_dropped_at_its_end(where: str, monk
                 assert len(released) == before, "under a running step"
 
         old = signal.signal(signal.SIGALRM, drop)
-        fed = drop if where == "observer" else lambda event: signal.raise_signal(signal.SIGALRM)
+        disturb = drop if where == "callback" else lambda: signal.raise_signal(signal.SIGALRM)
+
+        def disturbed_step(*given: Any, disturb: Any = disturb) -> None:
+            speculate(*given)
+            disturb()
+
+        monkeypatch.setattr(steps, "speculate", disturbed_step)
         try:
-            with events.subscribe(fed, events.Feed), events.subscribe(dropped.append, events.ScopeDrop):
+            with events.subscribe(dropped.append, events.ScopeDrop):
                 for number in range(1, 4):
                     exe.run([], feed=batch(8, number))
         finally:
             signal.signal(signal.SIGALRM, old)
+            monkeypatch.setattr(steps, "speculate", speculate)
         states.append(held(exe, model.main))
     assert states[0] == states[1]
     assert [event.cause for event in dropped] == ["call"] * 3

@@ -7,7 +7,7 @@ not at all, or in the middle of its commit, which is then taken to the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
 from workbench.runtime.native.words import BLEMISHED, PAUSED
-from workbench.runtime.undisturbed import Call, in_one_call
+from workbench.runtime.undisturbed import Call
 
 Result = tuple[Merger, list[Any]]
 _Move = tuple[int, int, int, int]  # see `step_words`
@@ -34,6 +34,7 @@ class AtOnce:
     """A binding's speculative part and its commit, one after the other.
 
     Args:
+        counter: counts the steps that have been applied.
         first, last: the pieces of tape that are these parts.
         results: how every result is made, and of which arrays.
 
@@ -42,21 +43,28 @@ class AtOnce:
     """
 
     def __init__(
-        self, binding: Binding, first: Segment, last: Segment, results: Sequence[Result], layout: ArrayLayout
+        self,
+        binding: Binding,
+        counter: np.ndarray,
+        first: Segment,
+        last: Segment,
+        results: Sequence[Result],
+        layout: ArrayLayout,
     ) -> None:
         assert binding.team.control is not None
         call = binding.team.control.run_step
         self._team = binding.team
-        self._attempt: Callable[[Iterable[Call]], Any] = _on_one_blas_thread if binding.calls_blas else in_one_call
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
-        self._buckets = [c.bucket for c in binding.changed if c.bucket is not None]
-        self._counters = np.array([address(b.counter) for b in self._buckets], np.int64)
+        self._counting = [counter, *(c.bucket.counter for c in binding.changed if c.bucket is not None)]
+        self._counters = np.array(list(map(address, self._counting)), np.int64)
         self._moves_out = _moves_out([arrays for _, arrays in results])
         self._array = lines(words.WORDS)
-        self._words, self._call = self._array.data, partial(call, address(self._array))
+        self._words = self._array.data
+        whole: Call = partial(call, address(self._array))
+        self._call: Call = partial(one_blas_thread.run, whole) if binding.calls_blas else whole
         self._array[[words.FIRST, words.LAST]] = first.address, last.address
-        self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._buckets)
+        self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
         self._recipe: Recipe | None = None
@@ -102,11 +110,10 @@ class AtOnce:
 
     # The words point at memory of the binding, which keeps this object.
 
-    def run(self, fed: Fed, marks: Sequence[Call], looking: bool = False) -> list[Any] | None:
+    def run(self, fed: Fed, looking: bool = False) -> list[Any] | None:
         """Run the step, of a feed it takes.
 
         Args:
-            marks: C functions to be called in the same breath once it has been applied.
             looking: whether to look for NaN and Inf between the two parts.
 
         Returns:
@@ -123,10 +130,9 @@ class AtOnce:
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
         self._team.settle()
-        calls: list[Call] = [self._call, *marks]
-        status = self._attempt(calls)
+        status = self._call()
         while status == PAUSED:  # so that signals are answered
-            status = self._attempt(calls)
+            status = self._call()
         if not status:
             return outs
         self.blemished = status == BLEMISHED
@@ -143,8 +149,11 @@ class AtOnce:
         return self._last.begun
 
 
-def at_once(binding: Binding) -> AtOnce | None:
+def at_once(binding: Binding, counter: np.ndarray) -> AtOnce | None:
     """A binding as one call.
+
+    Args:
+        counter: one int64 that counts the steps that have been applied.
 
     Returns:
         None unless one thread runs all of it in kernels, everything it changes lies in buckets, which count, and a
@@ -158,7 +167,7 @@ def at_once(binding: Binding) -> AtOnce | None:
     results = binding.collector.ahead()
     if results is None or not all(_can_be_moved(*result) for result in results):
         return None
-    return AtOnce(binding, first, last, results, layout)
+    return AtOnce(binding, counter, first, last, results, layout)
 
 
 def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
@@ -167,10 +176,6 @@ def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
         return None
     (unit,) = programs[0].units
     return unit if isinstance(unit, Segment) else None
-
-
-def _on_one_blas_thread(calls: Iterable[Call]) -> Any:
-    return one_blas_thread.run(partial(in_one_call, calls))
 
 
 def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:

@@ -11,9 +11,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from operator import setitem
 from time import perf_counter_ns
 from types import FrameType
 from typing import Any
+
+import numpy as np
 
 from workbench import between
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unavailable
@@ -89,9 +92,11 @@ class Engine:
         self.devices = [open_device(place) for place in self.places]
         self.comm = LocalCommunicator(len(self.places))
         self.arenas: dict[int, Memory] = {}
-        self.iteration = self.steps = 0
+        self.iteration = self._before = 0
+        self.counter = np.zeros(1, np.int64)  # steps applied; compiled steps count here themselves
+        self._counted = self.counter.data
         self.last: Binding | None = None
-        self.started = self.applied = self.busy = False
+        self.started = self.busy = False
         self.begun = 0
         self.broken: Broken | None = None
         self.guards: tuple[Guard, ...] = ()
@@ -105,6 +110,20 @@ class Engine:
         self._bindings: dict[Any, Binding] = {}
         self._latest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
         self._blocks: dict[int, list[Call]] = {}
+
+    @property
+    def steps(self) -> int:
+        """How many steps have been applied."""
+        return self._counted[0]
+
+    @property
+    def applied(self) -> bool:
+        """Whether the step under way, or the last one, has been applied."""
+        return self._counted[0] != self._before
+
+    def expect_step(self) -> None:
+        """The next step begins: it has not been applied."""
+        self._before = self._counted[0]
 
     # Compiling
 
@@ -293,7 +312,7 @@ class Engine:
         with self._alone():
             if self.busy and not self.applied:
                 self._refuse_inside()
-            self.begun, self.applied, self.busy = begun, False, True
+            self.begun, self._before, self.busy = begun, self.steps, True
             try:
                 found = self._run(feed, fetches, return_numpy, merged)
                 self.busy = False
@@ -420,7 +439,7 @@ class Engine:
         """
         load(binding, fed)
         self.load_rates(binding)
-        self.applied = False
+        self.expect_step()
         counters = self._counters(binding)
         binding.draw()
         return counters
@@ -437,11 +456,7 @@ class Engine:
 
     def marks(self, binding: Binding) -> list[Fill]:
         """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
-        mine: dict[str, Any] = {"steps": self.steps + 1, "applied": True}
-        if self.whole is self:
-            mine["last"] = binding
-            return [partial(vars(self).update, mine)]  # one call is quicker than three
-        return [partial(vars(self).update, mine), partial(setattr, self.whole, "last", binding)]
+        return [partial(setitem, self.counter, 0, self.steps + 1), partial(setattr, self.whole, "last", binding)]
 
     def load_rates(self, binding: Binding) -> None:
         """The schedules' current learning rates (P-48)."""

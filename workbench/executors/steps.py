@@ -17,7 +17,6 @@ from workbench.executors.telltales import Telltales
 from workbench.executors.transaction import speculate
 from workbench.executors.watch import Watched, watched
 from workbench.runtime.tensor import LoDTensor
-from workbench.runtime.undisturbed import in_one_call
 
 if TYPE_CHECKING:
     from workbench.executors.engine import Engine
@@ -57,7 +56,7 @@ def step(
         _look(engine, binding, fed)
     engine.commit(binding, parts.commit, counters, fills)
     if not binding.has_run and merged:
-        binding.has_run, binding.at_once = True, None if engine.draws else at_once(binding)
+        binding.has_run, binding.at_once = True, None if engine.draws else at_once(binding, engine.counter)
     return results
 
 
@@ -76,12 +75,12 @@ def _telltales(engine: Engine, binding: Binding) -> Telltales:
 def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> list[Any] | None:
     """The step as one call; None, and nothing done, if it cannot be: in its parts it is done, or they say why not."""
     engine.load_rates(binding)
-    engine.applied, before = False, whole.applied
+    engine.expect_step()
     binding.in_use = True
     try:
-        results = whole.run(fed, engine.marks(binding), _is_looked_at(engine, binding, whole))
+        results = whole.run(fed, _is_looked_at(engine, binding, whole))
         if results is not None:
-            binding.in_use = False
+            engine.whole.last, binding.in_use = binding, False
             return results
         if not whole.commits and not whole.blemished:
             binding.at_once, binding.has_run = None, False
@@ -91,7 +90,7 @@ def _in_one_call(engine: Engine, binding: Binding, whole: AtOnce, fed: Fed) -> l
             engine.commit(binding, binding.commit, [], [])
             results = binding.collector.collect(True, True)[0]
     except BaseException:
-        _settle(engine, binding, whole, before)
+        _settle(engine, binding, whole)
         raise
     binding.reset()
     return results
@@ -106,12 +105,10 @@ def _is_looked_at(engine: Engine, binding: Binding, whole: AtOnce) -> bool:
     return True
 
 
-def _settle(engine: Engine, binding: Binding, whole: AtOnce, before: int) -> None:
-    """After a signal: a commit that has begun is taken to its end, and what has been applied is counted."""
+def _settle(engine: Engine, binding: Binding, whole: AtOnce) -> None:
+    """After a signal: a commit that has begun is taken to its end."""
     if whole.commits and not engine.applied and engine.whole.broken is None:
         engine.commit(binding, binding.commit, [], [])
-    elif whole.applied != before and not engine.applied:
-        in_one_call(engine.marks(binding))
     binding.reset()
 
 

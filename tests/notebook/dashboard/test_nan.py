@@ -101,7 +101,7 @@ def test_the_switch_of_the_controls(logs: Built) -> None:
     bound = {"logs": logs.main, "feeds": [{"X": GOOD}] * 4 + [{"X": BAD}] * 2}
     model = Model(Subject.of(logs.main, bound), lambda: bound, lambda program, name: logs.startup)
     assert model.controls.values()["stop_on_nan"] is False
-    run = begin(model, data="feeds", devices=2)
+    run = begin(model, data="feeds", devices=2, epochs=1)
     reach(model, 6)
     assert (str(run.state), run.first_nan.step) == ("done", 5)
     run = begin(model, stop_on_nan=True)
