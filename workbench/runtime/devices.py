@@ -19,6 +19,7 @@ from workbench.runtime.device import Device
 
 _GPU_EXECUTORS = False  # there is no GPU implementation of the `Device` protocol yet
 _ON_THE_CPU = "use_cuda=False and CPUPlace() run on the CPU"
+_NOT_YET = f"running on GPUs is not available yet; {_ON_THE_CPU}"
 
 
 def discover(use_cuda: bool) -> list[Place]:
@@ -70,7 +71,7 @@ def cuda_places(device_ids: int | Sequence[int] | None = None) -> list[CUDAPlace
         [CUDAPlace(0), CUDAPlace(1)]
     """
     if device_ids is None:
-        return [CUDAPlace(index) for index in _selected() or range(_visible())]
+        return [CUDAPlace(index) for index in _selected() or range(_listed())]
     ids = [device_ids] if isinstance(device_ids, int) else device_ids
     if not isinstance(ids, list | tuple | range):
         raise InvalidType(f"cuda_places(device_ids)\n  expected: whole numbers >= 0, or None\n  got:      {ids!r}")
@@ -86,7 +87,7 @@ def require_gpu() -> None:
         Unavailable: it cannot; names everything that is missing, and how to get it.
     """
     if not _GPU_EXECUTORS:
-        raise Unavailable(f"running on GPUs is not available yet; {_ON_THE_CPU}")
+        raise Unavailable(_NOT_YET)
     absent = missing_for_gpu()
     if absent:
         listed = "\n".join(f"  {line}" for line in absent)
@@ -172,6 +173,14 @@ def _selected() -> list[int]:
 def _require_different(what: str, ids: list[int]) -> None:
     if len(set(ids)) != len(ids):
         raise InvalidArgument(f"{what}\n  expected: different GPUs\n  got:      {ids}")
+
+
+def _listed() -> int:
+    """How many GPUs there are to list; who has none is told what they would be good for."""
+    try:
+        return _visible()
+    except Unavailable as error:
+        raise Unavailable(str(error) if _GPU_EXECUTORS else f"{error}\n{_NOT_YET}") from None
 
 
 def _visible() -> int:
