@@ -15,6 +15,7 @@ from tests.experiments.test_resume import dataset, drawing, saving
 from tests.parallel.models import Model, build, devices
 from workbench import static
 from workbench.checkpoint.files import read_tensors, write_tensors
+from workbench.errors import PreconditionNotMet
 from workbench.experiments import Run
 from workbench.framework.guard import static_mode
 from workbench.io import DataLoader
@@ -322,3 +323,21 @@ def test_a_long_run_keeps_no_list_of_metrics(lr_step: Any, tmp_path: Path) -> No
         run.wait(60).save(path)
         sizes.append(len(json.dumps(read_tensors(path)[1])))
     assert abs(sizes[1] - sizes[0]) < 50
+
+
+def test_a_schedule_that_runs_a_step_while_it_is_given_its_state_is_refused(tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    (schedule,) = model.main.lr_schedulers.values()
+    given, told = schedule.set_state_dict, []
+
+    def run_a_step(state: Any) -> None:
+        with pytest.raises(PreconditionNotMet, match="cannot run a step"):
+            static.Executor().run(model.startup, scope=model.scope)
+        told.append(state)
+        given(state)
+
+    schedule.set_state_dict = run_a_step
+    assert begun(model, runner, loader, checkpoint=path).wait(60).step == 9
+    assert len(told) == 1

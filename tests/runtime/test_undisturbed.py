@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 
 from tests.stress.tripwire import Tripwire
+from workbench.errors import PreconditionNotMet
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.runtime import undisturbed as module
 from workbench.runtime.blas import OneBlasThread
-from workbench.runtime.undisturbed import in_one_call, undisturbed
+from workbench.runtime.scope import Scope
+from workbench.runtime.undisturbed import in_one_call, is_undisturbed, undisturbed
 
 
 class Alarm(Exception):
@@ -234,3 +236,19 @@ def raise_plainly(*given: Any) -> None:
 )
 def test_what_code_raises_is_its_own(call: Any) -> None:
     assert not is_from_outside(caught(call))
+
+
+def test_what_comes_unasked_does_not_wait_for_what_the_caller_holds() -> None:
+    """The caller waits for the hand, and would answer no Ctrl-C: neither would ever end."""
+    scope, told = Scope(), []
+
+    def finaliser() -> None:
+        with pytest.raises(PreconditionNotMet, match="in the middle of a step"):
+            scope.in_use(patience=30.0)
+        told.append(is_undisturbed())
+
+    with scope.in_use():
+        undisturbed(finaliser)
+    assert told == [True] and not is_undisturbed()
+    with scope.in_use():
+        pass  # it is free again

@@ -132,7 +132,7 @@ class Executor:
             warn_of_overwriting(program, prepared.initialises, scope)
         if step.commit():
             return results
-        with scope.root.lock:  # another thread changed what the step had read: again, while the others wait
+        with scope.in_use():  # another thread changed what the step had read: again, while the others wait
             for _ in range(_ATTEMPTS):
                 step, results = self._speculate(prepared, scope, arrays, names, return_numpy)
                 if step.commit():

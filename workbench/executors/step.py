@@ -188,7 +188,7 @@ class Step:
             Unavailable: another thread has kept the scope for itself for minutes.
         """
         if not self.staged and not self.prepared.draws:
-            with self.scope.root.lock:
+            with self.scope.in_use():
                 return self._is_fresh()
         with self.scope.in_use():
             if self._is_fresh():

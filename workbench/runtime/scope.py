@@ -16,6 +16,7 @@ from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavaila
 from workbench.framework.place import Place
 from workbench.framework.site import Site
 from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.undisturbed import is_undisturbed
 
 _POLL = 0.05  # seconds between looks at the keyboard
 _PATIENCE = 600.0  # seconds; far longer than another thread's step
@@ -149,7 +150,13 @@ class Scope:
 
         Raises:
             Unavailable: another thread kept the values for itself for `patience` seconds.
+            PreconditionNotMet: within what must not be disturbed, such as a commit or the restoring of a checkpoint.
         """
+        if is_undisturbed():
+            raise PreconditionNotMet(
+                "values are being written in the middle of a step or of a checkpoint; what runs there - a finaliser, a "
+                "schedule that is given its state - cannot run a step or drop temporaries"
+            )
         lock: Any = self.root.lock
         owned = lock._is_owned()
         try:
