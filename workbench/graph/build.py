@@ -80,7 +80,8 @@ class _Builder:
                 self._exchange(op, parameter, gradient)
 
     def finish(self, fetches: Sequence[str]) -> None:
-        """The fetches, at the end."""
+        """What the devices' own copies lack, then the fetches, at the end."""
+        self._complete_copies()
         for name in fetches:
             found = [self.graph.newest[name, place] for place in self.everywhere if (name, place) in self.graph.newest]
             if not found:
@@ -203,6 +204,18 @@ class _Builder:
         for name in dict.fromkeys(names):
             if name in self.home:
                 self._broadcast(op, name, self.home.pop(name))
+
+    def _complete_copies(self) -> None:
+        """Send what one device has updated to all of them, where each has a copy because a forward operator writes it.
+
+        Anything else that only its owner writes has one copy for all.
+        """
+        written = {(v.name, v.place) for n in self.graph.nodes if not n.is_collective for v in n.writes}
+        for name in list(self.home):
+            variable = self.block.vars.get(name)
+            is_kept = variable is not None and variable.persistable
+            if is_kept and variable.op is not None and all((name, place) in written for place in self.everywhere):
+                self._spread(variable.op, (name,))
 
 
 def _refuse_inner_updates(op: Operator) -> None:
