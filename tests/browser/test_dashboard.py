@@ -27,36 +27,36 @@ class Session:
     """The dashboard notebook in JupyterLab, its kernel asked beside it.
 
     Attributes:
-        page: the notebook; board: the dashboard on it; errors: what the page complained of.
+        page: the notebook; board: the dashboard on it; dash: the same in Python; errors: what the page complained of.
     """
 
     def __init__(self, page: NotebookPage, server: LabServer, errors: list[str]) -> None:
         self.page, self.server, self.errors = page, server, errors
         self.board = run_to_dashboard(page)
         self.kernel = Kernel(server.connection_file(page.name))
-        self.run = "wb.dashboard().run"
+        self.dash = "wb.dashboard()"
 
     def value(self, expression: str) -> Any:
         return self.kernel.value(expression)
 
     def state(self) -> str:
-        return self.value(f"str({self.run}.state)")
+        return self.value(f"str({self.dash}.run.state)")
 
     def step(self) -> int:
-        return self.value(f"{self.run}.step")
+        return self.value(f"{self.dash}.run.step")
 
     def begin(self, steps: int, until: str) -> None:
         """Choose a number of steps, press Run, and wait until the new run is `run` in an expression that holds."""
-        count = self.value("len(wb.dashboard().runs)")
+        count = self.value(f"len({self.dash}.runs)")
         choose(self.board, "steps", str(steps))
         press(self.board, "Run")
-        begun = f"[run for run in wb.dashboard().runs[{count}:] if {until}] != []"
+        begun = f"[run for run in {self.dash}.runs[{count}:] if {until}] != []"
         self.wait(lambda: self.value(begun), f"a run of which {until}")
 
     def end(self) -> None:
         """Stop what goes on."""
-        self.value("[run.stop() for run in wb.dashboard().runs] and None")
-        self.wait(lambda: self.value("all(run.finished for run in wb.dashboard().runs)"), "the end of all runs")
+        self.value(f"[run.stop() for run in {self.dash}.runs] and None")
+        self.wait(lambda: self.value(f"all(run.finished for run in {self.dash}.runs)"), "the end of all runs")
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         return wait_for(condition, PATIENCE_S, what)
@@ -113,7 +113,7 @@ def session(browser: Any, server: LabServer, name: str) -> Iterator[Session]:
 def answered(session: Session, button: str, method: str) -> float:
     """Press a button; returns the seconds from the click to the call of the run's method, by the one clock of both."""
     session.value(
-        f"exec('import time\\nrun = {session.run}\\nreal = run.{method}\\n"
+        f"exec('import time\\nrun = {session.dash}.run\\nreal = run.{method}\\n"
         f"def noted():\\n    global called\\n    called = time.time()\\n    real()\\n"
         f"called = None\\nrun.{method} = noted', globals())"
     )
@@ -148,7 +148,7 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
         assert (shared.step(), shared.state()) == (held + steps, "paused")
     press(board, "Drop scopes")
     board.get_by_text("bytes of temporaries").wait_for()
-    assert shared.value(f"{shared.run}.executor._to_debug().last is None")
+    assert shared.value(f"{shared.dash}.run.executor._to_debug().last is None")
 
     press(board, "Resume")
     shared.wait(lambda: shared.step() > held + 100, "steps after the pause")
@@ -163,7 +163,7 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
     press(board, "Run")
     second = "len(wb.dashboard().runs) == 2 and wb.dashboard().run.state == 'done'"
     shared.wait(lambda: shared.value(second), "a second run")
-    assert shared.value(f"len({shared.run}.executor._to_debug().places)") == 3
+    assert shared.value(f"len({shared.dash}.run.executor._to_debug().places)") == 3
     board.get_by_text("3 devices: cpu:0, cpu:1, cpu:2 · Reduce").wait_for()
     number = shared.value("wb.runs()[:1].rows(['number'])[0]['number']")
     board.get_by_text(f"run {number}: net, 3 devices, Reduce").first.wait_for()
@@ -193,6 +193,7 @@ def test_a_node_tells_what_it_is_and_what_it_makes(shared: Session) -> None:
 def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> None:
     page = notebook.page.page
     notebook.page.run_all(120)  # a notebook is trusted, and its widgets come back, when all of it has been run here
+    notebook.dash = "dash"  # others have come since
     notebook.board.scroll_into_view_if_needed()
     notebook.board.get_by_label("feed source", exact=True).select_option("batches")
     notebook.begin(1_000_000, "run.step > 50")
@@ -236,7 +237,7 @@ def test_an_interrupt_between_cells_stops_the_run_at_a_step_boundary(shared: Ses
     shared.begin(1_000_000, "run.step > 50")
     shared.page.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
     shared.wait(lambda: shared.state() == "stopped", "the end")
-    assert shared.value(f"{shared.run}.step == {shared.run}.executor._to_debug().steps")
+    assert shared.value(f"{shared.dash}.run.step == {shared.dash}.run.executor._to_debug().steps")
 
 
 def test_dark_theme_and_two_dashboards_at_once(shared: Session) -> None:

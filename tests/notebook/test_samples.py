@@ -27,7 +27,7 @@ def test_a_stored_notebook_is_fit_to_be_read(path: Path) -> None:
     for cell in cells:
         text = str(cell.outputs)
         assert not MACHINE.search(text), f"{MACHINE.search(text)} below: {cell.source}"
-        assert "image/png" in text or len(text) < 30_000
+        assert "image/png" in text or len(text) < 40_000
         failed = any(output.output_type == "error" for output in cell.outputs)
         assert not failed or "raises-exception" in cell.metadata.get("tags", [])
     checked = [cell for cell in cells if "nbval-check-output" in cell.metadata.get("tags", [])]

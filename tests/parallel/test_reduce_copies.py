@@ -42,4 +42,5 @@ def test_a_parameter_that_is_written_twice_has_one_value(where: str, devices: in
     for _ in range(3):
         exe.run([], feed={"x": X})
     for device in range(devices):
-        np.testing.assert_allclose(exe.local_scope(device).find_var("w").get_tensor(), serial.value("w"), rtol=1e-5, atol=1e-6)
+        found = exe.local_scope(device).find_var("w").get_tensor()
+        np.testing.assert_allclose(found, serial.value("w"), rtol=1e-5, atol=1e-6)
