@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -94,16 +93,17 @@ class Loop:
             run.step, self.done, self.batches, self.metric, run.history, run.validated, run.val_labels, kept
         )
 
+    @property
+    def val_labels(self) -> tuple[str, ...]:
+        """What evaluations give is recorded as."""
+        return () if self.validation is None else tuple(self.validation.labels)
+
     def go_on(self, run: Run, at: Position) -> None:
-        """Begin there, instead of at the beginning; what was not recorded so far is NaN in the steps before."""
+        """Begin there, instead of at the beginning."""
         self.done, self.batches, self.metric = at.passes, at.batches, at.metric
-        run.step, run.epoch, run.history, run.validated = at.step, at.passes, at.history, at.validated
-        mine = () if self.validation is None else tuple(self.validation.labels)
-        run.val_labels = tuple(dict.fromkeys((*at.val_labels, *mine)))
-        for labels, count in ((self.labels, at.step), (mine, len(at.validated))):
-            for label in labels:
-                values = run.history.setdefault(label, [])
-                values += [math.nan] * (count - len(values))
+        run.begin_at(at.step, at.passes, at.history, at.validated, at.val_labels)
+        if self.keeper is not None:
+            self.keeper.go_on(at.kept, run)
 
     def work(self, run: Run) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each, and what evaluations found."""
@@ -152,7 +152,7 @@ class Loop:
 
     def _end_of_pass(self, run: Run) -> None:
         self.done, self.batches = self.done + 1, 0
-        run.epoch = self.done
+        run.complete_epoch()
         self._advance("epoch")
 
     def _evaluate(self, run: Run) -> Iterator[Evaluated]:

@@ -104,6 +104,17 @@ class Run:
     def _holds(self) -> bool:
         return self._held and self.step >= self._until
 
+    def begin_at(
+        self, step: int, epoch: int, history: dict[str, list[float]], validated: list[int], val_labels: tuple[str, ...]
+    ) -> None:
+        """Be where another run was, before the beginning; the values are as in the attributes."""
+        self.step, self.epoch, self.history = step, epoch, history
+        self.validated, self.val_labels = validated, val_labels
+
+    def complete_epoch(self) -> None:
+        """Note that another pass over the loader is complete."""
+        self.epoch += 1
+
     def start(self) -> Run:
         """Begin; returns the run itself.
 
@@ -211,6 +222,11 @@ class Run:
     def drop_checkpoint(self, path: str) -> None:
         """Note that a checkpoint is not kept."""
         self.checkpoints = [known for known in self.checkpoints if known[1] != path]
+
+    def keeps(self, best: tuple[float, str] | None, last: str | None) -> None:
+        """Note which of the checkpoints that `train` was told to keep is the best, (score, path), and the last."""
+        self.best_model_score, self.best_model_path = best or (None, None)
+        self.last_model_path = last
 
     def curve(self, label: str) -> tuple[list[int], list[float]]:
         """The steps that have a value of this name in `history`, and the values.

@@ -143,8 +143,6 @@ def train(
     if restorable is not None:
         restorable.apply()
         loop.go_on(run, restorable.position)
-        if loop.keeper is not None:
-            loop.keeper.go_on(restorable.position.kept, run)
     show_progress(run, progress)
     if file is not None:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
