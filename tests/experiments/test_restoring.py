@@ -241,6 +241,8 @@ def test_an_argument_that_is_refused_leaves_everything_as_it_was(tmp_path: Path)
     before = everything(model, runner, loader)
     with pytest.raises(wb.errors.InvalidArgument, match="subscribe takes a function"):
         begun(model, runner, loader, checkpoint=path, on_step=3)
+    with pytest.raises(wb.errors.InvalidType, match="dict of names and values"):
+        begun(model, runner, loader, checkpoint=path, settings=[3], record=tmp_path / "runs.sqlite")
     assert everything(model, runner, loader) == before
 
 

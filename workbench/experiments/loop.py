@@ -46,12 +46,13 @@ class Loop:
         executor: Runner,
         scope: Scope,
         lr_step: str,
+        passes: int | None,
+        validation: Validation | None,
+        valid_every: int | None,
     ) -> None:
         self.program, self.loader, self.labels = program, loader, labels
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
-        self.passes: int | None = None
-        self.validation: Validation | None = None
-        self.valid_every: int | None = None
+        self.passes, self.validation, self.valid_every = passes, validation, valid_every
         self.keeper: Keeper | None = None
         self.guard: NaNGuard | None = None
         self.done = self.batches = 0
@@ -59,6 +60,10 @@ class Loop:
         schedulers = program.lr_schedulers.values()
         self._is_followed = lr_step != "never" and any(isinstance(s, ReduceOnPlateau) for s in schedulers)
         self._feeds = feed_names(program)
+
+    def attend(self, guard: NaNGuard, keeper: Keeper | None) -> None:
+        """Have these look at the run that works here; before it begins."""
+        self.guard, self.keeper = guard, keeper
 
     @property
     def length(self) -> int | None:

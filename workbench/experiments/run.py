@@ -58,11 +58,17 @@ class Run:
         program, loader, fetch: what `train` was given, fetch as {label: variable name}.
     """
 
-    def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Run], Iterator[dict[str, float]]],
+        steps: int | None,
+        epochs: int | None = None,
+    ) -> None:
         self.name, self.steps = name, steps
         self.step = 0
         self.epoch = 0
-        self.epochs: int | None = None
+        self.epochs = epochs
         self.history: dict[str, list[float]] = {}
         self.validated: list[int] = []
         self.val_labels: tuple[str, ...] = ()
@@ -103,6 +109,14 @@ class Run:
     @property
     def _holds(self) -> bool:
         return self._held and self.step >= self._until
+
+    def trains(self, program: Any, loader: Any, fetch: dict[str, str], executor: Any) -> None:
+        """Note what it is a run of."""
+        self.program, self.loader, self.fetch, self.executor = program, loader, dict(fetch), executor
+
+    def saves_by(self, write: Callable[[str | os.PathLike[str]], None]) -> None:
+        """Have checkpoints written by `write(path)`."""
+        self.write_checkpoint = write
 
     def begin_at(
         self, step: int, epoch: int, history: dict[str, list[float]], validated: list[int], val_labels: tuple[str, ...]
