@@ -117,3 +117,31 @@ def test_a_setup_hands_the_switch_on(model: Model) -> None:
     with pytest.raises(StoppedOnNaN):
         run.wait(60)
     assert run.step == 4
+
+
+class _NoText(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (MemoryError("no room\nfor it"), "MemoryError: no room"), (RuntimeError(), "RuntimeError"),
+        (_NoText(), "_NoText"), (wb.errors.ExecutionError("a device is gone"), "a device is gone"),
+        (wb.errors.ExecutionError(""), "ExecutionError"),
+    ],
+)  # fmt: skip
+def test_a_step_that_cannot_be_run_again_is_tried_once(model: Model, error: Exception, why: str) -> None:
+    nan = trained(model, 0, feeds(bad=3)).wait(60).first_nan
+    tried = []
+
+    def fail() -> None:
+        tried.append(error)
+        raise error
+
+    nan.replay.find_nan = fail
+    for _ in range(3):
+        assert nan.reason == f"its loss or a gradient is not finite; the step could not be run again: {why}"
+    assert (nan.op, nan.found, str(nan).splitlines()[0]) == (None, None, f"NaN from step 3: {nan.reason}")
+    assert len(tried) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.experiments.test_restoring import plateau
 from tests.experiments.test_resume import drawing
 from tests.experiments.test_validation import held_out, trained
 from workbench import static
-from workbench.checkpoint.files import read_tensors
+from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.experiments import ModelCheckpoint, Run, runs
 from workbench.framework.guard import static_mode
 from workbench.io import DataLoader
@@ -130,10 +131,74 @@ def test_a_run_that_goes_on_keeps_the_same_ones(tmp_path: Path) -> None:
     assert names(tmp_path / "other") == ["epoch-5-step-5.checkpoint", "last.checkpoint"] and elsewhere.step == 6
 
 
-def test_what_is_gone_is_not_listed_as_recorded(tmp_path: Path) -> None:
+def test_what_is_recorded_is_what_there_is(tmp_path: Path) -> None:
     run = with_scores([2.0, 1.0, 4.0, 0.5], tmp_path / "made", record=tmp_path / "runs.sqlite")
     (found,) = runs(tmp_path / "runs.sqlite")
-    assert found.checkpoints == [(4, run.last_model_path)] and len(run.checkpoints) == 2
+    assert found.checkpoints == [(4, run.best_model_path), (4, run.last_model_path)] == run.checkpoints
+
+
+@pytest.mark.parametrize(
+    "other", [{"mode": "max"}, {"monitor": "loss"}], ids=["the other end", "another value"]
+)
+def test_the_best_by_something_else_is_not_the_best(other: dict[str, Any], tmp_path: Path) -> None:
+    scores = [2.0, 1.0, 4.0, 3.0]
+    asked = ModelCheckpoint(tmp_path, monitor="val_loss")
+    part = with_scores(scores[:2], asked)
+    rest = with_scores(scores, replace(asked, **other), checkpoint=part.last_model_path)
+    values = rest.history[other.get("monitor", "val_loss")][2:]
+    assert rest.best_model_score == (max(values) if "mode" in other else min(values))
+    assert rest.best_model_path is not None and step_in(rest.best_model_path) > 2
+    assert "epoch-2-step-2.checkpoint" in names(tmp_path)  # it was the best one of the run before
+    assert rest.last_model_path == part.last_model_path
+
+
+def crafted(path: str | None, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """A copy of a checkpoint that tells something else of the ones that are kept beside it."""
+    tensors, metadata = read_tensors(str(path))
+    change(metadata["run"]["kept"])
+    other = Path(str(path)).with_name("crafted.checkpoint")
+    write_tensors(other, tensors, metadata)
+    return other
+
+
+@pytest.mark.parametrize(
+    "name", ["{victim}", "../victim", "victim", "epoch-1-step-1.checkpoint/../../victim", "last.checkpoint", 3, None]
+)
+@pytest.mark.parametrize("part", ["best", "last"])
+def test_a_checkpoint_names_no_file_but_kept_ones(part: str, name: Any, tmp_path: Path) -> None:
+    if part == "last" and name in ("last.checkpoint", None):
+        name = "epoch-1-step-1.checkpoint"
+    made, victims = tmp_path / "made", [tmp_path / "victim", tmp_path / "made" / "victim"]
+    run = with_scores([2.0], made)
+    for victim in victims:
+        victim.write_text("precious")
+    name = name.format(victim=victims[0]) if isinstance(name, str) else name
+    told = [[9.0, 1, name]] if part == "best" else name
+    path = crafted(run.last_model_path, lambda kept: kept.update({part: told}))
+    before = names(made)
+    with pytest.raises(wb.errors.InvalidArgument, match=rf"crafted\.checkpoint .* as {part}"):
+        with_scores([2.0, 1.0, 0.5], made, checkpoint=path)
+    assert names(made) == before and all(victim.read_text() == "precious" for victim in victims)
+
+
+def test_a_checkpoint_of_a_run_in_another_folder_deletes_nothing(tmp_path: Path) -> None:
+    run = with_scores([2.0], tmp_path / "made")
+    path = crafted(run.last_model_path, lambda kept: kept.update(folder=str(tmp_path / "other")))
+    with_scores([2.0, 1.0], tmp_path / "made", checkpoint=path)
+    assert names(tmp_path / "made") == [
+        "crafted.checkpoint", "epoch-1-step-1.checkpoint", "epoch-2-step-2.checkpoint", "last-v1.checkpoint",
+        "last.checkpoint",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [lambda kept: kept.pop("folder"), lambda kept: kept.update(looked=-1)])
+def test_what_is_refused_leaves_the_parameters_alone(change: Callable[[dict[str, Any]], Any], tmp_path: Path) -> None:
+    run = with_scores([2.0], tmp_path)
+    path, scope, model = crafted(run.last_model_path, change), static.Scope(), drawing()
+    feeds = list(DataLoader(held_out(), batch_size=21))
+    with pytest.raises(wb.errors.InvalidArgument, match=r"crafted\.checkpoint .* kept checkpoints"):
+        trained(model, feeds, epochs=3, scope=scope, checkpoint=path, checkpoints=tmp_path)
+    assert not any(variable.tensor.initialized for variable in scope.vars.values())
 
 
 @pytest.mark.parametrize("place", ["a file", "a link"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
 import sys
 import time
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tests.executors.models import regression
 from tests.experiments.recorded import python, run_of
 from workbench import events
 from workbench.experiments import recorder, runs
-from workbench.experiments.runs_file import RunsFile
+from workbench.experiments.runs_file import Entry, Happening, Progress, RunsFile
 from workbench.experiments.surroundings import surroundings
 
 
@@ -281,10 +283,82 @@ def test_a_name_that_is_no_text(file: Path, tmp_path: Path) -> None:
     assert run.state == "done" and trained_beside(file)
     found = runs(file)[1]
     assert found.name == r"caf\udce9" and found.state == "done" and found.last == {r"caf\udce9": run.last[ODD]}
-    assert found.settings[ODD] == [ODD, "inf"] and recorder.record_of(run).write(10)  # type: ignore[union-attr]
+    assert found.settings[r"caf\udce9"] == [r"caf\udce9", "inf"] and recorder.record_of(run).write(10)  # type: ignore[union-attr]
     found.note(ODD)
     found.tag(ODD)
-    assert repr(runs(file)) and runs(file)._repr_html_()
+    assert all_shown(file)
+
+
+def all_shown(file: Path) -> bytes:
+    """Everything that is made of recorded runs, as it is sent or written."""
+    found = runs(file)
+    target = file.with_name("exported")
+    texts = [repr(found), found._repr_html_()]
+    if len(found) > 1:
+        compared = wb.compare(*found)
+        texts += [repr(compared), compared._repr_html_()]
+    found.to_csv(target)
+    texts.append(target.read_text("utf-8"))
+    found.to_json(target)
+    return "".join([*texts, target.read_text("utf-8")]).encode()
+
+
+def test_settings_that_are_no_text_are_shown(file: Path) -> None:
+    for settings in ({ODD: 1}, {"a": ODD}, {"a": {"b": [ODD, 1.5, None]}}):
+        run_of(file, 1, settings=settings).wait(30)
+    found = runs(file)
+    assert [found[n].settings.get("a") for n in (2, 3)] == [r"caf\udce9", {"b": [r"caf\udce9", 1.5, None]}]
+    assert rb"caf\udce9" in all_shown(file)
+    happening = Happening(0.0, 1, "x", {"a": ODD})
+    RunsFile(file).add(Entry(1, found[1].begun), Progress("done", 1, 1.0), happenings=[happening])
+    assert runs(file)[1].events[-1].data == {"a": r"caf\udce9"}
+    smile = "\N{GRINNING FACE}"  # two halves in JSON
+    run_of(file, 1, settings={smile: smile}).wait(30)
+    assert runs(file)[4].settings[smile] == smile
+
+
+def test_settings_of_an_older_file_that_are_no_text_are_shown(file: Path) -> None:
+    run_of(file, 1, settings={"a": 1}).wait(30)
+    run_of(file, 1).wait(30)
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE runs SET settings=? WHERE id=1", (json.dumps({ODD: ODD, "a": 2}).replace("udc", "uDC"),))
+    assert runs(file)[1].settings == {r"caf\udce9": r"caf\udce9", "a": 2} and all_shown(file)
+
+
+def as_of_version_1(file: Path) -> None:
+    """Give a file the table of checkpoints it had in version 1."""
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("DROP TABLE checkpoints")
+        db.execute(
+            "CREATE TABLE checkpoints(run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE, "
+            "step INTEGER NOT NULL, at REAL NOT NULL, path TEXT NOT NULL, PRIMARY KEY(run, step)) WITHOUT ROWID"
+        )
+        odd = os.fsencode(ODD)
+        db.executemany("INSERT INTO checkpoints VALUES(1, ?, 1.5, ?)", [(3, "three"), (2, "two"), (4, odd)])
+        db.execute("PRAGMA user_version=1")
+
+
+def test_a_file_of_version_1_is_read_and_goes_on_being_used(file: Path) -> None:
+    run_of(file, 2).wait(30)
+    as_of_version_1(file)
+    before = [(2, "two"), (3, "three"), (4, ODD)]
+    values = runs(file)[1].scalars["loss"].tolist()
+    assert runs(file)[1].checkpoints == before
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)  # reading changes nothing
+    entry, done = Entry(1, runs(file)[1].begun), Progress("done", 2, 1.0)
+    RunsFile(file).add(entry, done)
+    assert runs(file)[1].checkpoints == before and runs(file)[1].scalars["loss"].tolist() == values
+    RunsFile(file).add(entry, done, checkpoints=[(2, "best"), (2, "last"), (2, "a")])
+    assert runs(file)[1].checkpoints == [(2, "a"), (2, "best"), (2, "last")]
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")} == {
+            "runs", "scalars", "events", "checkpoints", "sqlite_sequence",
+        }  # fmt: skip
+    runs(file).delete()
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
 
 
 def trained_beside(file: Path) -> bool:
@@ -461,7 +535,7 @@ import threading, time, warnings
 from pathlib import Path
 from tests.experiments.recorded import run_of
 from workbench.experiments import recorder, runs
-from workbench.experiments.runs_file import RunsFile
+from workbench.experiments.runs_file import Entry, Happening, Progress, RunsFile
 from workbench.experiments.surroundings import surroundings
 recorder.PERIOD, recorder.LAST_TRY = 0.02, 0.3
 add = RunsFile.add

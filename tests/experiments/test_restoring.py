@@ -156,9 +156,26 @@ def _no_step(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
     del metadata["run"]["step"]
 
 
+def _a_step_that_is_none(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    metadata["run"]["step"] = "four"
+
+
+def _more_steps_than_there_can_be(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    metadata["run"]["step"] = 10**400
+
+
+def _recorded_values_in_a_table(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    tensors["history: 0"] = np.zeros((2, 2))
+
+
+def _kept_without_a_folder(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+    metadata["run"]["kept"] = {"best": [], "last": None, "epoch": 1, "looked": 1}
+
+
 DAMAGES = (
     _rename_schedule_state, _lose_a_parameter, _widen_a_parameter, _widen_a_value_of_device_1, _own_value_of_a_stranger,
-    _own_value_that_is_not_there, _another_seed_kind, _no_step,
+    _own_value_that_is_not_there, _another_seed_kind, _no_step, _a_step_that_is_none,
+    _more_steps_than_there_can_be, _recorded_values_in_a_table, _kept_without_a_folder,
 )  # fmt: skip
 
 
@@ -225,6 +242,8 @@ def test_an_argument_that_is_refused_leaves_everything_as_it_was(tmp_path: Path)
     before = everything(model, runner, loader)
     with pytest.raises(wb.errors.InvalidArgument, match="subscribe takes a function"):
         begun(model, runner, loader, checkpoint=path, on_step=3)
+    with pytest.raises(wb.errors.InvalidType, match="dict of names and values"):
+        begun(model, runner, loader, checkpoint=path, settings=[3], record=tmp_path / "runs.sqlite")
     assert everything(model, runner, loader) == before
 
 

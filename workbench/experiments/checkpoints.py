@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
 from workbench.executors.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.executors.engine import Engine
+from workbench.experiments.kept import KeptFiles
 from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
 from workbench.runtime.undisturbed import undisturbed
@@ -34,7 +36,7 @@ class Position(NamedTuple):
         step: steps done. passes: begun ones but the last; batches: taken in the last one.
         metric: sum and number of the first fetches since the schedules took a step, where one follows them.
         history, validated, val_labels: as in `Run`.
-        kept: what `ModelCheckpoint` keeps, see there; None if nothing.
+        kept: the checkpoints that are kept beside this one; None if none are.
     """
 
     step: int
@@ -44,7 +46,16 @@ class Position(NamedTuple):
     history: dict[str, list[float]]
     validated: list[int]
     val_labels: tuple[str, ...]
-    kept: dict[str, Any] | None = None
+    kept: KeptFiles | None = None
+
+    def recording(self, labels: Iterable[str], val_labels: Iterable[str]) -> Position:
+        """The same for a run that records these; what was not recorded so far is NaN in the steps before."""
+        history = {label: list(values) for label, values in self.history.items()}
+        for names, count in ((labels, self.step), (val_labels, len(self.validated))):
+            for label in names:
+                values = history.setdefault(label, [])
+                values += [math.nan] * (count - len(values))
+        return self._replace(history=history, val_labels=tuple(dict.fromkeys((*self.val_labels, *val_labels))))
 
 
 class Restorable:
@@ -95,7 +106,7 @@ def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str
         "loader": loop.loader.state_dict() if isinstance(loop.loader, DataLoader) else None,
         "length": loop.length,
         "labels": list(position.history), "validated": position.validated, "val_labels": list(position.val_labels),
-        "kept": position.kept,
+        "kept": None if position.kept is None else position.kept.as_document(),
         "own": [[name, place] for name, place in own],
         "devices": _device_count(engine),
     })  # fmt: skip
@@ -116,10 +127,10 @@ def read_checkpoint(loop: Loop, path: str | os.PathLike[str]) -> Restorable:
         raise InvalidArgument(f"{path} is no checkpoint of a run; static.load takes what static.save wrote")
     try:
         return _checked(loop, path, tensors, metadata, unflatten(run, {}))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgument(f"{path} is no checkpoint of a run that this workbench reads: {error!r}") from error
     except InvalidArgument as error:
         raise error if path in str(error) else InvalidArgument(f"{path} does not fit: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        raise InvalidArgument(f"{path} is no checkpoint of a run that this workbench reads: {error!r}") from error
 
 
 def _checked(
@@ -128,16 +139,36 @@ def _checked(
     if run["program_hash"] != program_hash(loop.program):
         raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}")
     _require_loader(loop, run)
-    history = {label: tensors.pop(_HISTORY.format(number=i)).tolist() for i, label in enumerate(run["labels"])}
+    history = {label: _numbers(tensors.pop(_HISTORY.format(number=i))) for i, label in enumerate(run["labels"])}
     own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
     values = restoring(loop.program, path, tensors, metadata)
     _require_devices(engine_of(loop.executor), own, run["devices"], values.arrays)
-    total, count = run["metric"]
-    position = Position(
-        int(run["step"]), int(run["passes"]), int(run["batches"]), (float(total), int(count)), history,
-        list(map(int, run["validated"])), tuple(run["val_labels"]), run["kept"],
-    )  # fmt: skip
+    position = _position(run, history).recording(loop.labels, loop.val_labels)
     return Restorable(loop, position, values, own, run["loader"])
+
+
+def _position(run: Mapping[str, Any], history: dict[str, list[float]]) -> Position:
+    step, passes, batches = (_count(name, run[name]) for name in ("step", "passes", "batches"))
+    total, count = run["metric"]
+    validated = [_count("validated", step) for step in run["validated"]]
+    kept = None if run["kept"] is None else KeptFiles.from_document(run["kept"])
+    return Position(
+        step, passes, batches, (float(total), _count("metric", count)), history, validated,
+        tuple(map(str, run["val_labels"])), kept,
+    )  # fmt: skip
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"it has {value!r} as {name}, which is a number >= 0")
+    return value
+
+
+def _numbers(values: np.ndarray) -> list[float]:
+    if values.ndim != 1 or values.dtype != np.float64:
+        raise InvalidArgument(f"recorded values are float64 [steps], it has {values.dtype} {list(values.shape)}")
+    found: list[float] = values.tolist()
+    return found
 
 
 def _require_loader(loop: Loop, run: Mapping[str, Any]) -> None:

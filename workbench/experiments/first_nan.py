@@ -37,8 +37,8 @@ class FirstNaN:
             if not self._is_known:
                 try:
                     self._found = self.replay.find_nan()
-                except EnforceNotMet as error:  # such as memory that is missing: the run goes on all the same
-                    self._trouble = f"; the step could not be run again: {str(error).splitlines()[0]}"
+                except Exception as error:  # such as memory that is missing: the run goes on all the same
+                    self._trouble = f"; the step could not be run again: {_first_line(error)}"
                 self._is_known = True
             return self._found
 
@@ -95,6 +95,15 @@ class FirstNaN:
         return f"{self.title}: {reason}" + (f"\n  at {self.site}" if self.site is not None else "")
 
     __repr__ = __str__
+
+
+def _first_line(error: Exception) -> str:
+    kind = type(error).__name__
+    try:
+        said = next(iter(str(error).splitlines()), "")
+    except Exception:  # somebody else's error, which may fail to have a text
+        said = ""
+    return said if said and isinstance(error, EnforceNotMet) else f"{kind}: {said}" if said else kind
 
 
 class StoppedOnNaN(ExecutionError):

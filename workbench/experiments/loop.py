@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -47,12 +46,13 @@ class Loop:
         executor: Runner,
         scope: Scope,
         lr_step: str,
+        passes: int | None,
+        validation: Validation | None,
+        valid_every: int | None,
     ) -> None:
         self.program, self.loader, self.labels = program, loader, labels
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
-        self.passes: int | None = None
-        self.validation: Validation | None = None
-        self.valid_every: int | None = None
+        self.passes, self.validation, self.valid_every = passes, validation, valid_every
         self.keeper: Keeper | None = None
         self.guard: NaNGuard | None = None
         self.done = self.batches = 0
@@ -60,6 +60,10 @@ class Loop:
         schedulers = program.lr_schedulers.values()
         self._is_followed = lr_step != "never" and any(isinstance(s, ReduceOnPlateau) for s in schedulers)
         self._feeds = feed_names(program)
+
+    def attend(self, guard: NaNGuard, keeper: Keeper | None) -> None:
+        """Have these look at the run that works here; before it begins."""
+        self.guard, self.keeper = guard, keeper
 
     @property
     def length(self) -> int | None:
@@ -94,16 +98,17 @@ class Loop:
             run.step, self.done, self.batches, self.metric, run.history, run.validated, run.val_labels, kept
         )
 
+    @property
+    def val_labels(self) -> tuple[str, ...]:
+        """What evaluations give is recorded as."""
+        return () if self.validation is None else tuple(self.validation.labels)
+
     def go_on(self, run: Run, at: Position) -> None:
-        """Begin there, instead of at the beginning; what was not recorded so far is NaN in the steps before."""
+        """Begin there, instead of at the beginning."""
         self.done, self.batches, self.metric = at.passes, at.batches, at.metric
-        run.step, run.epoch, run.history, run.validated = at.step, at.passes, at.history, at.validated
-        mine = () if self.validation is None else tuple(self.validation.labels)
-        run.val_labels = tuple(dict.fromkeys((*at.val_labels, *mine)))
-        for labels, count in ((self.labels, at.step), (mine, len(at.validated))):
-            for label in labels:
-                values = run.history.setdefault(label, [])
-                values += [math.nan] * (count - len(values))
+        run.begin_at(at.step, at.passes, at.history, at.validated, at.val_labels)
+        if self.keeper is not None:
+            self.keeper.go_on(at.kept, run)
 
     def work(self, run: Run) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each, and what evaluations found."""
@@ -152,7 +157,7 @@ class Loop:
 
     def _end_of_pass(self, run: Run) -> None:
         self.done, self.batches = self.done + 1, 0
-        run.epoch = self.done
+        run.complete_epoch()
         self._advance("epoch")
 
     def _evaluate(self, run: Run) -> Iterator[Evaluated]:

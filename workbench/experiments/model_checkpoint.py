@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
+from workbench.experiments.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
 from workbench.experiments.loop import Loop
 from workbench.experiments.run import Run, State
 from workbench.framework.notice import tell_anyway
-
-SUFFIX = ".checkpoint"
-LAST = "last"
 
 
 @dataclass(frozen=True)
@@ -83,24 +80,17 @@ def _require_count(name: str, value: Any, least: int) -> None:
         raise InvalidArgument(f"ModelCheckpoint takes a number >= {least} as {name}, got {value!r}")
 
 
-class Kept(NamedTuple):
-    """One of the best checkpoints."""
-
-    score: float
-    step: int
-    path: str
-
-
 class Keeper:
     """Keeps the checkpoints of one run; an observer of it. Whatever a file does, the run goes on.
 
     Attributes:
         best: those that stay, the best first.
-        last: path of the newest one, None if there is none.
+        last: name of the newest one's file, None if there is none.
     """
 
     def __init__(self, asked: ModelCheckpoint, run: Run, loop: Loop, monitor: str | None) -> None:
         self.asked, self.monitor = asked, monitor
+        self.folder = Path(asked.dirpath).absolute()
         self.best: list[Kept] = []
         self.last: str | None = None
         self._write = run.write_checkpoint
@@ -109,23 +99,27 @@ class Keeper:
         self._saved = -1  # step of the newest checkpoint
         self._trouble: str | None = None
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> KeptFiles:
         """What goes with a checkpoint, so that the run that goes on from it keeps the same ones."""
-        return {
-            "folder": os.path.abspath(self.asked.dirpath), "best": [list(kept) for kept in self.best],
-            "last": self.last, "epoch": self._epoch, "looked": self._looked,
-        }  # fmt: skip
+        folder = os.path.abspath(self.folder)
+        return KeptFiles(
+            folder, self.monitor, self.asked.mode, tuple(self.best), self.last, self._epoch, self._looked
+        )
 
-    def go_on(self, state: Mapping[str, Any] | None, run: Run) -> None:
-        """Take over the checkpoints of the run before, those that are still there, if they are in the same folder."""
+    def go_on(self, state: KeptFiles | None, run: Run) -> None:
+        """Take over the checkpoints of the run before, if they are in the same folder.
+
+        Of the best those that are still there, if they were the best by the same values.
+        """
         self._epoch, self._looked = run.epoch, run.step
-        if state is None or state["folder"] != os.path.abspath(self.asked.dirpath):
+        if state is None or state.folder != os.path.abspath(self.folder):
             return
-        self._epoch, self._looked = state["epoch"], state["looked"]
-        self.best = [Kept(*kept) for kept in state["best"] if os.path.exists(kept[2])]
-        self.last = state["last"]
+        self._epoch, self._looked, self.last = state.epoch, state.looked, state.last
+        if (state.monitor, state.mode) == (self.monitor, self.asked.mode):
+            there = [kept for kept in state.best if os.path.exists(self._path(kept.name))]
+            self.best = sorted(there, key=lambda kept: self._rank(kept.score))
         for kept in self.best:
-            run.add_checkpoint(kept.step, kept.path)
+            run.add_checkpoint(kept.step, self._path(kept.name))
         self._show(run)
 
     def __call__(self, run: Run) -> None:
@@ -168,15 +162,15 @@ class Keeper:
         return score if self.asked.mode == "min" else -score
 
     def _save_best(self, run: Run, score: float) -> None:
-        made = Kept(score, run.step, self._free(f"epoch-{run.epoch}-step-{run.step}"))
+        made = Kept(score, run.step, self._free(stem_of(run.epoch, run.step)))
         before = self.best
         ranked = sorted([*before, made], key=lambda kept: self._rank(kept.score))
         self.best = ranked if self.asked.save_top_k == -1 else ranked[: self.asked.save_top_k]
-        if not self._save(run, made.path):
+        if not self._save(run, made.name):
             self.best = before
             return
         for kept in set(before) - set(self.best):
-            self._remove(run, kept.path)
+            self._remove(run, kept.name)
         self._show(run)
 
     def _save_last(self, run: Run) -> None:
@@ -186,8 +180,9 @@ class Keeper:
             self.last = before
         self._show(run)
 
-    def _save(self, run: Run, path: str) -> bool:
+    def _save(self, run: Run, name: str) -> bool:
         assert self._write is not None
+        path = self._path(name)
         try:
             self._write(path)
         except Exception as error:
@@ -197,24 +192,26 @@ class Keeper:
         run.add_checkpoint(run.step, path)
         return True
 
-    def _remove(self, run: Run, path: str) -> None:
+    def _remove(self, run: Run, name: str) -> None:
+        path = self._path(name)
         run.drop_checkpoint(path)
         with suppress(OSError):  # gone already, or to stay
             os.unlink(path)
 
-    def _free(self, name: str) -> str:
-        """A path that no file has."""
-        folder = Path(self.asked.dirpath).absolute()
-        path, number = folder / f"{name}{SUFFIX}", 0
-        while os.path.lexists(path):
+    def _path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def _free(self, stem: str) -> str:
+        """A name that no file in the folder has."""
+        name, number = f"{stem}{SUFFIX}", 0
+        while os.path.lexists(self._path(name)):
             number += 1
-            path = folder / f"{name}-v{number}{SUFFIX}"
-        return str(path)
+            name = f"{stem}-v{number}{SUFFIX}"
+        return name
 
     def _show(self, run: Run) -> None:
-        run.last_model_path = self.last
-        if self.best:
-            run.best_model_score, _, run.best_model_path = self.best[0]
+        best = (self.best[0].score, self._path(self.best[0].name)) if self.best else None
+        run.keeps(best, None if self.last is None else self._path(self.last))
 
     def _tell(self, run: Run, path: str, error: Exception) -> None:
         why = str(error) or type(error).__name__

@@ -58,11 +58,17 @@ class Run:
         program, loader, fetch: what `train` was given, fetch as {label: variable name}.
     """
 
-    def __init__(self, name: str, work: Callable[[Run], Iterator[dict[str, float]]], steps: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Run], Iterator[dict[str, float]]],
+        steps: int | None,
+        epochs: int | None = None,
+    ) -> None:
         self.name, self.steps = name, steps
         self.step = 0
         self.epoch = 0
-        self.epochs: int | None = None
+        self.epochs = epochs
         self.history: dict[str, list[float]] = {}
         self.validated: list[int] = []
         self.val_labels: tuple[str, ...] = ()
@@ -103,6 +109,25 @@ class Run:
     @property
     def _holds(self) -> bool:
         return self._held and self.step >= self._until
+
+    def trains(self, program: Any, loader: Any, fetch: dict[str, str], executor: Any) -> None:
+        """Note what it is a run of."""
+        self.program, self.loader, self.fetch, self.executor = program, loader, dict(fetch), executor
+
+    def saves_by(self, write: Callable[[str | os.PathLike[str]], None]) -> None:
+        """Have checkpoints written by `write(path)`."""
+        self.write_checkpoint = write
+
+    def begin_at(
+        self, step: int, epoch: int, history: dict[str, list[float]], validated: list[int], val_labels: tuple[str, ...]
+    ) -> None:
+        """Be where another run was, before the beginning; the values are as in the attributes."""
+        self.step, self.epoch, self.history = step, epoch, history
+        self.validated, self.val_labels = validated, val_labels
+
+    def complete_epoch(self) -> None:
+        """Note that another pass over the loader is complete."""
+        self.epoch += 1
 
     def start(self) -> Run:
         """Begin; returns the run itself.
@@ -211,6 +236,11 @@ class Run:
     def drop_checkpoint(self, path: str) -> None:
         """Note that a checkpoint is not kept."""
         self.checkpoints = [known for known in self.checkpoints if known[1] != path]
+
+    def keeps(self, best: tuple[float, str] | None, last: str | None) -> None:
+        """Note which of the checkpoints that `train` was told to keep is the best, (score, path), and the last."""
+        self.best_model_score, self.best_model_path = best or (None, None)
+        self.last_model_path = last
 
     def curve(self, label: str) -> tuple[list[int], list[float]]:
         """The steps that have a value of this name in `history`, and the values.

@@ -20,12 +20,16 @@ from workbench.errors import EnforceNotMet, InvalidType, NotFound, PreconditionN
 from workbench.experiments import stored
 
 APPLICATION = 0x776B6277  # tells the file from other databases
-VERSION = 1
+VERSION = 2
 BUSY_S = 2.0  # how long to wait for another process's transaction
 PLACE = "WORKBENCH_RUNS"  # environment variable that chooses the file
 
 _TABLES = "SELECT count(*) FROM sqlite_master"
-_SCHEMA = """
+_CHECKPOINTS = """
+CREATE TABLE checkpoints(
+    run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE, step INTEGER NOT NULL, at REAL NOT NULL,
+    path TEXT NOT NULL, PRIMARY KEY(run, path)) WITHOUT ROWID"""
+_SCHEMA = f"""
 CREATE TABLE runs(
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, begun REAL NOT NULL, ended REAL, alive REAL NOT NULL,
     state TEXT NOT NULL, step INTEGER NOT NULL, steps INTEGER, seconds REAL NOT NULL, error TEXT,
@@ -37,9 +41,14 @@ CREATE TABLE events(
     id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE, at REAL NOT NULL,
     step INTEGER NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL);
 CREATE INDEX events_of_runs ON events(run);
-CREATE TABLE checkpoints(
-    run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE, step INTEGER NOT NULL, at REAL NOT NULL,
-    path TEXT NOT NULL, PRIMARY KEY(run, step)) WITHOUT ROWID;
+{_CHECKPOINTS};
+"""
+# In version 1 a run had one checkpoint of a step at most.
+_FROM_VERSION_1 = f"""
+ALTER TABLE checkpoints RENAME TO before;
+{_CHECKPOINTS};
+INSERT OR REPLACE INTO checkpoints SELECT run, step, at, path FROM before ORDER BY run, step;
+DROP TABLE before
 """
 
 
@@ -257,10 +266,10 @@ class RunsFile:
             return [Happening(at, step, kind, stored.data_of(data)) for at, step, kind, data in rows]
 
     def checkpoints(self, run: int) -> list[tuple[int, str]]:
-        """(step, path), by step."""
+        """(step, path), by step, then by path."""
         with self._open() as db:
             self._require(db, run)
-            rows = db.execute("SELECT step, path FROM checkpoints WHERE run=? ORDER BY step", (run,)).fetchall()
+            rows = db.execute("SELECT step, path FROM checkpoints WHERE run=? ORDER BY step, path", (run,)).fetchall()
             return [(step, stored.path_of(path)) for step, path in rows]
 
     def _require(self, db: sqlite3.Connection, run: int) -> None:
@@ -273,6 +282,7 @@ class RunsFile:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._open(create=True) as db:
             db.execute("BEGIN IMMEDIATE")
+            self._bring_up_to_date(db)
             yield db
             db.execute("COMMIT")
 
@@ -306,6 +316,13 @@ class RunsFile:
                 f"{self.path} was made by a newer workbench (version {version} of the file, this one reads {VERSION})"
             )
         db.execute("PRAGMA foreign_keys=ON")
+
+    def _bring_up_to_date(self, db: sqlite3.Connection) -> None:
+        """Give a file of an older version the tables of this one; who only reads gets along with both."""
+        if _number(db, "PRAGMA user_version") < VERSION:
+            for statement in _FROM_VERSION_1.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version={VERSION}")
 
     def _make(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, InvalidType
+from workbench.errors import EnforceNotMet
 from workbench.executors.engine import Engine
 from workbench.experiments.runners import Runner, engine_of
 from workbench.framework.portable import config_of
@@ -29,12 +29,7 @@ def settings_of(
         scope: where learning rates are.
         asked: what `train` was told besides: steps, epochs …
         own: the user's.
-
-    Raises:
-        InvalidType: `own` is no dict.
     """
-    if not isinstance(own, Mapping):
-        raise InvalidType(f"train takes a dict of names and values as settings, got {own!r}")
     found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
     engine = engine_of(executor)
     found.update(seed=program.random_seed, executor=type(getattr(executor, "executor", executor)).__name__)

@@ -14,6 +14,7 @@ from workbench.errors import InvalidArgument
 LARGEST = 2**63 - 1  # an INTEGER holds no more
 
 _REAL = (int, float)
+_SURROGATE = "\\ud"  # how JSON begins to write what is no character by itself, or half of one
 _COLUMNS: dict[str, tuple[type, ...]] = {
     "id": (int,), "name": (str,), "begun": _REAL, "ended": (*_REAL, type(None)), "alive": _REAL, "state": (str,),
     "step": (int,), "steps": (int, type(None)), "seconds": _REAL, "error": (str, type(None)), "settings": (str,),
@@ -42,15 +43,34 @@ def count(value: int | None) -> int | None:
 
 
 def document(value: Any) -> str:
-    """JSON.
+    """JSON, with texts as `text` makes them.
 
     Raises:
         InvalidArgument: something JSON has no word for.
     """
     try:
-        return json.dumps(value, allow_nan=False, sort_keys=isinstance(value, dict))
-    except (TypeError, ValueError) as error:
+        made = json.dumps(value, allow_nan=False, sort_keys=isinstance(value, dict))
+        return made if _SURROGATE not in made else json.dumps(value_of(made))
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"a run keeps what JSON can hold: {error}") from None
+
+
+def value_of(document: str) -> Any:
+    """What `document` was given; its texts can be encoded, whoever wrote the file.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    found = json.loads(document)
+    return _encodable(found) if _SURROGATE in document.lower() else found
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    return {text(name): _encodable(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +83,7 @@ def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, kinds in _COLUMNS.items():
         if not isinstance(found[name], kinds):
             raise ValueError(f"run {found['id']!r} has {found[name]!r} as {name}")
-    found["settings"], found["tags"] = json.loads(found["settings"]), json.loads(found["tags"])
+    found["settings"], found["tags"] = value_of(found["settings"]), value_of(found["tags"])
     if not isinstance(found["settings"], dict) or not isinstance(found["tags"], list):
         raise ValueError(f"run {found['id']!r} has no settings or tags")
     return found
@@ -86,7 +106,7 @@ def data_of(stored: str) -> dict[str, Any]:
     Raises:
         ValueError: it is not what was written.
     """
-    found = json.loads(stored)
+    found = value_of(stored)
     if not isinstance(found, dict):
         raise ValueError(f"a happening has {found!r} as its data")
     return found

@@ -108,52 +108,61 @@ def train(
         >>> len(run.wait().history["loss"]), run.validated
         (6, [2, 4, 6])
     """
-    if not isinstance(program, Program):
-        raise InvalidType(f"train takes a Program, got {program!r}")
-    for what, count, least in (("steps", steps, 0), ("epochs", epochs, 0), ("valid_every", valid_every, 1)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < least):
-            raise InvalidArgument(f"train takes a number >= {least} as {what}, got {count!r}")
-    if steps is None and epochs is None:
-        epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
+    _check_program(program)
+    _check_counts(steps, epochs, valid_every)
+    if valid_every is not None and valid is None:
+        raise InvalidArgument("valid_every needs validation data: valid=")
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InvalidType(f"train takes a dict of names and values as settings, got {settings!r}")
+    if steps is None and epochs is None:
+        epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
+    labels = _labels(fetch)
+    _check_metric(program, labels, lr_step)
     file = _file(record)
     if devices is not None:
         executor, scope = on_devices(executor, program, devices, scope), None
     runner, scope = runner_of(executor, program, scope)
-    loop = Loop(program, loader, _labels(fetch), runner, scope, lr_step)
-    _check_metric(program, loop.labels, lr_step)
-    _check_batches(loader, loop.executor)
-    loop.passes, loop.valid_every = epochs, valid_every
-    if valid is not None:
-        loop.validation = Validation(program, valid, loop.labels, scope, engine_of(runner) is not None)
-    elif valid_every is not None:
-        raise InvalidArgument("valid_every needs validation data: valid=")
-    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs))
-    run.epochs = epochs
-    loop.guard = NaNGuard(run, stop_on_nan)
-    run.write_checkpoint = lambda path: write_checkpoint(loop, loop.position(run), path)
-    if checkpoints is not None:
-        loop.keeper = keeper_of(checkpoints, run, loop)
+    _check_batches(loader, runner)
+    validation = None if valid is None else Validation(program, valid, labels, scope, engine_of(runner) is not None)
+    loop = Loop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
+    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs), epochs)
+    run.trains(program, loader, labels, executor or runner)
+    run.saves_by(lambda path: write_checkpoint(loop, loop.position(run), path))
+    loop.attend(NaNGuard(run, stop_on_nan), None if checkpoints is None else keeper_of(checkpoints, run, loop))
     if on_step is not None:
         run.subscribe(on_step)
+    _give_values(loop, run, startup, checkpoint)
+    show_progress(run, progress)
+    if file is not None:
+        asked = {"steps": steps, "epochs": epochs, "fetch": list(labels), "lr_step": lr_step}
+        asked |= {"stop_on_nan": True} if stop_on_nan else {}
+        recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
+    if paused:
+        run.pause()
+    return run.start()
+
+
+def _check_program(program: Any) -> None:
+    if not isinstance(program, Program):
+        raise InvalidType(f"train takes a Program, got {program!r}")
+
+
+def _check_counts(steps: Any, epochs: Any, valid_every: Any) -> None:
+    for what, count, least in (("steps", steps, 0), ("epochs", epochs, 0), ("valid_every", valid_every, 1)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < least):
+            raise InvalidArgument(f"train takes a number >= {least} as {what}, got {count!r}")
+
+
+def _give_values(loop: Loop, run: Run, startup: Program | None, checkpoint: str | os.PathLike[str] | None) -> None:
+    """What the first step finds; a checkpoint that is refused changes nothing."""
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
     if startup is not None:
         loop.initialise(startup)
     if restorable is not None:
         restorable.apply()
         loop.go_on(run, restorable.position)
-        if loop.keeper is not None:
-            loop.keeper.go_on(restorable.position.kept, run)
-    show_progress(run, progress)
-    if file is not None:
-        asked = {"steps": steps, "epochs": epochs, "fetch": list(loop.labels), "lr_step": lr_step}
-        asked |= {"stop_on_nan": True} if stop_on_nan else {}
-        recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
-    run.executor, run.program, run.loader, run.fetch = executor or runner, program, loader, dict(loop.labels)
-    if paused:
-        run.pause()
-    return run.start()
 
 
 def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
