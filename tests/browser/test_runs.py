@@ -13,6 +13,7 @@ import pytest
 
 from tests.browser.kernel import Kernel
 from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
+from workbench.experiments import runs
 from workbench.experiments.runs_file import Progress, RunsFile
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
@@ -21,7 +22,7 @@ EVIL = "<img src=x onerror=window.hacked=1>"
 
 
 def record(file: RunsFile) -> None:
-    """Six runs of a sweep and three others, in two notebooks; one diverged."""
+    """Six runs of a sweep and three others, in two notebooks; one diverged. One ended in NaN, one has no loss."""
     grid = [(rate, size) for rate in (0.001, 0.01, 0.1) for size in (32, 128)]
     for k, (rate, size) in enumerate([*grid, (0.01, 64), (0.01, 64), (0.01, 64)]):
         settings = {"learning_rate": rate, "batch_size": size, "notebook": "ab"[k % 2] + ".ipynb", "seed": 7}
@@ -29,6 +30,9 @@ def record(file: RunsFile) -> None:
         number = file.begin(EVIL if k == 0 else f"run {k}", 100, settings)
         loss = 2.3 * np.exp(-np.arange(100) * rate * 3) * (1e30 if k == 5 else 1) ** (np.arange(100) / 100)
         file.add(number, Progress("done", 100, 1.0 + k, ended=1e9), [("loss", 0, loss.tolist())])
+    for name, losses in (("nan", [1.0, np.nan]), ("empty", [])):
+        number = file.begin(name, 100, {"learning_rate": 0.01, "notebook": "c.ipynb", "seed": 7})
+        file.add(number, Progress("done", 2, 1.0, ended=1e9), [("loss", 0, losses)] if losses else [])
 
 
 def cells(file: Path) -> dict[str, Any]:
@@ -59,6 +63,17 @@ def picture(page: NotebookPage, name: str) -> None:
         page.page.screenshot(path=str(PICTURES / f"{name}.png"))
 
 
+def file_of(server: LabServer) -> str:
+    code = json.loads((server.folder / "table.ipynb").read_text())["cells"][1]["source"]
+    return str("".join(code).split("'")[1])
+
+
+def inside(part: Any, whole: Any) -> bool:
+    """Whether a part can be seen, from left to right."""
+    inner, outer = part.bounding_box(), whole.bounding_box()
+    return bool(outer["x"] - 1 <= inner["x"] and inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1)
+
+
 def test_runs_are_sorted_filtered_grouped_selected_and_compared(page: NotebookPage, lab_server: LabServer) -> None:
     shown = page.page
     rows, heads = shown.locator(".dt-container tbody tr"), shown.locator(".dt-container thead th:visible")
@@ -68,14 +83,19 @@ def test_runs_are_sorted_filtered_grouped_selected_and_compared(page: NotebookPa
         return [row[at] for row in rows.evaluate_all("all => all.map(r => [...r.cells].map(c => c.innerText))")]
 
     picture(page, "runs")
-    assert rows.count() == 9 and column("run") == [str(n) for n in range(9, 0, -1)]
+    assert rows.count() == 11 and column("run") == [str(n) for n in range(11, 0, -1)]
     assert "seed" not in heads.all_inner_texts() and EVIL[:20] in column("name")[-1]
     heads.filter(has_text="learning_rate").locator(".dt-column-title").click()
     wait_for(lambda: column("learning_rate") == sorted(column("learning_rate"), key=float), 30, "the order")
+    for sign in (1, -1):
+        heads.filter(has_text="loss").locator(".dt-column-title").click()
+        losses = sorted(run.last["loss"] * sign for run in runs(file_of(lab_server))[2:])
+        expected = [f"{loss * sign:.4g}" for loss in losses] + ["nan", ""]
+        wait_for(lambda expected=expected: column("loss") == expected, 30, "what has no loss, last")  # type: ignore[misc]
     shown.get_by_role("button", name="columns").click()
     shown.locator(".dt-button-collection").get_by_text("seed", exact=True).click()
     shown.keyboard.press("Escape")
-    wait_for(lambda: column("seed") == ["7"] * 9, 30, "the column")
+    wait_for(lambda: column("seed") == ["7"] * 11, 30, "the column")
 
     shown.get_by_role("searchbox").first.fill("a.ipynb")
     wait_for(lambda: rows.count() == 5, 30, "the filter")
@@ -107,6 +127,16 @@ def test_runs_are_sorted_filtered_grouped_selected_and_compared(page: NotebookPa
     heads.filter(has_text="name").locator(".dtcc-button").first.click()  # its filter lists the names
     shown.locator(".dtcc-dropdown").get_by_text("run 3").first.wait_for(timeout=30_000)
     picture(page, "filter")
+    shown.keyboard.press("Escape")
+    shown.get_by_label("compare").fill("999 abc")
+    shown.get_by_label("compare").press("Enter")
+    shown.get_by_text("no number of a run in this table: '999', 'abc'").wait_for(timeout=30_000)
+    shown.set_viewport_size({"width": 700, "height": 1500})
+    table = shown.locator(".dt-container table").first
+    last = heads.last
+    last.scroll_into_view_if_needed()
+    wait_for(lambda: inside(last, table.locator("xpath=ancestor::*[contains(@class, 'widget-box')][1]")), 30, "the end")
+    picture(page, "narrow")
     assert shown.evaluate("window.hacked") is None  # neither a name nor a column brings markup of its own
     (output,) = page.cells()[1]["outputs"]
     assert {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"} <= set(output["data"])

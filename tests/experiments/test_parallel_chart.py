@@ -9,7 +9,7 @@ import pytest
 
 from workbench.experiments import runs
 from workbench.experiments.overlay import overlay_html
-from workbench.experiments.parallel_chart import BOTTOM, HEIGHT, TOP, parallel_chart
+from workbench.experiments.parallel_chart import BOTTOM, HEIGHT, LEFT, MOST, RIGHT, TOP, WIDTH, parallel_chart
 from workbench.experiments.run_table import Runs
 from workbench.experiments.runs_file import Progress, RunsFile
 
@@ -61,3 +61,37 @@ def test_any_number_of_runs_lie_on_top_of_each_other(found: Runs) -> None:
         rows = {row[0].text: [cell.text for cell in row[1:]] for row in page.iter("tr")}
         assert rows["learning_rate"] == ["0.1", "0.01", "0.001"] * 2 and "seed" not in rows
         assert rows["optimizer"] == ["<Adam>"] * 3 + ["SGD"] * 3
+
+
+def test_many_settings_leave_room_for_their_names(tmp_path: Path) -> None:
+    file = RunsFile(tmp_path / "runs.sqlite")
+    names = [f"a_setting_of_which_the_name_is_long_{n:02}" for n in range(15)]
+    for k in range(4):
+        settings = dict.fromkeys(names, "a long word that stands beside an axis" * k) | {"same": 1}
+        file.add(file.begin("r", 1, settings), Progress("done", 1, 1.0), [("loss", 0, [float(k)])])
+    page = ElementTree.fromstring(parallel_chart(runs(file.path), "loss"))
+    written: dict[float, list[tuple[float, str]]] = {}
+    for text in page.iter("text"):
+        if text.get("font-weight"):
+            written.setdefault(float(text.get("x", "")), []).append((float(text.get("y", "")), str(text.text)))
+    whole = ["".join(part for _, part in sorted(parts)) for _, parts in sorted(written.items())]
+    assert whole == [*names[:MOST], "loss"]
+    apart = (WIDTH - LEFT - RIGHT) / MOST
+    assert all(len(part) * 6.6 < apart for parts in written.values() for _, part in parts)
+    top = float(next(page.iter("svg")).get("viewBox", "").split()[1])
+    assert all(top + 8 < y for parts in written.values() for y, _ in parts)  # inside the picture
+    marks = [text for text in page.iter("text") if not text.get("font-weight")]
+    assert all(len(str(text.text)) * 6.6 < apart for text in marks)
+    below = str(page.findtext("p/small"))
+    assert all((name in below) == (name not in names[:MOST]) for name in names) and "same" not in below
+
+
+def test_the_name_of_one_setting_is_whole_and_inside(tmp_path: Path) -> None:
+    file = RunsFile(tmp_path / "runs.sqlite")
+    for k in range(2):
+        file.add(file.begin("r", 1, {"learning_rate": 0.1 + k}), Progress("done", 1, 1.0), [("loss", 0, [float(k)])])
+    page = ElementTree.fromstring(parallel_chart(runs(file.path), "loss"))
+    (name,) = (text for text in page.iter("text") if text.text == "learning_rate")
+    half = len("learning_rate") * 6.6 / 2
+    _, top, width, height = map(float, page.get("viewBox", "").split())
+    assert half < float(name.get("x", "")) < width - half and float(name.get("y", "")) < top + height

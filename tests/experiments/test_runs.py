@@ -52,6 +52,60 @@ def test_sort(file: Path) -> None:
         table.sort("los")
 
 
+def test_what_has_no_place_in_an_order_comes_last(file: Path) -> None:
+    made = RunsFile(file)
+    for name, losses in (("n", [1.0, np.nan]), ("m", [np.nan]), ("d", [5.0, -2.0]), ("i", [np.inf])):
+        made.add(made.begin(name, 2, {}), Progress("done", len(losses), 0.5), [("loss", 0, losses)])
+    table = runs(file)
+    assert names(table.sort("loss")) == "dabi" + "mnc" and names(table.sort("loss", descending=True)) == "ibad" + "mnc"
+
+
+def test_a_run_that_ended_in_nan_says_from_where(file: Path) -> None:
+    made = RunsFile(file)
+    for losses in ([np.nan, 1.0, np.nan, np.nan], [np.nan, np.nan], [np.nan, 1.0]):
+        made.add(made.begin("n", 4, {}), Progress("done", len(losses), 0.5), [("loss", 0, losses)])
+    table = runs(file)
+    assert [table[k].first_nan for k in (1, 3, 4, 5, 6)] == [None, None, 3, 1, None]
+    assert "done, NaN from step 3" in repr(table) and table[4].state == "done"
+    html = compare(1, 4, 5, file=file)._repr_html_()
+    assert "run 5: NaN in every step, nothing to draw" in html and "run 4: NaN at step 1" in html
+    assert "run 1: NaN" not in html
+
+
+def test_steps_stand_once(file: Path) -> None:
+    made = RunsFile(file)
+    for steps in (3, 4):
+        made.add(made.begin("s", steps, {"steps": steps}), Progress("done", steps, 0.5), [("loss", 0, [1.0] * steps)])
+    table = runs(file)
+    assert table.columns.count("steps") == 1 and "steps" not in table.shown and "step" in table.shown
+    assert compare(4, 5, file=file)._repr_html_().count('<th scope="row">steps</th>') == 1
+
+
+def test_what_tells_most_is_shown_first(file: Path) -> None:
+    made = RunsFile(file)
+    for k in range(8):
+        settings = {"a": k % 2, "b": k % 2, "c": k % 3, "d": k % 2, "host": str(k), "learning_rate": k % 2}
+        settings |= {"sweep": "abc", "trial": k, "c": 0, "a": 1, "b": 0, "d": 0, "host": "h"} if k > 5 else {}
+        made.begin("x", 1, settings)
+    told = [name for name in runs(file)[:8].shown if name not in ("number", "name", "state", "begun", "step")]
+    assert told[:2] == ["learning_rate", "c"] and "host" not in told
+
+
+def test_a_name_that_is_fetched_is_a_column_before_it_has_a_value(tmp_path: Path) -> None:
+    made = RunsFile(tmp_path / "runs.sqlite")
+    made.begin("f", 1, {"fetch": ["loss"]})
+    with pytest.raises(wb.errors.NotFound, match="Did you mean 'loss'"):
+        runs(made.path).sort("los")
+    assert names(runs(made.path).sort("loss")) == "f"
+    with pytest.raises(wb.errors.NotFound, match=r"These have .*'loss'"):
+        runs(made.path).sort("zzzz")
+
+
+def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(wb.errors.Unavailable, match="it is a folder"):
+        runs(tmp_path)
+
+
 def test_filter(file: Path) -> None:
     table = runs(file)
     assert names(table.filter(lambda run: run.step >= 2)) == "ba"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from workbench.errors import NotFound
 from workbench.experiments import runs
 from workbench.experiments.run_table import Runs
 from workbench.experiments.runs_file import Progress, RunsFile
@@ -42,9 +44,11 @@ def test_all_columns_are_there_and_few_are_shown(found: Runs) -> None:
     assert shown == ["run", "name", "state", "begun", "steps", "loss", "learning_rate"]
     assert {"host", "seconds", "steps/s", "notes"} <= set(heads) and len(rows) == 4
     at = heads.index("name")
-    assert rows[0][at] == ["&lt;img src=x&gt;"] * 2  # the page inserts it as HTML
+    assert rows[0][at] == ["&lt;img src=x&gt;"] * 3  # the page inserts it as HTML
     at = heads.index("loss")
-    assert rows[0][at] == ["nan", "___NaN___"] and rows[1][at] == ["0.25", 0.25]  # shown, and sorted by
+    assert rows[0][at] == ["nan", "___NaN___", "nan"] and rows[1][at] == ["0.25", 0.25, "0.25"]  # shown, sorted by
+    at = heads.index("state")
+    assert [row[at][:2] for row in rows[:2]] == [["done, NaN from step 2", "done"], ["done", "done"]]
 
 
 def test_what_is_selected_is_compared_and_known_to_python(found: Runs) -> None:
@@ -69,6 +73,41 @@ def test_runs_are_chosen_by_number_too(found: Runs) -> None:
     assert list(found.selected) == [] and "click rows" in table._below.value
 
 
+def test_what_is_no_number_of_a_run_is_told(found: Runs) -> None:
+    table = RunTable(found)
+    table._numbers.value = "999 <b>"
+    assert list(found.selected) == [] and "'999', '<b>'" in unescape(table._unknown.value)
+    assert "<b>" not in table._unknown.value
+    table._numbers.value = "1, 77"
+    assert table._numbers.value == "1" and unescape(table._unknown.value).endswith("table: '77'</small>")
+    table._table.selected_rows = [0]
+    assert table._unknown.value == ""
+
+
+def test_names_that_are_cut_differ_and_have_the_whole_as_title(tmp_path: Path) -> None:
+    file = RunsFile(tmp_path / "runs.sqlite")
+    whole = [f"sweep: learning_rate={rate}, batch_size={size}" for rate in (0.1, 0.01) for size in (32, 128)]
+    for name in whole:
+        file.add(file.begin(name, 1, {"seed": 1}), Progress("done", 1, 1.0))
+    heads, rows, _ = given(RunTable(runs(file.path)))
+    for (shown, *rest), name in zip((row[heads.index("name")] for row in reversed(rows)), whole, strict=True):
+        assert shown.startswith(f'<span title="{name}">') and rest == [name, name]  # sorted and searched as a whole
+    assert len({row[heads.index("name")][0].split(">")[1] for row in rows}) == 4
+
+
+def test_what_is_drawn_over_which_settings_can_be_chosen(tmp_path: Path) -> None:
+    file = RunsFile(tmp_path / "runs.sqlite")
+    for k in range(3):
+        run = file.begin("a", 1, {f"setting_{n}": k for n in range(4)})
+        file.add(run, Progress("done", 1, 1.0), [("loss", 0, [float(k)])])
+    table = RunTable(runs(file.path).show(over=["setting_2", "setting_3"]).sort("number"))
+    assert "loss by setting_2, setting_3" in table._plot.value
+    table._over.value = ["setting_1"]
+    assert 'aria-label="loss by setting_1"' in table._plot.value
+    with pytest.raises(NotFound, match="setting_2"):
+        runs(file.path).show(over=["setting_22"])
+
+
 def test_rows_are_grouped_and_what_is_selected_stays(found: Runs) -> None:
     table = RunTable(found)
     assert table._group.options == ("nothing", "sweep", "name")
@@ -76,8 +115,8 @@ def test_rows_are_grouped_and_what_is_selected_stays(found: Runs) -> None:
     table._group.value = "sweep"
     options, heads = table._table._dt_args, given(table)[0]
     at = heads.index("sweep")
-    assert options["rowGroup"]["dataSrc"] == f"{at}.0" and options["orderFixed"] == {"pre": [[at, "asc"]]}
-    assert [run.name for run in found.selected] == ["<img src=x>", "b"] and table._table in table.widget.children
+    assert options["rowGroup"]["dataSrc"] == f"{at}.1" and options["orderFixed"] == {"pre": [[at, "asc"]]}
+    assert [run.name for run in found.selected] == ["<img src=x>", "b"] and table._wide.children == (table._table,)
     table._table.selected_rows = [3]
     assert table._below.value.count('class="line"') == 1
     table._group.value = "nothing"

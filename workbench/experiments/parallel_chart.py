@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from workbench.experiments.run_columns import MINOR, cell, differing_settings, head, short
+from workbench.experiments.run_columns import cell, head, short, telling_settings
 from workbench.experiments.run_table import RecordedRun, Runs
 
 WIDTH, HEIGHT = 720, 230
 LEFT, RIGHT, TOP, BOTTOM = 60, 70, 30, 24  # pixels around the axes
-NAME = 16  # letters of a setting's name at most
+MOST = 6  # settings beside each other that can be read
+LETTER = 6.6  # pixels of a letter of a name, about
 LINE = 12  # pixels between two texts
 GOOD, BAD = (0, 114, 178), (230, 159, 0)  # from the lowest value to the highest; told apart by anybody
 
@@ -30,8 +32,8 @@ class Axis(NamedTuple):
 
 
 def settings_of(found: Runs) -> list[str]:
-    """The settings in which runs differ, to be drawn."""
-    return [name for name in differing_settings([run.settings for run in found]) if name not in MINOR]
+    """The settings in which runs differ, those first that tell most."""
+    return telling_settings(list(found))
 
 
 def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str:
@@ -40,19 +42,24 @@ def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str
     With one setting, a dot per run: the value over the setting. Empty where there is nothing to draw.
 
     Args:
-        value: a recorded value, the newest of which counts. settings: those that differ by default.
+        value: a recorded value, the newest of which counts.
+        settings: those that differ by default, those first that tell most; the first `MOST` of them are drawn, and
+            the names of the others stand below.
     """
-    names = list(settings) or settings_of(found)
     runs = [run for run in found if _number(run.value(value)) is not None]
+    names = list(settings) or telling_settings(runs)
     if not runs or not names:
         return ""
-    axes = [_axis(runs, name) for name in [*names, value]]
+    drawn, others = names[:MOST], names[MOST:]
+    axes = [_axis(runs, name) for name in [*drawn, value]]
     body = _dots(runs, *axes) if len(axes) == 2 else _lines(runs, axes)
-    title = f"{value} by {', '.join(names)}"
-    return (
+    above = LINE * (max(len(_wrapped(axis.name, _letters(len(axes)))) for axis in axes) - 1)
+    title = f"{value} by {', '.join(drawn)}"
+    svg = (
         f'<svg role="img" aria-label="{escape(title)}" width="100%" style="max-width:{WIDTH}px" '
-        f'viewBox="0 0 {WIDTH} {HEIGHT}" font-size="11">{body}</svg>'
+        f'viewBox="0 {-above} {WIDTH} {HEIGHT + above + LINE + 6}" font-size="11">{body}</svg>'
     )
+    return f"<div>{svg}<p><small>not drawn: {escape(', '.join(others))}</small></p></div>" if others else svg
 
 
 def _axis(runs: Sequence[RecordedRun], name: str) -> Axis:
@@ -94,7 +101,7 @@ def _number(value: Any) -> float | None:
 
 
 def _lines(runs: Sequence[RecordedRun], axes: Sequence[Axis]) -> str:
-    apart = (WIDTH - LEFT - RIGHT) / (len(axes) - 1)
+    apart = _apart_by(len(axes))
     found = []
     for number, run in enumerate(runs):
         points = [(LEFT + k * apart, axis.places[number]) for k, axis in enumerate(axes)]
@@ -103,17 +110,17 @@ def _lines(runs: Sequence[RecordedRun], axes: Sequence[Axis]) -> str:
             f'<polyline points="{path}" fill="none" stroke="{_color(axes[-1].places[number])}" stroke-width="2" '
             f'opacity="0.8"><title>{_told(run, axes)}</title></polyline>'
         )
-    return "".join([*found, *(_upright(axis, LEFT + k * apart) for k, axis in enumerate(axes))])
+    return "".join([*found, *(_upright(axis, LEFT + k * apart, len(axes)) for k, axis in enumerate(axes))])
 
 
 def _dots(runs: Sequence[RecordedRun], setting: Axis, value: Axis) -> str:
     across = WIDTH - LEFT - RIGHT
     bottom = HEIGHT - BOTTOM
     level = f'<path d="M{LEFT} {bottom + 6}H{WIDTH - RIGHT}" stroke="currentColor" opacity="0.5"/>'
-    found = [_upright(value, LEFT, "end"), level]
+    found = [_upright(value, LEFT, 2, "end"), level]
     for place, text in setting.marks:
         found.append(_text(LEFT + place * across, bottom + 19, text, "middle"))
-    found.append(_text(WIDTH - RIGHT + 8, bottom + 10, head(setting.name)))
+    found.append(_text(LEFT + across / 2, bottom + 19 + LINE + 3, head(setting.name), "middle", bold=True))
     for number, run in enumerate(runs):
         x, y = setting.places[number], value.places[number]
         if x is not None and y is not None:
@@ -122,11 +129,34 @@ def _dots(runs: Sequence[RecordedRun], setting: Axis, value: Axis) -> str:
     return "".join(found)
 
 
-def _upright(axis: Axis, x: float, anchor: str = "start") -> str:
+def _apart_by(axes: int) -> float:
+    """Pixels from one of so many axes to the next."""
+    return (WIDTH - LEFT - RIGHT) / (axes - 1)
+
+
+def _letters(axes: int) -> int:
+    """Of a name above one of so many axes, in a line."""
+    return int(min(_apart_by(axes) - 8, 2 * LEFT) / LETTER)
+
+
+def _wrapped(name: str, letters: int) -> list[str]:
+    """A name on several lines, whole: broken where its words end, or else where it must."""
+    lines = [""]
+    for word in re.findall(r"[^_ .]*[_ .]?", head(name)):
+        if len(lines[-1]) + len(word) > letters and lines[-1]:
+            lines.append("")
+        lines[-1] += word
+    return [line[k : k + letters] for line in lines for k in range(0, len(line), letters)]
+
+
+def _upright(axis: Axis, x: float, axes: int, anchor: str = "start") -> str:
     line = f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="currentColor" opacity="0.5"/>'
     side = -6 if anchor == "end" else 6
-    marks = [_text(x + side, _y(place) + 4, text, anchor) for place, text in axis.marks]
-    return "".join([line, _text(x, TOP - 14, short(head(axis.name), NAME), "middle", bold=True), *marks])
+    room = int((min(_apart_by(axes), 200) - 14) / LETTER)
+    marks = [_text(x + side, _y(place) + 4, short(text, room), anchor) for place, text in axis.marks]
+    lines = reversed(_wrapped(axis.name, _letters(axes)))
+    names = [_text(x, TOP - 14 - k * LINE, text, "middle", bold=True) for k, text in enumerate(lines)]
+    return "".join([line, *names, *marks])
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,8 +11,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, NotFound, did_you_mean
-from workbench.experiments.runs_file import Happening, RunsFile
+from workbench.errors import InvalidArgument, NotFound, Unavailable, did_you_mean, one_of
+from workbench.experiments.runs_file import PLACE, Happening, RunsFile
 
 LOST_S = 15.0  # without a sign of life a run is taken for lost
 COLUMNS = ("number", "name", "state", "step", "seconds", "steps_per_second")
@@ -74,6 +75,12 @@ class RecordedRun:
         """The newest value of everything fetched."""
         return self._file.last(self.number)
 
+    @cached_property
+    def first_nan(self) -> int | None:
+        """The step from which on something fetched was NaN, which its newest value is; else None."""
+        names = [name for name, value in self.last.items() if math.isnan(value)]
+        return min((_first_nan(*self.curve(name)) for name in names), default=None)
+
     @property
     def events(self) -> list[Happening]:
         """Drops of temporaries, errors, checkpoints, in order."""
@@ -130,14 +137,17 @@ class Runs(Sequence[RecordedRun]):
 
     Attributes:
         shown: the columns that are shown: those of `show`, else what tells these runs apart.
+        over: the settings that `show` was asked to draw values over; empty for those that tell most.
     """
 
-    def __init__(self, found: Iterable[RecordedRun], file: RunsFile, columns: Sequence[str] = ()) -> None:
-        self._found, self._file, self._columns = list(found), file, list(columns)
+    def __init__(
+        self, found: Iterable[RecordedRun], file: RunsFile, columns: Sequence[str] = (), over: Sequence[str] = ()
+    ) -> None:
+        self._found, self._file, self._columns, self.over = list(found), file, list(columns), list(over)
         self._select: Callable[[], Sequence[RecordedRun]] = lambda: ()
 
     def _of(self, found: Iterable[RecordedRun]) -> Runs:
-        return Runs(found, self._file, self._columns)
+        return Runs(found, self._file, self._columns, self.over)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -168,23 +178,26 @@ class Runs(Sequence[RecordedRun]):
         names = dict.fromkeys(COLUMNS)
         for run in self._found:
             names.update(dict.fromkeys(run.last))
+            fetched = run.settings.get("fetch")  # also before it has a value
+            names.update(dict.fromkeys(map(str, fetched)) if isinstance(fetched, list) else {})
         for run in self._found:
             names.update(dict.fromkeys(run.settings))
-        return [*names, "begun", "ended", "steps", "error", "notes", "tags"]
+        return list(names | dict.fromkeys(("begun", "ended", "steps", "error", "notes", "tags")))
 
     def sort(self, by: str, descending: bool = False) -> Runs:
-        """By a column; runs that have nothing there come last.
+        """By a column; runs that have nothing there come last, after those that have NaN.
 
         Raises:
             NotFound: no run has such a column.
         """
         self._require(by)
-        having = [run for run in self._found if run.value(by) is not None]
+        having = [run for run in self._found if not _is_absent(run.value(by))]
+        absent = [run for run in self._found if _is_absent(run.value(by))]
         try:
             having.sort(key=lambda run: run.value(by), reverse=descending)
         except TypeError:
             having.sort(key=lambda run: str(run.value(by)), reverse=descending)
-        return self._of([*having, *(run for run in self._found if run.value(by) is None)])
+        return self._of([*having, *sorted(absent, key=lambda run: run.value(by) is None)])
 
     def filter(self, test: Callable[[RecordedRun], bool] | None = None, tag: str | None = None, **wanted: Any) -> Runs:
         """The runs for which `test(run)` holds, that have the tag and whose columns are as wanted.
@@ -208,17 +221,22 @@ class Runs(Sequence[RecordedRun]):
 
         return list(self._columns) or usual_columns(self)
 
-    def show(self, *columns: str) -> Runs:
+    def show(self, *columns: str, over: Sequence[str] = ()) -> Runs:
         """The same runs with these columns; without any, with the usual ones.
 
             wb.runs().show("name", "loss", "batch_size")
+            wb.runs().show(over=["learning_rate", "batch_size"])
+
+        Args:
+            over: settings over which a notebook draws what came of the runs; those that tell most by default.
 
         Raises:
             NotFound: no run has such a column.
         """
-        for name in columns:
+        settings = [over] if isinstance(over, str) else list(over)
+        for name in (*columns, *settings):
             self._require(name)
-        return Runs(self._found, self._file, columns)
+        return Runs(self._found, self._file, columns, settings)
 
     def delete(self) -> None:
         """Forget all runs of this table, or, where that fails, none."""
@@ -266,7 +284,8 @@ class Runs(Sequence[RecordedRun]):
     def _require(self, column: str) -> None:
         known = self.columns
         if column not in known:
-            raise NotFound(f"no run has a column {column!r}.{did_you_mean(column, known)}")
+            hint = did_you_mean(column, known) or f" These have {one_of(known)}"
+            raise NotFound(f"no run has a column {column!r}.{hint}")
 
     def __repr__(self) -> str:
         from workbench.experiments.run_table_text import as_text
@@ -277,6 +296,18 @@ class Runs(Sequence[RecordedRun]):
         from workbench.experiments.run_table_text import as_html
 
         return as_html(self)
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether it has no place in an order: nothing, or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _first_nan(steps: np.ndarray, values: np.ndarray) -> int:
+    """Of values that end with NaN; what stands before the first number was not recorded, unless there is none."""
+    is_nan = np.isnan(values)
+    begin = int(np.argmin(is_nan))  # 0 where all are NaN
+    return int(steps[begin + int(np.argmax(is_nan[begin:]))])
 
 
 def runs(file: str | os.PathLike[str] | None = None) -> Runs:
@@ -293,4 +324,6 @@ def runs(file: str | os.PathLike[str] | None = None) -> Runs:
         >>> wb.runs().to_csv("runs.csv")
     """
     source = RunsFile(file)
+    if source.path.is_dir():
+        raise Unavailable(f"the file of runs {source.path}: it is a folder; choose a file, here or with {PLACE}")
     return Runs([RecordedRun(source, row) for row in reversed(source.rows())], source)

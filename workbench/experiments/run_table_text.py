@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from workbench.experiments.run_columns import cell, head, short
+from workbench.experiments.run_columns import cell, head, short_apart
 
 if TYPE_CHECKING:
     from workbench.experiments.run_table import Runs
@@ -28,8 +28,12 @@ def as_html(found: Runs) -> str:
     if not len(found):
         return "<p>no runs</p>"
     heads, lines = _cells(found)
+    whole = [[cell(run, column) for column in found.shown] for run in list(found)[:SHOWN]]
     head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in line)}</tr>" for line in lines)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{titled(c, text)}</td>' for c, text in zip(line, texts, strict=True))}</tr>"
+        for line, texts in zip(lines, whole, strict=True)
+    )
     more = "".join(f"<p>{escape(line)}</p>" for line in _more(found))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
@@ -42,4 +46,10 @@ def _more(found: Runs) -> list[str]:
 
 def _cells(found: Runs) -> tuple[list[str], list[list[str]]]:
     columns = found.shown
-    return [head(c) for c in columns], [[short(cell(run, c)) for c in columns] for run in list(found)[:SHOWN]]
+    shown = [short_apart([cell(run, c) for run in list(found)[:SHOWN]]) for c in columns]
+    return [head(c) for c in columns], [list(line) for line in zip(*shown, strict=True)]
+
+
+def titled(shown: str, text: str) -> str:
+    """As HTML, with the whole text as its title where it is cut."""
+    return escape(shown) if shown == text else f'<span title="{escape(text)}">{escape(shown)}</span>'

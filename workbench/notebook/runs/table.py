@@ -14,14 +14,25 @@ from typing import Any
 
 from workbench.experiments.overlay import overlay_html
 from workbench.experiments.parallel_chart import parallel_chart, settings_of
-from workbench.experiments.run_columns import cell, head, short
+from workbench.experiments.run_columns import cell, head, short_apart
 from workbench.experiments.run_table import RecordedRun, Runs
+from workbench.experiments.run_table_text import titled
 
 MOST = 2000  # runs that the page gets
 PAGE = 15  # rows at a time
 GROUPS = ("notebook", "sweep", "program", "name", "state")
 NONE = "nothing"
-_NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"[^\s,;]+")
+_PRESENT_FIRST = """(() => {
+  const order = window.$?.fn?.dataTable?.ext?.type?.order;
+  if (!order) return undefined;
+  const absence = x => (x === "" || x == null ? 2 : Number.isNaN(x) ? 1 : 0);
+  const compared = (a, b) => typeof a === "number" && typeof b === "number"
+    ? a - b || 0 : String(a).localeCompare(String(b));
+  for (const [name, sign] of [["asc", 1], ["desc", -1]])
+    order["present-first-" + name] = (a, b) => absence(a) - absence(b) || (absence(a) ? 0 : sign * compared(a, b));
+  return "present-first";
+})()"""  # a kind of column of which NaN, then nothing, comes last in both directions
 
 
 class RunTable:
@@ -44,8 +55,11 @@ class RunTable:
         )
         self._log = ipywidgets.Checkbox(description="log scale", indent=False)
         self._value = ipywidgets.Dropdown(options=_values(self.runs), description="plot")
-        self._over = ipywidgets.Dropdown(options=["all settings", *settings_of(self.runs)], description="over")
-        self._below, self._plot = ipywidgets.HTML(), ipywidgets.HTML()
+        first = "chosen settings" if runs.over else "what tells most"
+        self._over = ipywidgets.Dropdown(
+            options=[(first, runs.over), *((name, [name]) for name in settings_of(self.runs))], description="over"
+        )
+        self._unknown, self._below, self._plot = (ipywidgets.HTML() for _ in range(3))
         self._group.observe(self._regroup, "value")
         self._table.observe(self._compare, "selected_rows")
         self._numbers.observe(self._select, "value")
@@ -56,7 +70,8 @@ class RunTable:
         self._compare()
         self._draw()
         has_plot = bool(self._plot.value)
-        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._table, self._below]
+        self._wide = ipywidgets.Box([self._table], layout={"overflow": "auto", "display": "block"})
+        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._unknown, self._wide, self._below]
         rows += [ipywidgets.HBox([self._value, self._over]), self._plot] if has_plot else []
         self.widget = ipywidgets.VBox(rows, layout={"overflow": "auto"})
 
@@ -67,9 +82,12 @@ class RunTable:
         return [found[row] for row in sorted(self._table.selected_rows) if row < len(found)]
 
     def _select(self, change: Any) -> None:
-        """Select the runs whose numbers are written."""
-        wanted = set(_NUMBER.findall(change["new"]))
+        """Select the runs whose numbers are written, and tell what is no number of one."""
+        wanted = list(dict.fromkeys(_WORD.findall(change["new"])))
+        known = {str(run.number) for run in self.runs}
         self._table.selected_rows = [row for row, run in enumerate(self.runs) if str(run.number) in wanted]
+        unknown = ", ".join(repr(word) for word in wanted if word not in known)
+        self._unknown.value = f"<small>no number of a run in this table: {escape(unknown)}</small>" if unknown else ""
 
     def _compare(self, change: Any = None) -> None:
         self._numbers.value = " ".join(str(run.number) for run in self.selected)
@@ -83,12 +101,11 @@ class RunTable:
         before, self._table = self._table, _table(self.runs, self._columns, by)
         self._table.selected_rows = before.selected_rows
         self._table.observe(self._compare, "selected_rows")
-        self.widget.children = [self._table if child is before else child for child in self.widget.children]
+        self._wide.children = [self._table]
         before.close()
 
     def _draw(self, change: Any = None) -> None:
-        over = () if self._over.value == "all settings" else (self._over.value,)
-        self._plot.value = parallel_chart(self.runs, self._value.value, over) if self._value.value else ""
+        self._plot.value = parallel_chart(self.runs, self._value.value, self._over.value) if self._value.value else ""
 
 
 def _columns(runs: Runs) -> list[str]:
@@ -109,12 +126,15 @@ def _table(runs: Runs, columns: Sequence[str], by: int | None) -> Any:
     """`by`: the position of the column by which rows are grouped."""
     from itables.widget import ITable
 
-    hidden = [k for k, name in enumerate(columns) if name not in runs.shown]
+    shown = set(runs.shown)
+    hidden = [k for k, name in enumerate(columns) if name not in shown]
+    cells = [_column(runs, name) for name in columns]
     heads = "".join(f"<th>{escape(head(name))}</th>" for name in columns)
     options: dict[str, Any] = {  # rows as DataTables takes them, so that no data frame is needed
         "table_html": f"<thead><tr>{heads}</tr></thead>",
-        "data_json": json.dumps([[_pair(run, name) for name in columns] for run in runs], allow_nan=False),
-        "columnDefs": [*map(_definition, range(len(columns))), {"targets": hidden, "visible": False}],
+        "data_json": json.dumps(list(zip(*cells, strict=True)), allow_nan=False),
+        "columnDefs": [*map(_definition, range(len(columns)), cells), {"targets": hidden, "visible": False}],
+        "keys_to_be_evaluated": [["columnDefs", k, "type"] for k in range(len(columns))],
         "select": {"style": "multi", "info": True},
         "buttons": [{"extend": "colvis", "text": "columns"}],
         "layout": {"topStart": "buttons", "topEnd": "search", "bottomStart": "info", "bottomEnd": "paging"},
@@ -129,23 +149,37 @@ def _table(runs: Runs, columns: Sequence[str], by: int | None) -> Any:
     return ITable(**options, **_grouped(by))
 
 
-def _definition(column: int) -> dict[str, Any]:
-    """A cell is a pair: what is shown, and by what it is sorted."""
-    return {"targets": column, "data": {"_": f"{column}.0", "sort": f"{column}.1", "type": f"{column}.1"}}
+def _definition(column: int, cells: Sequence[list[Any]]) -> dict[str, Any]:
+    """A cell is: what is shown, by what it is sorted, and in what is searched."""
+    parts = {"_": f"{column}.0", "sort": f"{column}.1", "type": f"{column}.1", "filter": f"{column}.2"}
+    found = {"targets": column, "data": parts, "type": _PRESENT_FIRST}
+    if not any(isinstance(by, int | float) for _, by, _ in cells):
+        return found
+    numbers = ["orderAsc", "orderDesc", "searchNumber", "searchList"]
+    return {**found, "className": "dt-type-numeric", "columnControl": [numbers]}
 
 
 def _grouped(by: int | None) -> dict[str, Any]:
     """Rows in the order of the runs, in groups of the same value of a column."""
     if by is None:
         return {"order": []}
-    return {"order": [], "orderFixed": {"pre": [[by, "asc"]]}, "rowGroup": {"dataSrc": f"{by}.0"}}
+    return {"order": [], "orderFixed": {"pre": [[by, "asc"]]}, "rowGroup": {"dataSrc": f"{by}.1"}}
 
 
-def _pair(run: RecordedRun, column: str) -> list[Any]:
-    """What is shown, without markup, and by what it is sorted."""
-    value = run.value(column)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+def _column(runs: Runs, name: str) -> list[list[Any]]:
+    """Its cells, without markup of the user's."""
+    texts = [cell(run, name) for run in runs]
+    shown = short_apart(texts)
+    return [
+        [titled(seen, text), _order(run.value(name), text), escape(text)]
+        for run, seen, text in zip(runs, shown, texts, strict=True)
+    ]
+
+
+def _order(value: Any, text: str) -> Any:
+    """By what a cell is sorted, as itables takes numbers that JSON has no word for."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return escape(value if isinstance(value, str) else text)
     if isinstance(value, float) and not math.isfinite(value):
-        value = f"___{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}___"
-    text = escape(short(cell(run, column)))
-    return [text, value if is_number else text]
+        return f"___{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}___"
+    return value
