@@ -183,8 +183,7 @@ class Model:
         """What takes long, once: whoever has a command must not wait for it."""
         self.watch.prepare()
         if self.nan is not None:
-            self.nan.reason  # noqa: B018  # finds what made it
-
+            self.nan.find()
 
     def goes_on(self) -> bool:
         """Whether there are steps, or will be: of a run, or of a loop of the user's own."""
