@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,43 @@ def test_a_wrong_value_is_refused_and_nothing_is_chosen(
         model.command("run", {"devices": 3, "epochs": 7, **wrong})
     assert str(refused.value).startswith(expected) and "\n" not in str(refused.value)
     assert model.controls.values() == before and model.busy is None
+
+
+def test_a_misspelt_setting_is_told_the_right_one(built: Built, model_of: ModelOf) -> None:
+    with pytest.raises(InvalidArgument, match=r"no setting 'devics'.*Did you mean 'devices'\?"):
+        model_of(built.main).controls.set({"devics": 2})
+
+
+def test_runs_are_told_apart_by_what_differs(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+
+    def labels() -> list[str]:
+        return [shown["label"].split(": ")[-1] for shown in model.state()["runs"]]
+
+    begin(model, epochs=1).wait(30)
+    assert labels() == ["net, 2 devices, AllReduce"]
+    begin(model, learning_rate=0.5).wait(30)
+    same = "net, 2 devices, AllReduce, learning rate"
+    assert labels() == [f"{same} as given", f"{same} 0.5"]
+    begin(model, devices=1, batch_size=5).wait(30)
+    assert labels() == [
+        "net, 2 devices, AllReduce, batch size 7, learning rate as given",
+        "net, 2 devices, AllReduce, batch size 7, learning rate 0.5",
+        "net, 1 device, batch size 5, learning rate 0.5",
+    ]
+
+
+def test_a_notice_says_what_was_started_and_where_its_checkpoints_are(
+    built: Built, model_of: ModelOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = model_of(built.main)
+    begin(model, epochs=1).wait(30)
+    assert model.state()["notice"]["text"] == "started net, 2 devices, AllReduce"
+    begin(model, checkpoints="last").wait(30)
+    said = model.state()["notice"]["text"]
+    folder = Path(said.removeprefix("started net, 2 devices, AllReduce; checkpoints go to "))
+    assert [file.name for file in folder.iterdir()] == ["last.checkpoint"]
 
 
 def test_no_steps_are_a_choice(built: Built, model_of: ModelOf) -> None:

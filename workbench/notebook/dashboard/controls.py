@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.data.dataset import Dataset
 from workbench.data.loader import DataLoader
-from workbench.errors import InvalidArgument, one_of
+from workbench.errors import InvalidArgument, did_you_mean, one_of
 from workbench.executors.engine import Engine
 from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
@@ -133,7 +133,7 @@ class Controls:
         if name == "batch_size" and (data := self._chosen_data()) is not self._own_data():
             return getattr(data, "batch_size", None)
         if self._base is not None:
-            return _of_setup(self._base, name)
+            return of_setup(self._base, name)
         if self._subject.engine is not None:
             return _of_engine(self._subject, self._subject.engine, name)
         return {"devices": _DEVICES, "reduce_strategy": "AllReduce", "stop_on_nan": False}.get(name)
@@ -145,7 +145,7 @@ class Controls:
             return None
         found = self.sources().items()
         names = {what: next((name for name, value in found if value is own), None) for what, own in _data_of(setup)}
-        return {"program": setup.name, **names, **{name: _of_setup(setup, name) for name in SETTINGS}}
+        return {"program": setup.name, **names, **{name: of_setup(setup, name) for name in SETTINGS}}
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Choose; None takes a choice back.
@@ -156,7 +156,8 @@ class Controls:
         known = ("program", "data", "valid", "checkpoints", *SETTINGS)
         for name in values:
             if name not in known:
-                raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}")
+                hint = did_you_mean(name, known)
+                raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}.{hint}")
         sources = self.sources()
         choices: dict[str, Mapping[str, Any]] = {
             "program": self.programs(), "data": sources, "valid": sources, "checkpoints": CHECKPOINTS,
@@ -265,7 +266,8 @@ def _told(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in SETTINGS if values[name] is not None or name in LENGTHS}
 
 
-def _of_setup(setup: Setup, name: str) -> Any:
+def of_setup(setup: Setup, name: str) -> Any:
+    """What a setup has for a setting of the controls; None where it leaves that to the program, data or executor."""
     if name == "batch_size":
         return setup.batch_size or getattr(setup.data, "batch_size", None)
     if name == "reduce_strategy":
