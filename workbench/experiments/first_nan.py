@@ -42,6 +42,16 @@ class FirstNaN:
                 self._is_known = True
             return self._found
 
+    def find(self) -> NotFinite | None:
+        """As `found`, but whatever keeps the step from being run again is told in `reason`, and not tried again."""
+        with self._lock:
+            try:
+                return self.found
+            except Exception as error:  # whoever shows the run does so many times a second
+                self._trouble = f"; the step could not be run again: {type(error).__name__}: {error}"
+                self._is_known = True
+                return None
+
     @property
     def node(self) -> Node | None:
         """That node, of the graph in which nothing is fused."""

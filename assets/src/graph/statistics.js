@@ -46,7 +46,7 @@ function value(each, devices) {
         ` ${devices[each.device] ?? each.device ?? ""} ${each.dtype} ${shape(each.shape)}`,
       ),
     ),
-    bad ? h("p", { class: "wb-g-failed" }, `${count(bad)} values are not finite`) : null,
+    bad ? h("p", { class: "wb-g-failed" }, `${count(bad)} ${bad === 1 ? "value is" : "values are"} not finite`) : null,
     h("dl", {}, ...rows.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
     histogram(each),
   );

@@ -3,29 +3,34 @@ import { h } from "../draw/dom.js";
 import { icon } from "../draw/icons.js";
 
 // The error of a failed run; it stays until another run, or this one again, goes on.
-export function alertBox() {
+// If that was a NaN, `show(node)` selects the node it comes from.
+export function alertBox(show) {
   const element = h("div", { class: "wb-alert", role: "alert", hidden: true });
   let shown = null;
 
   function update(run) {
     const error = run?.error ?? null;
     if (!error && !(run && (run.id !== shown?.run || run.state === "running"))) return;
-    const key = error && JSON.stringify([run.id, error]);
+    const key = error && JSON.stringify([run.id, error, run.nan]);
     if (key === (shown?.key ?? null)) return;
     shown = error && { key, run: run.id };
     element.hidden = !error;
-    element.replaceChildren(...(error ? describe(run, error) : []));
+    element.replaceChildren(...(error ? describe(run, error, show) : []));
   }
   return { element, update };
 }
 
-function describe(run, { text, op, device, site }) {
+function describe(run, { text, op, device, site }, show) {
   return [
     h("div", { class: "wb-alert-head" }, icon("failed"), `${run.name} failed at step ${run.step}`),
     facts([["op", op], ["device", device], ["written in", site]]),
     h("pre", { class: "wb-code", tabindex: 0, "aria-label": "text of the error" }, text),
+    endsIt(run) && lead(run.nan, show),
   ].filter(Boolean);
 }
+
+// Whether the first NaN of a run is what ended it: then the error says all there is to say.
+const endsIt = ({ nan, error }) => Boolean(nan && error?.text.startsWith(`${nan.title}:`));
 
 // The first NaN of a run that goes on, or has ended, as if nothing were the matter: where it comes from, and a button
 // that leads there. `show(node)` selects a node.
@@ -34,7 +39,7 @@ export function nanBox(show) {
   let shown = null;
 
   function update(run) {
-    const nan = run?.nan ?? null;
+    const nan = run?.nan && !endsIt(run) ? run.nan : null;
     const key = nan && JSON.stringify([run.id, nan]);
     if (key === shown) return;
     shown = key;
@@ -44,14 +49,17 @@ export function nanBox(show) {
   return { element, update };
 }
 
-function origin({ title, reason, op, device, site, node }, show) {
-  const lead = h("button", { class: "wb-small", onclick: () => show(node) }, `Show ${op} in the graph`);
+function origin(nan, show) {
+  const { title, reason, op, device, site } = nan;
   return [
     h("div", { class: "wb-alert-head" }, icon("nan"), `${title}: ${reason}`),
     facts([["op", op], ["device", device], ["written in", site]]),
-    node != null && h("div", {}, lead),
+    lead(nan, show),
   ].filter(Boolean);
 }
+
+const lead = ({ op, node }, show) =>
+  node != null && h("div", {}, h("button", { class: "wb-small", onclick: () => show(node) }, `Show ${op} in the graph`));
 
 function facts(all) {
   const known = all.filter(([, value]) => value);

@@ -13,7 +13,7 @@ export function header(store) {
   const bar = h("div", { class: "wb-bar" });
   const progress = h("div", { class: "wb-progress", role: "progressbar", "aria-label": "progress of the run" }, bar);
   const last = h("dl", { class: "wb-last", "aria-label": "last values" });
-  const alert = alertBox();
+  const alert = alertBox(lead);
   const nan = nanBox(lead);
   const notice = noticeLine();
   const top = h("div", { class: "wb-header-top" }, subject, pill, announced);

@@ -156,3 +156,23 @@ def test_the_last_steps_of_a_run_are_kept(model_of: ModelOf, built: Built, loade
     reach(model, 9)
     messages = model.everything()
     assert max(m["step"] for m in messages if m["type"] in ("sample", "fed")) == 9
+
+
+def test_a_reason_that_cannot_be_found_is_looked_for_once(logs: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    exe, tried = logs.parallel(2), []
+    model = model_of_target(exe)
+    exe.run([logs.loss], feed={"X": BAD})
+    assert model.nan is not None
+
+    def fails() -> None:
+        tried.append(1)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(model.nan.replay, "find_nan", fails)
+    for _ in range(3):  # pulses
+        model.prepare()
+        model.news()
+    assert len(tried) == 1
+    reason = of_kind(model.everything(), "state")["run"]["nan"]["reason"]
+    assert reason == "its loss or a gradient is not finite; the step could not be run again: OSError: no space left"
+    model.close()

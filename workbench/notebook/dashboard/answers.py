@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench import events
 from workbench.executors.chrome import write_trace
-from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.node_message import node_message, statistics_now, statistics_of_nan
@@ -23,7 +21,7 @@ def answer(model: Model, message: Message) -> Message | None:
         return {**_of_node(model, str(kind), message), "request": message.get("request")}
     if kind == "sample":
         return model.watch.sample_at(int(message["step"]))
-    return {**trace_file(model), "request": message.get("request")} if kind == "trace" else None
+    return {**trace_file(model, message.get("step")), "request": message.get("request")} if kind == "trace" else None
 
 
 def _of_node(model: Model, kind: str, message: Message) -> Message:
@@ -42,18 +40,16 @@ def _of_node(model: Model, kind: str, message: Message) -> Message:
     return statistics_now(watch.engine, watch.fetches_of_last(), arrays, node, f"of the batch of step {step}")
 
 
-def trace_file(model: Model) -> Message:
-    """The newest step that was looked at, as a file for Perfetto."""
-    look = model.watch.samples.newest
+def trace_file(model: Model, step: int | None) -> Message:
+    """A step that was looked at, by its number from 1, as a file for Perfetto; None: the newest.
+
+    Raises:
+        PreconditionNotMet: no step has been looked at. NotFound: this one has not been, or is no longer kept.
+    """
+    told = model.watch.samples.events_of(step)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
-        write_trace(path, [] if look is None else told_of(look))
+        write_trace(path, told)
         data = path.read_bytes()
-    name = f"{model.subject.name}-step-{look.number + 1 if look is not None else 0}.json"
+    name = f"{model.subject.name}-step-{told[-1].step + 1}.json"
     return {"type": "file", "name": name, "mime": "application/json", "data": np.frombuffer(data, np.uint8)}
-
-
-def told_of(look: Look) -> list[events.Event]:
-    """The events of a step that was looked at."""
-    told = (look.feed, *look.ops, *look.waits, *look.collectives, look.step)
-    return [event for event in told if event is not None]

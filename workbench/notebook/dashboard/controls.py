@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from workbench.data.dataset import Dataset
 from workbench.data.loader import DataLoader
-from workbench.errors import InvalidArgument, one_of
+from workbench.errors import InvalidArgument, did_you_mean, one_of
 from workbench.executors.engine import Engine
 from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
 from workbench.experiments.setup import Setup, loss_of
 from workbench.framework.program import Program
+from workbench.graph.strategy import ReduceStrategy
 from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.dashboard.settings import SETTINGS, checked
 from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.dashboard.watch import strategy_of
 
-SETTINGS = (
-    "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps",
-    "epochs", "stop_on_nan",
-)  # fmt: skip
 LENGTHS = ("steps", "epochs")  # whichever comes first ends a run; choosing one takes the place of what was given
 CHECKPOINTS = {"last": (0, True), "best": (1, False), "best and last": (1, True)}  # how many of the best, and the last
 FOLDER = "checkpoints"  # where they go: a folder for every name of a run, in the current one
@@ -101,8 +100,10 @@ class Controls:
     def _lengths(self) -> dict[str, int | None]:
         """Steps and epochs: those chosen, else those given, else steps that last a while."""
         chosen = {name: self._chosen.get(name) for name in LENGTHS}
-        found = chosen if any(chosen.values()) else {name: self._given(name) for name in LENGTHS}
-        return found if any(found.values()) else {"steps": lasting_steps(self._latest), "epochs": None}
+        for found in (chosen, {name: self._given(name) for name in LENGTHS}):
+            if any(length is not None for length in found.values()):
+                return found
+        return {"steps": lasting_steps(self._latest), "epochs": None}
 
     def _program(self, known: Mapping[str, Program]) -> str | None:
         if self._chosen.get("program") in known:
@@ -132,7 +133,7 @@ class Controls:
         if name == "batch_size" and (data := self._chosen_data()) is not self._own_data():
             return getattr(data, "batch_size", None)
         if self._base is not None:
-            return _of_setup(self._base, name)
+            return of_setup(self._base, name)
         if self._subject.engine is not None:
             return _of_engine(self._subject, self._subject.engine, name)
         return {"devices": _DEVICES, "reduce_strategy": "AllReduce", "stop_on_nan": False}.get(name)
@@ -144,26 +145,26 @@ class Controls:
             return None
         found = self.sources().items()
         names = {what: next((name for name, value in found if value is own), None) for what, own in _data_of(setup)}
-        return {"program": setup.name, **names, **{name: _of_setup(setup, name) for name in SETTINGS}}
+        return {"program": setup.name, **names, **{name: of_setup(setup, name) for name in SETTINGS}}
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Choose; None takes a choice back.
 
         Raises:
-            InvalidArgument: an unknown setting; then nothing is chosen.
+            InvalidArgument: an unknown setting, or a value it does not take; then nothing is chosen.
         """
         known = ("program", "data", "valid", "checkpoints", *SETTINGS)
         for name in values:
             if name not in known:
-                raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}")
+                hint = did_you_mean(name, known)
+                raise InvalidArgument(f"the controls have no setting {name!r}; they have {one_of(known)}.{hint}")
         sources = self.sources()
-        choices = {"program": self.programs(), "data": sources, "valid": sources, "checkpoints": CHECKPOINTS}
-        for name, there in choices.items():
-            value = values.get(name)
-            if value is not None and (not isinstance(value, str) or value not in there):
-                raise InvalidArgument(f"{name} is the name of one of {one_of(there)}, got {value!r}")
+        choices: dict[str, Mapping[str, Any]] = {
+            "program": self.programs(), "data": sources, "valid": sources, "checkpoints": CHECKPOINTS,
+        }  # fmt: skip
+        taken = {name: _taken(name, value, choices.get(name)) for name, value in values.items()}
         untouched = self._lengths()
-        for name, value in values.items():
+        for name, value in taken.items():
             if name in LENGTHS and name not in self._chosen and value == untouched[name]:
                 continue  # what the page shows is not what the user chose
             if value is None and name != "valid":  # no validation data are a choice, too
@@ -178,7 +179,7 @@ class Controls:
             "data": list(self.sources()),
             "valid": list(self.sources()),
             "checkpoints": list(CHECKPOINTS),
-            "reduce_strategy": ["AllReduce", "Reduce"],
+            "reduce_strategy": list(ReduceStrategy.__members__),
         }
         return {"values": self.values(), "choices": choices}
 
@@ -192,9 +193,9 @@ class Controls:
         """
         values = self.values()
         plain = self._plain(values)
-        settings = {name: values[name] for name in SETTINGS if values[name] is not None or name in LENGTHS}
-        made = plain.with_(**settings, valid=self.sources().get(values["valid"]))
-        self._base = plain  # what is chosen stays chosen; what is taken back is the plain setup's again
+        made = plain.with_(**_told(values), valid=self.sources().get(values["valid"]))
+        # what is chosen stays chosen; what is taken back is again what it was before it was chosen
+        self._base = plain.with_(**_told({name: self._given(name) for name in SETTINGS}))
         return made
 
     def checkpoints(self, setup: Setup) -> ModelCheckpoint | None:
@@ -216,7 +217,8 @@ class Controls:
             raise InvalidArgument("there is nothing to feed: make a DataLoader, or a list of feeds, in the notebook")
         base = self._base
         if base is not None and base.program is program:
-            return base.with_(name=values["program"]) if data is base.data else _with_data(base, data)
+            plain = base.with_(name=values["program"])
+            return plain if data is base.data else replace(plain, data=data, batch_size=None)
         startup = self._startup_of(program, values["program"])
         if startup is None:
             raise InvalidArgument(
@@ -224,7 +226,8 @@ class Controls:
                 f"it {values['program']}_startup"
             )
         fetch = getattr(self._subject.run, "fetch", {}) if program is self._subject.program else {}
-        return Setup(program, startup, data, fetch, name=values["program"])
+        valid = base.valid if base is not None else None
+        return Setup(program, startup, data, fetch, valid=valid, name=values["program"])
 
 
 def lasting_steps(before: Run | None) -> int:
@@ -249,12 +252,22 @@ def _is(program: Program, own: Program) -> bool:
     return program is own or program.uid == own.copied
 
 
-def _with_data(base: Setup, data: Any) -> Setup:
-    return Setup(base.program, base.startup, data, base.fetch, seed=base.seed, build=base.build,
-                 execution=base.execution, name=base.name)  # fmt: skip
+def _taken(name: str, value: Any, there: Mapping[str, Any] | None) -> Any:
+    """A value as it is kept; `there` are the names it is one of, None where it is none."""
+    if value is None or there is None:
+        return None if value is None else checked(name, value)
+    if not isinstance(value, str) or value not in there:
+        raise InvalidArgument(f"{name} is the name of one of {one_of(there)}, got {value!r}")
+    return value
 
 
-def _of_setup(setup: Setup, name: str) -> Any:
+def _told(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings there is something to say of; a length that is None is none."""
+    return {name: values[name] for name in SETTINGS if values[name] is not None or name in LENGTHS}
+
+
+def of_setup(setup: Setup, name: str) -> Any:
+    """What a setup has for a setting of the controls; None where it leaves that to the program, data or executor."""
     if name == "batch_size":
         return setup.batch_size or getattr(setup.data, "batch_size", None)
     if name == "reduce_strategy":

@@ -10,7 +10,6 @@ from typing import Any
 from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
 from workbench.framework.program import Program
-from workbench.notebook.dashboard.answers import told_of
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.publisher import Publisher
@@ -132,10 +131,7 @@ class Dashboard:
         """
         from workbench.executors.chrome import write_trace
 
-        look = self._model.watch.samples.newest
-        if look is None:
-            raise PreconditionNotMet("no step has been looked at yet: run one")
-        write_trace(path, told_of(look))
+        write_trace(path, self._model.watch.samples.events_of())
 
     def __repr__(self) -> str:
         from workbench.notebook.figures.text import describe

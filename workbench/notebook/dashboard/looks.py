@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from workbench.executors.plan import Plan
 
 _TIMED = (events.OpRun, events.Wait, events.Collective)
 _KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)
+_EVENT = 300  # bytes of a wait or a collective, with its names
 _COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
 
 
@@ -48,6 +49,31 @@ class Look:
         """How long the step took, without making a plan."""
         assert self.step is not None
         return (self.step.end - self.start) / 1e9
+
+
+class Told:
+    """The events of a step that was looked at, kept small: what they say of an op is the plan's, for every step.
+
+    Attributes:
+        nbytes: about what is kept for this step alone.
+    """
+
+    def __init__(self, look: Look) -> None:
+        self._look = replace(look, arrays=(), ops=[], plan=None)
+        self._ops = tuple(run.op for run in look.ops)
+        times = [(run.thread, run.start, run.end) for run in look.ops]
+        self._times = np.array(times, np.int64).reshape(-1, 3)
+        self.nbytes = self._times.nbytes + 8 * len(times) + _EVENT * (len(look.waits) + len(look.collectives))
+
+    def events(self) -> list[events.Event]:
+        """As they were told, but for the batch."""
+        look, step = self._look, self._look.step
+        assert step is not None
+        ops = [
+            events.OpRun(step.executor, step.step, op, *times)
+            for op, times in zip(self._ops, self._times.tolist(), strict=True)
+        ]
+        return [*([look.feed] if look.feed is not None else []), *ops, *look.waits, *look.collectives, step]
 
 
 class Looks:

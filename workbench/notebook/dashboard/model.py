@@ -15,6 +15,7 @@ from workbench.experiments.setup import loss_of
 from workbench.framework.variable import Variable
 from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
+from workbench.notebook.dashboard.differences import differences
 from workbench.notebook.dashboard.fetched import Fetched
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.nan_message import nan_message
@@ -40,7 +41,7 @@ class Shown:
     """
 
     def __init__(self, number: int, about: str, run: Run | None, fetched: Fetched | None = None) -> None:
-        self.run, self.fetched, self._about = run, fetched, about
+        self.run, self.fetched, self.about, self._apart = run, fetched, about, ""
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
         history = (lambda: _every_step(run)) if run is not None else (lambda: source.history)
@@ -55,7 +56,12 @@ class Shown:
     def label(self) -> str:
         """What it is called; a recorded run by the number that `runs()` gives it, as soon as it has one."""
         record = record_of(self.run) if self.run is not None else None
-        return self._about if record is None or record.number is None else f"run {record.number}: {self._about}"
+        about = f"{self.about}{self._apart}"
+        return about if record is None or record.number is None else f"run {record.number}: {about}"
+
+    def tell_apart(self, words: str) -> None:
+        """What it has that others of the dashboard have not."""
+        self._apart = words
 
     def news(self) -> Message | None:
         """Its curves, if they have changed and it is time."""
@@ -149,6 +155,9 @@ class Model:
             if gone.fetched is not None:
                 gone.fetched.close()
         del self.shown[:-_RUNS]
+        setups = [None if shown.run is None else shown.run.setup for shown in self.shown]
+        for shown, words in zip(self.shown, differences(setups), strict=True):
+            shown.tell_apart(words)
 
     def close(self) -> None:
         """Listen no more."""
@@ -183,8 +192,7 @@ class Model:
         """What takes long, once: whoever has a command must not wait for it."""
         self.watch.prepare()
         if self.nan is not None:
-            self.nan.reason  # noqa: B018  # finds what made it
-
+            self.nan.find()
 
     def goes_on(self) -> bool:
         """Whether there are steps, or will be: of a run, or of a loop of the user's own."""
@@ -368,7 +376,8 @@ class Model:
 
             def follow() -> None:
                 self._follow(run, watch)
-                self.tell("info", f"started {self.shown[-1].label()}")
+                kept = f"; checkpoints go to {checkpoints.dirpath}" if checkpoints is not None else ""
+                self.tell("info", f"started {self.shown[-1].about}{kept}")
                 if only_one:
                     run.advance()
                 else:

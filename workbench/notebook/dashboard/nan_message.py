@@ -36,11 +36,11 @@ class LoopNaN:
 
 def nan_message(nan: FirstNaN, graph: Graph) -> Message:
     """`nan` of the message `state`; see assets/src/README.md."""
-    reason = nan.reason  # first: it finds the rest
+    nan.find()  # says the rest
     return {
         "step": nan.step,
         "title": nan.title,
-        "reason": reason,
+        "reason": nan.reason,
         "op": nan.op,
         "device": nan.device,
         "site": str(nan.site) if nan.site is not None else None,

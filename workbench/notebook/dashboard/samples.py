@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import events
+from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.engine import Engine
 from workbench.executors.split import Fed
 from workbench.framework.place import Place
 from workbench.framework.spec import Spec, size_of
-from workbench.notebook.dashboard.looks import Look
+from workbench.notebook.dashboard.looks import Look, Told
 from workbench.notebook.dashboard.messages import Message, Table, column
 from workbench.notebook.dashboard.previews import preview
 
@@ -30,18 +31,22 @@ class Samples:
         self.newest: Look | None = None
         self._limit, self._began = limit, 0
         self._sizes: list[int] = []
+        self._told: dict[int, Told] = {}  # of those that are kept, by step
 
     def add(self, look: Look, graph: int) -> None:
         """Keep a step; `graph` is the number of the graph that ran."""
         assert look.step is not None
         self._began = self._began or look.start
-        self.newest = look
         self.kept.append(sample_message(look, graph, self._began))
-        self._sizes.append(_size(self.kept[-1]))
+        told = Told(look)
+        self._told[look.number + 1] = told
+        self.newest = look
+        self._sizes.append(_size(self.kept[-1]) + told.nbytes)
         while len(self.kept) > 2 and sum(self._sizes) > self._limit:
             half = (len(self.kept) + 1) // 2
             self.kept[:half] = self.kept[: half - 1 : 2]
             self._sizes[:half] = self._sizes[: half - 1 : 2]
+            self._told = {kept["step"]: self._told[kept["step"]] for kept in self.kept}
 
     @property
     def last(self) -> Message | None:
@@ -51,6 +56,19 @@ class Samples:
     def at(self, step: int) -> Message | None:
         """The newest of a step not after this one."""
         return next((kept for kept in reversed(self.kept) if kept["step"] <= step), None)
+
+    def events_of(self, step: int | None = None) -> list[events.Event]:
+        """What was told of a step, by its number from 1; None: the newest that was looked at.
+
+        Raises:
+            PreconditionNotMet: no step has been looked at. NotFound: this one has not been, or is no longer kept.
+        """
+        if self.newest is None:
+            raise PreconditionNotMet("no step has been looked at yet: run one")
+        told = self._told.get(self.newest.number + 1 if step is None else step)
+        if told is None:
+            raise NotFound(f"step {step} is not among the steps that were looked at and are kept; choose another one")
+        return told.events()
 
     def slowest(self, graph: int) -> tuple[int, int, str, float, int] | None:
         """The op whose median is the longest: its node, device and label, that median in us, of how many steps.
