@@ -41,8 +41,9 @@ def test_it_fits_whatever_the_devices_and_the_width(dashboard: Dashboard, device
     for width in (600, 1100):
         dashboard.width(width)
         assert panel.evaluate("e => e.scrollWidth <= e.clientWidth")
-    between = "" if devices == 1 else "between "
-    assert panel.locator(".wb-note").inner_text().startswith(f"10 drops, last at step 1,000; {between}1.2 MiB")
+    each, between = ("", "") if devices == 1 else (" per device", "between ")
+    note = f"10 drops, the last dropped 1.2 MiB{each} after step 1,000 (interval); {between}1.2 MiB"
+    assert panel.locator(".wb-note").inner_text().startswith(note)
     assert panel.locator("svg.wb-chart-drawing .wb-line").count() == devices
 
 
@@ -55,8 +56,8 @@ def test_hovering_a_drop_says_how_much_when_and_why(dashboard: Dashboard) -> Non
     for x in range(60, int(box["width"]), 2):
         dashboard.page.mouse.move(box["x"] + x, box["y"] + 60)
         texts.add(panel.locator(".wb-readout").inner_text().split("\n")[-1])
-    assert {f"dropped 1.2 MiB per device at step {step} (interval)" for step in (100, 200, 300)} <= texts
-    assert "dropped 1.2 MiB per device at step 400 (asked for)" in texts
+    assert {f"dropped 1.2 MiB per device after step {step} (interval)" for step in (100, 200, 300)} <= texts
+    assert "dropped 1.2 MiB per device after step 400 (asked for)" in texts
 
 
 def test_many_drops_show_the_last_ones_until_all_are_wanted(dashboard: Dashboard) -> None:

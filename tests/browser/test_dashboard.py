@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -148,7 +149,7 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
         time.sleep(0.3)
         assert (shared.step(), shared.state()) == (held + steps, "paused")
     press(board, "Drop scopes")
-    board.get_by_text("bytes of temporaries").wait_for()
+    board.get_by_text(re.compile(r"dropped .*B of temporaries")).wait_for()
     assert shared.value(f"{shared.dash}.run.executor._to_debug().last is None")
 
     press(board, "Resume")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.experiments.line_chart import COLORS, Line, color, dash, line_chart, round_numbers, thinned
+from workbench.experiments.ranges import typical_range
 
 FALLING = 2.0 * np.exp(-np.arange(200) / 40) + 0.1
 
@@ -40,6 +41,14 @@ def test_a_run_that_diverged_is_cut_off_and_marked() -> None:
     assert len(away) == 1 and away[0].get("fill") == COLORS[1]
     assert max(float(t.text or 0) for t in drawn.iter("text") if t.get("text-anchor") == "end" and t.text != "step") < 4
     assert not [path for path in chart(FALLING).iter("path") if path.get("class") == "away"]
+
+
+def test_a_run_on_another_level_stays_beside_one_that_diverged() -> None:
+    low, high = np.array([0.4, 0.2, 0.1]), np.array([1.642, 0.9, 0.655])
+    far = np.array([2.3, 1e5, 1e20])
+    for runs in ([low, far, high], [low, high, far, far]):
+        found = typical_range([[run] for run in runs])
+        assert found is not None and 1.642 <= found.shown[1] < 30 < found.whole[1]
 
 
 def test_without_a_number_there_is_no_chart() -> None:

@@ -682,9 +682,21 @@ def test_describe_names_the_error() -> None:
 
 
 def test_describe_names_drops_by_cause() -> None:
-    drops = {"step": np.array([10.0, 20, 30, 40, 50]), "bytes": [], "cause": ["interval"] * 4 + ["call"]}
+    sizes, causes = np.array([2048.0] * 4 + [512]), ["interval"] * 4 + ["call"]
+    drops = {"step": np.array([10.0, 20, 30, 40, 50]), "bytes": [sizes], "cause": causes}
     text = describe({"scopes": {"type": "scopes", "devices": ["cpu:0"], "strategy": "Reduce", "drops": drops}})
-    assert text.endswith("scopes dropped: 5 times (4 × interval, 1 × call), after steps 10, 20, 30, 40 … 50")
+    assert text.splitlines()[-3:] == [
+        "scopes dropped: 5 times (4 × interval, 1 × call)",
+        "  dropped 2.0 KiB after steps 10, 20, 30, 40",
+        "  dropped 512 B after step 50",
+    ]
+
+
+def test_drops_before_the_watching_are_said_to_be_unknown() -> None:
+    drops = {"step": np.zeros(0), "bytes": [np.zeros(0)], "cause": [], "total": 0, "since": 1000}
+    message = {"type": "scopes", "devices": ["cpu:0"], "strategy": "Reduce", "drops": drops}
+    assert "scopes dropped: not since step 1,000; not watched before" in describe({"scopes": message})
+    assert any("scopes not dropped since step 1,000, not watched before" in text for text in texts(scopes(message)))
 
 
 def test_of_very_many_drops_all_are_counted() -> None:

@@ -13,7 +13,9 @@ import numpy as np
 
 FAR = 3.0  # times as far from zero as usual: out of the frame
 LEAST = 1.0  # nothing nearer to zero than this is far: accuracies may rise from anywhere
-FAR_LOG = math.log(100)  # above what is usual, where the scale is logarithmic
+REACH = 10.0  # times as large as usual: a run that stays within it is one of the others, on another level
+STEADY = 100.0  # times as far from zero as at its beginning: a run has diverged
+FAR_LOG = math.log(100)  # above what is usual, where the scale is logarithmic; for whole runs, too
 WIDER, WIDER_LOG = 5.0, 2.0  # the whole range is shown unless it is so many times as wide
 FEW = 0.1  # of the longest run's points: too few to tell what is usual
 
@@ -57,11 +59,38 @@ def _placed(column: np.ndarray, log: bool) -> np.ndarray:
 
 
 def _limit(runs: Sequence[np.ndarray], log: bool) -> float:
-    """Of the lower quarter of the runs, so that most of them may have diverged."""
+    """What is far from where most runs begin, from the lower quarter of them, and from most of those that have not
+    left their beginning far behind: the others may have diverged.
+
+    A run that stays within reach of these is shown whole, and is one of them to the next larger one.
+    """
     most = max(map(len, runs))
-    sizes = sorted(_usual(values, log) for values in runs if len(values) >= FEW * most)
-    found = sizes[(len(sizes) - 1) // 4]
-    return found + FAR_LOG if log else max(FAR * found, LEAST)
+    long = [values for values in runs if len(values) >= FEW * most]
+    sizes, starts = sorted(_usual(values, log) for values in long), sorted(_size(values[:1], log) for values in long)
+    level = max(sizes[(len(sizes) - 1) // 4], starts[(len(starts) - 1) // 2], _steady_level(long, log))
+    limit = level + FAR_LOG if log else max(FAR * level, LEAST)
+    for extent, usual in sorted((_size(values, log), _usual(values, log)) for values in runs):
+        if extent > (level + FAR_LOG if log else REACH * level):
+            break
+        level, limit = max(level, usual), max(limit, extent)
+    return limit
+
+
+def _steady_level(runs: Sequence[np.ndarray], log: bool) -> float:
+    """Of one run alone nobody can say whether it has diverged."""
+    found = [(_size(values[:1], log), _top(values, log)) for values in runs]
+    tops = sorted(top for start, top in found if top <= (start + FAR_LOG if log else STEADY * start))
+    return tops[(len(tops) - 1) // 2] if len(runs) > 1 and tops else -math.inf
+
+
+def _top(values: np.ndarray, log: bool) -> float:
+    """How far from zero a run goes, but for single spikes."""
+    return float(np.quantile(values if log else np.abs(values), 0.95))
+
+
+def _size(values: np.ndarray, log: bool) -> float:
+    """How far from zero the farthest value is."""
+    return float((values if log else np.abs(values)).max())
 
 
 def _usual(values: np.ndarray, log: bool) -> float:

@@ -11,6 +11,7 @@ import atexit
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -29,6 +30,7 @@ ALIVE = 2.0  # seconds between signs of life of a run that makes no steps
 LAST_TRY = 3.0  # seconds a run that ends waits for what is left to be written
 PIECE = 1 << 16  # values of a piece at most
 _POLL = 0.002  # seconds between looks at whether something has been written
+_DROPS = 1000  # that are at hand without the file
 
 
 class Record:
@@ -38,12 +40,15 @@ class Record:
         number: of the run, None until it has been written for the first time.
         trouble: why nothing can be written at the moment.
         complete: nothing more is to come.
+        drops: of temporaries, the newest; dropped: how many there have been.
     """
 
     def __init__(self, run: Run, file: RunsFile, settings: Mapping[str, Any]) -> None:
         self.run, self.file = run, file
         self.trouble: str | None = None
         self.complete = False
+        self.drops: deque[events.ScopeDrop] = deque(maxlen=_DROPS)
+        self.dropped = 0
         self._settings = settings
         self._entry: Entry | None = None
         self._written: dict[str, int] = {}
@@ -61,6 +66,12 @@ class Record:
     def happened(self, kind: str, data: Mapping[str, Any]) -> None:
         """Keep something for the file; for any thread."""
         self._happenings.append(Happening(time.time(), self.run.step, kind, dict(data)))
+
+    def gave_back(self, drop: events.ScopeDrop) -> None:
+        """Keep a drop of temporaries, for the file and at hand."""
+        self.drops.append(drop)
+        self.dropped += 1
+        self.happened("scope_drop", {"nbytes": list(drop.nbytes), "cause": drop.cause})
 
     def write(self, timeout: float = LAST_TRY) -> bool:
         """Have the file brought up to date.
@@ -272,7 +283,7 @@ class _Watch:
         if not self._record.run.is_here():
             return  # somebody else's executor
         if isinstance(event, events.ScopeDrop):
-            self._record.happened("scope_drop", {"nbytes": list(event.nbytes), "cause": event.cause})
+            self._record.gave_back(event)
         else:
             site = None if event.site is None else str(event.site)
             self._record.happened("error", {"text": event.text, "op": event.op, "site": site})

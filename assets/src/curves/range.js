@@ -3,7 +3,9 @@
 
 const FAR = 3; // times as far from zero as usual: out of the frame
 const LEAST = 1; // nothing nearer to zero than this is far: accuracies may rise from anywhere
-const FAR_LOG = Math.log(100); // above what is usual, where the scale is logarithmic
+const REACH = 10; // times as large as usual: a run that stays within it is one of the others, on another level
+const STEADY = 100; // times as far from zero as at its beginning: a run has diverged
+const FAR_LOG = Math.log(100); // above what is usual, where the scale is logarithmic; for whole runs, too
 const WIDER = { linear: 5, log: 2 }; // the whole range is shown unless it is so many times as wide
 const FEW = 0.1; // of the longest run's points: too few to tell what is usual
 
@@ -26,13 +28,36 @@ function columnsOf({ mean, low, high }, log) {
   return { values: all[0], all };
 }
 
-// Of the lower quarter of the runs, so that most of them may have diverged.
+// What is far from where most runs begin, from the lower quarter of them, and from most of those that have not left
+// their beginning far behind: the others may have diverged. A run that stays within reach of these is shown whole, and
+// is one of them to the next larger one.
 function limitOf(runs, log) {
   const most = Math.max(...runs.map((values) => values.length));
-  const sizes = runs.filter((values) => values.length >= FEW * most).map((values) => usual(values, log));
-  const found = sizes.sort((a, b) => a - b)[Math.floor((sizes.length - 1) / 4)];
-  return log ? found + FAR_LOG : Math.max(FAR * found, LEAST);
+  const long = runs.filter((values) => values.length >= FEW * most);
+  const sizes = long.map((values) => usual(values, log));
+  const starts = long.map((values) => size(values[0], log));
+  let level = Math.max(ranked(sizes, 0.25), ranked(starts, 0.5), steadyLevel(long, log));
+  let limit = log ? level + FAR_LOG : Math.max(FAR * level, LEAST);
+  const whole = runs.map((values) => ({ extent: values.reduce((far, value) => Math.max(far, size(value, log)), -Infinity), usual: usual(values, log) }));
+  for (const run of whole.sort((a, b) => a.extent - b.extent)) {
+    if (run.extent > (log ? level + FAR_LOG : REACH * level)) break;
+    level = Math.max(level, run.usual);
+    limit = Math.max(limit, run.extent);
+  }
+  return limit;
 }
+
+// Of one run alone nobody can say whether it has diverged.
+function steadyLevel(runs, log) {
+  const isSteady = ({ start, top }) => (log ? top <= start + FAR_LOG : top <= STEADY * start);
+  const found = runs.map((values) => ({ start: size(values[0], log), top: top(values, log) })).filter(isSteady);
+  return runs.length > 1 && found.length ? ranked(found.map((run) => run.top), 0.5) : -Infinity;
+}
+
+// How far from zero a run goes, but for single spikes.
+const top = (values, log) => quantile(values.map((value) => size(value, log)).sort(), 0.95);
+
+const ranked = (numbers, part) => numbers.sort((a, b) => a - b)[Math.floor((numbers.length - 1) * part)];
 
 // How far from zero a run begins, or the half of its values that lies nearer to its beginning.
 function usual(values, log) {

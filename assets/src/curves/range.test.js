@@ -24,6 +24,40 @@ test("a run that diverged does not flatten the others, be they few or many", () 
   assert.ok(typicalRange([run(falling), ...Array.from({ length: 3 }, () => run(diverged))]).range[1] < 7);
 });
 
+test("beside one that diverged, a run on another level stays", () => {
+  const low = [0.4, 0.3, 0.2, 0.15, 0.12, 0.1];
+  const far = [2.3, 40, 1e5, 1e9, 1e14, 1e20];
+  const high = [1.642, 1.2, 0.95, 0.8, 0.7, 0.655];
+  for (const runs of [[low, far, high], [low, high, far], [low, high, far, far]]) {
+    const { range } = typicalRange(runs.map(run));
+    assert.ok(range[1] >= 1.64 && range[1] < 30, `${range}`);
+  }
+  near(typicalRange([[1, 0.9, 0.8], [30, 28, 25], [33, 30, 29]].map(run)).range, [0.8, 33]);
+});
+
+// Curves that fall or rise, each somewhere within its own level; a fixed series of pseudo-random numbers.
+function levels(seed, number, factor) {
+  let state = seed;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  return Array.from({ length: number }, () => {
+    const level = factor ** random();
+    const shape = 1 + 4 * random();
+    const falls = random() < 0.5;
+    return Array.from({ length: 40 }, (_, i) => level * (0.02 + 0.98 * (falls ? 1 - i / 39 : i / 39) ** shape));
+  });
+}
+
+test("no run leaves that is within reach of the run in the middle", () => {
+  for (let seed = 1; seed <= 300; seed++) {
+    const runs = levels(seed, 2 + (seed % 6), 100);
+    const tops = runs.map((values) => Math.max(...values)).sort((a, b) => a - b);
+    const middle = tops[Math.floor((tops.length - 1) / 2)];
+    const wanted = Math.max(...tops.filter((top) => top <= 7 * middle));
+    const { range } = typicalRange(runs.map(run));
+    assert.ok(range[1] >= wanted * 0.9999, `${seed}: ${range[1]} < ${wanted} of ${tops}`);
+  }
+});
+
 test("a spike, up or down, is cut off", () => {
   const spiked = falling.map((value, i) => (i === 200 ? 900 : i === 300 ? -900 : value));
   const { range, whole } = typicalRange([run(spiked)]);

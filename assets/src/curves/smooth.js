@@ -21,13 +21,13 @@ export function smoothed(values, weight) {
 }
 
 // {step, text} of the first value that is no number, null when all are. `steps` are the last ones of buckets of
-// `width` steps.
-export function broken(steps, values, width = 1) {
+// `width` steps; `first` is the step of that value, where it is known.
+export function broken(steps, values, width = 1, first = null) {
   const i = values.findIndex((value) => !Number.isFinite(value));
   if (i < 0) return null;
-  const step = width > 1 ? Math.max(steps[i] - width + 1, (steps[i - 1] ?? 0) + 1) : steps[i];
+  const step = first ?? (width > 1 ? Math.max(steps[i] - width + 1, (steps[i - 1] ?? 0) + 1) : steps[i]);
   const stays = values.subarray(i).every((value) => !Number.isFinite(value));
   const what = Number.isNaN(values[i]) ? "NaN" : "infinite";
-  const where = `${stays ? "from" : "at"} ${width > 1 ? "about " : ""}step ${step.toLocaleString("en")}`;
+  const where = `${stays ? "from" : "at"} ${width > 1 && first == null ? "about " : ""}step ${step.toLocaleString("en")}`;
   return { step, text: `${what} ${where}` };
 }

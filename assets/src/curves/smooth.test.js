@@ -31,6 +31,11 @@ test("where a curve stops being numbers", () => {
   assert.deepEqual(broken(steps, Float32Array.of(Infinity, 2, 3)), { step: 1, text: "infinite at step 1" });
 });
 
+test("a first step that is known is said as it is, whatever the buckets", () => {
+  const found = broken(Float64Array.of(100, 200, 250), Float32Array.of(1, 1, NaN), 100, 227);
+  assert.deepEqual(found, { step: 227, text: "NaN from step 227" });
+});
+
 test("of a bucket only its range is known", () => {
   const found = broken(Float64Array.of(100, 200, 250), Float32Array.of(1, 1, NaN), 100);
   assert.deepEqual(found, { step: 201, text: "NaN from about step 201" });

@@ -49,8 +49,8 @@ function line({ label, color, dash, curves }, { step, mean, low, high }, smoothi
 }
 
 function nanMark(name, { label, color, curves }) {
-  const { step, mean } = curves.series[name];
-  const found = broken(step, mean, curves.width);
+  const { step, mean, broken: first } = curves.series[name];
+  const found = broken(step, mean, curves.width, first);
   if (!found) return null;
   const text = `${label}: ${found.text}`;
   return { name: "NaN", x: [found.step], color, shape: "cross", label: found.text, text: () => text };
@@ -70,8 +70,8 @@ export function rateSpec(runs) {
 
 // What is said beside a run's name when one of its series is no number any more.
 export function trouble({ curves }) {
-  for (const [name, { step, mean }] of Object.entries(curves.series ?? {})) {
-    const found = broken(step ?? EMPTY, mean ?? EMPTY, curves.width);
+  for (const [name, { step, mean, broken: first }] of Object.entries(curves.series ?? {})) {
+    const found = broken(step ?? EMPTY, mean ?? EMPTY, curves.width, first);
     if (found) return `${name} ${found.text}`;
   }
   return "";

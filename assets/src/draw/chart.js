@@ -22,7 +22,7 @@
 // `onhover(step | null)` is told of it and `point(step | null)` moves it: charts below each other can go together.
 import { crosshair } from "./crosshair.js";
 import { h, s } from "./dom.js";
-import { count, number, ticks } from "./numbers.js";
+import { apart, count, number, ticks } from "./numbers.js";
 import { bandPath, linePath, markPath } from "./paths.js";
 import { extent, gist, held, logTicks, padded, scale } from "./scale.js";
 
@@ -60,7 +60,10 @@ export function chart({ height = 160, onhover = () => {} } = {}) {
 }
 
 // Where an axis has long numbers, the chart has no room left.
-const tick = (value) => (Math.abs(value) >= 1e7 ? String(Number(value.toPrecision(3)).toExponential()) : number(value));
+function tick(value, digits = 4) {
+  if (Math.abs(value) < 1e7) return number(value, digits);
+  return String(Number(value.toPrecision(digits - 1)).toExponential());
+}
 
 function complete(spec) {
   return { label: "chart", series: [], marks: [], log: false, yTicks: ticks, xFormat: count, yFormat: tick, xName: "step", ...spec };
@@ -73,7 +76,8 @@ function measure(data, width, height) {
   const found = extent(columns, data.log) ?? (data.log ? [1, 10] : [0, 1]);
   const yRange = data.yRange ?? padded(data.zero ? [Math.min(0, found[0]), Math.max(found[1], 0)] : found, data.log);
   const yTicks = data.log ? logTicks(...yRange) : data.yTicks(...yRange, Math.max(2, Math.floor(height / 40)));
-  const letters = Math.max(...yTicks.map((value) => data.yFormat(value).length), 1);
+  const yTexts = apart(yTicks, data.yFormat);
+  const letters = Math.max(...yTexts.map(({ length }) => length), 1);
   const left = Math.ceil(letters * LETTER) + 10;
   const top = data.marks.some(({ label, shape }) => label || shape !== "line") ? 16 : 6;
   const box = { left, top, right: width - RIGHT, bottom: height - BOTTOM };
@@ -81,7 +85,7 @@ function measure(data, width, height) {
   const y = held(scale(yRange, [box.bottom, box.top], data.log), box.top - OUTSIDE, box.bottom + OUTSIDE);
   const wanted = Math.max(2, Math.floor((box.right - box.left) / 80));
   const xTicks = ticks(...xRange, wanted).filter((value) => Number.isInteger(value) || data.xFormat !== count);
-  return { width, height, box, x, y, xTicks, yTicks, xRange, isCut: found[0] < yRange[0] || found[1] > yRange[1] };
+  return { width, height, box, x, y, xTicks, yTicks, yTexts, xRange, isCut: found[0] < yRange[0] || found[1] > yRange[1] };
 }
 
 // What leaves the frame is cut off by a drawing of its own, which needs no names as clip paths do.
@@ -91,10 +95,10 @@ function framed(drawn, { box, isCut }) {
   return [s("svg", { ...size, class: "wb-framed", viewBox: `${size.x} ${size.y} ${size.width} ${size.height}` }, ...drawn)];
 }
 
-function drawAxes(data, { box, x, y, xTicks, yTicks }) {
+function drawAxes(data, { box, x, y, xTicks, yTicks, yTexts }) {
   const grid = yTicks.map((value) => `M${box.left} ${Math.round(y(value)) + 0.5}H${box.right}`).join("");
   const text = (px, py, anchor, words) => s("text", { x: px, y: py, "text-anchor": anchor }, words);
-  const rows = yTicks.map((value) => text(box.left - 6, y(value) + 3.5, "end", data.yFormat(value)));
+  const rows = yTicks.map((value, i) => text(box.left - 6, y(value) + 3.5, "end", yTexts[i]));
   // The last number also says what is counted; a number that would run into it is left out.
   const end = box.right;
   const room = (value) => end - LETTER * (data.xName.length + data.xFormat(value).length / 2 + 1);

@@ -2,19 +2,27 @@
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-export function bytes(size) {
+export function bytes(size, digits = 1) {
   let unit = 0;
   while (size >= 1024 && unit < UNITS.length - 1) [size, unit] = [size / 1024, unit + 1];
-  return unit ? `${size.toFixed(1)} ${UNITS[unit]}` : `${Math.round(size)} B`;
+  return unit ? `${size.toFixed(digits)} ${UNITS[unit]}` : `${Math.round(size)} B`;
 }
 
 // Four significant digits, without exponents where they can be done without.
-export function number(value) {
+export function number(value, digits = 4) {
   if (value == null) return "–";
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return count(value);
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(digits - 2) : String(Number(value.toPrecision(digits)));
+}
+
+// The texts of different values, each with as many digits as tell them all apart; `format` takes a value, and digits.
+export function apart(values, format) {
+  const areApart = (texts) => new Set(texts).size === new Set(values).size;
+  let texts = values.map((value) => format(value));
+  for (let digits = 2; digits <= 16 && !areApart(texts); digits++) texts = values.map((value) => format(value, digits));
+  return texts;
 }
 
 export const count = (value) => Math.round(value).toLocaleString("en");
@@ -46,6 +54,7 @@ export function ticks(low, high, wanted = 5) {
 
 // The same for sizes: round in the unit they are shown in.
 export function byteTicks(low, high, wanted = 5) {
+  if (high <= 1) return [0]; // there are no parts of a byte
   const unit = 1024 ** Math.max(0, Math.min(UNITS.length - 1, Math.floor(Math.log2(high) / 10)));
   return ticks(low / unit, high / unit, wanted).map((value) => value * unit);
 }

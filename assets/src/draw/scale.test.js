@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { apart, bytes, number } from "./numbers.js";
 import { extent, gist, logTicks, nearest, padded, scale } from "./scale.js";
 
 test("a linear scale puts the ends of the range on the ends of the pixels", () => {
@@ -33,6 +34,13 @@ test("ticks of a logarithmic axis are powers of ten, with their doubles when the
   assert.deepEqual(logTicks(0.001, 1000), [0.001, 0.01, 0.1, 1, 10, 100, 1000]);
   assert.deepEqual(logTicks(1, 20), [1, 2, 5, 10, 20]);
   assert.ok(logTicks(2.1, 2.9).length >= 2);
+});
+
+test("the numbers of an axis are all different", () => {
+  assert.deepEqual(apart([2.3026, 2.3028, 2.303], number), ["2.3026", "2.3028", "2.303"]);
+  assert.deepEqual(apart([1, 2, 2.5], number), ["1", "2", "2.5"]);
+  assert.deepEqual(apart([1048576, 1048576 + 20480], bytes), ["1.00 MiB", "1.02 MiB"]);
+  assert.deepEqual(apart([5, 5], number), ["5", "5"]);
 });
 
 test("the nearest position, also outside of the column", () => {

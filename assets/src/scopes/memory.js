@@ -51,10 +51,10 @@ function marksOf(drops, from) {
   return [{ name: "drops", x: shown.map((i) => all[i]), color: "var(--wb-text)", shape, text }];
 }
 
-// "dropped 1.2 MiB per device at step 100 (interval)".
+// "dropped 1.2 MiB per device after step 100 (interval)".
 export function dropWords({ step, bytes: freed, cause }, i) {
   const why = cause?.[i] ? ` (${CAUSES[cause[i]] ?? cause[i]})` : "";
-  return `dropped ${perDevice(freed.map((column) => column[i]))} at step ${count(step[i])}${why}`;
+  return `dropped ${perDevice(freed.map((column) => column[i]))} after step ${count(step[i])}${why}`;
 }
 
 // "1.2 MiB per device", or between which sizes: "248.0 to 256.0" after "dropped" would read as what became of it.
@@ -64,11 +64,12 @@ export function perDevice(sizes) {
   return `${low === high ? low : `between ${low} and ${high}`} per device`;
 }
 
-// "12 drops, last at step 1,200; 1.2 MiB per device held".
+// "12 drops, the last dropped 1.2 MiB per device after step 1,200 (interval); 1.2 MiB per device held".
 export function noteWords({ memory, drops }) {
   const number = drops?.total ?? drops?.step.length ?? 0;
-  const last = drops?.step.length ? `, last at step ${count(drops.step.at(-1))}` : "";
-  const dropped = number ? `${count(number)} drop${number === 1 ? "" : "s"}${last}` : "no drops yet";
+  const last = drops?.step.length ? `, the last ${dropWords(drops, drops.step.length - 1)}` : "";
+  const found = number ? `${count(number)} drop${number === 1 ? "" : "s"}${last}` : drops?.since ? "no drops" : "no drops yet";
+  const dropped = drops?.since ? `${found}, not watched before step ${count(drops.since)}` : found;
   const held = (memory?.bytes ?? []).map((column) => column.at(-1)).filter((size) => size !== undefined);
   return held.length ? `${dropped}; ${perDevice(held)} held` : dropped;
 }

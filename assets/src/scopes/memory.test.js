@@ -18,19 +18,21 @@ test("a part begins with what was held before it", () => {
 
 test("a drop says how much, when and why", () => {
   const { drops } = message({ every: 100, grows: 12_288, steps: 1000 });
-  assert.equal(dropWords(drops, 0), "dropped 1.2 MiB per device at step 100 (interval)");
-  assert.equal(dropWords(drops, 3), "dropped 1.2 MiB per device at step 400 (asked for)");
+  assert.equal(dropWords(drops, 0), "dropped 1.2 MiB per device after step 100 (interval)");
+  assert.equal(dropWords(drops, 3), "dropped 1.2 MiB per device after step 400 (asked for)");
   const uneven = { step: [7], bytes: [[1024], [2048]], cause: ["error"] };
-  assert.equal(dropWords(uneven, 0), "dropped between 1.0 KiB and 2.0 KiB per device at step 7 (error)");
+  assert.equal(dropWords(uneven, 0), "dropped between 1.0 KiB and 2.0 KiB per device after step 7 (error)");
 });
 
 test("the note counts drops and says what is held", () => {
   const { drops, memory } = message({ steps: 1200 });
   memory.bytes[1] = memory.bytes[0];
-  assert.equal(noteWords({ drops, memory }), "12 drops, last at step 1,200; 1.2 MiB per device held");
+  assert.equal(noteWords({ drops, memory }), "12 drops, the last dropped 1.2 MiB per device after step 1,200 (asked for); 1.2 MiB per device held");
   assert.match(noteWords({ drops: { ...drops, total: 5000 }, memory }), /^5,000 drops/);
   assert.equal(noteWords(message({ devices: 1, every: 0, steps: 10, grows: 1024 })), "no drops yet; 10.0 KiB held");
   assert.equal(noteWords({ memory: { step: [], bytes: [] } }), "no drops yet");
+  const unwatched = { step: [], bytes: [], cause: [], total: 0, since: 1000 };
+  assert.equal(noteWords({ drops: unwatched }), "no drops, not watched before step 1,000");
 });
 
 test("devices differ in colour and dashes, drops are pins until there are too many", () => {
@@ -58,4 +60,5 @@ test("sizes have round numbers in their own unit", () => {
   assert.deepEqual(byteTicks(0, 3 * unit, 3), [0, unit, 2 * unit, 3 * unit]);
   assert.deepEqual(byteTicks(0, 1.5 * unit, 3), [0, 0.5 * unit, unit, 1.5 * unit]);
   assert.deepEqual(byteTicks(0, 4, 2), [0, 2, 4]);
+  assert.deepEqual(byteTicks(0, 1, 2), [0]);
 });

@@ -49,6 +49,13 @@ def test_points_keep_the_newest_and_the_first_in_order(count: int, limit: int) -
     assert (np.diff(steps) > 0).all() and (values == 10 * steps).all()
 
 
+def test_the_first_value_that_is_no_number_is_known_exactly() -> None:
+    buckets = Buckets(4)
+    for begin in range(0, 40, 8):
+        buckets.add([np.nan if step >= 27 else 1.0 for step in range(begin + 1, begin + 9)])
+    assert buckets.width > 1 and buckets.message()["broken"] == 27
+
+
 def test_a_sawtooth_stays_one_however_long_it_is() -> None:
     points = Points(2, 100)
     for drop in range(5000):

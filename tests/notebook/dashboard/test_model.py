@@ -165,8 +165,11 @@ def test_only_steps_that_are_looked_at_are_watched(built: Built, batch: Any, mod
     other = built.parallel(2)
     other.run([built.loss], feed=batch)
     assert model.watch.looks.waiting and not model.watch.looks.taken  # another executor's step is not ours
-    exe.run([built.loss], feed=batch)
-    assert not model.watch.looks.waiting and len(model.watch.looks.taken) == 1
+    for _ in range(3):  # the first, and what steps are like
+        assert model.watch.looks.waiting
+        exe.run([built.loss], feed=batch)
+    assert not model.watch.looks.waiting and len(model.watch.looks.taken) == 3
+    assert [look.compiled is None for look in model.watch.looks.taken] == [False, True, True]
 
 
 def test_fetched_values_become_curves_under_the_users_names(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -455,6 +458,39 @@ def test_a_run_that_has_ended_is_not_looked_at(built: Built, model_of: ModelOf) 
         model.news()
         model.watch._pace.hurry()
     assert not model.watch.looks.waiting
+
+
+def test_a_short_run_shows_warm_steps(built: Built, model_of: ModelOf) -> None:
+    model = model_of(built.main)
+    begin(model, steps=81).wait(30)
+    sample = of_kind(model.everything(), "sample")
+    assert sample["step"] > 1 and sample["compiled"] is None
+    assert sample["slowest"]["steps"] >= 2
+    scopes = of_kind(model.everything(), "scopes")
+    assert scopes["feeds"]["step"][-1] == 81 and [rows[-1] for rows in scopes["feeds"]["rows"]] != [0, 0]
+
+
+def test_a_run_that_has_ended_shows_its_drops(
+    built: Built, loader: DataLoader, model_of: ModelOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs.sqlite"))
+    setup = wb.experiments.setup(built.main, loader, built.startup, {"loss": built.loss}, devices=2, steps=250)
+    told: list[events.ScopeDrop] = []
+    with events.subscribe(told.append, events.ScopeDrop):
+        run = setup.start(progress=False).wait(60)
+    scopes = of_kind(model_of(run).everything(), "scopes")
+    drops, memory = scopes["drops"], scopes["memory"]
+    assert drops["step"].tolist() == [event.step for event in told] == [100, 200]
+    assert [column.tolist() for column in drops["bytes"]] == [list(sizes) for sizes in zip(*(e.nbytes for e in told))]
+    assert (drops["total"], drops["since"], drops["cause"]) == (2, 0, ["interval"] * 2)
+    assert max(memory["bytes"][0]) == told[0].nbytes[0] > 0 and memory["step"][0] == 0
+
+
+def test_drops_that_nobody_heard_are_not_denied(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    for _ in range(100):
+        exe.run([built.loss], feed=batch)
+    assert of_kind(model_of(exe).everything(), "scopes")["drops"]["since"] == 100
 
 
 def test_the_page_gets_what_python_has_seen(built: Built, batch: Any, model_of: ModelOf) -> None:

@@ -16,19 +16,26 @@ class Buckets:
 
     A NaN makes the mean of its bucket NaN; the lowest and highest are those of the numbers.
 
+    Attributes:
+        taken: values so far; broken: the number, from 1, of the first that is NaN or infinite, None if none is.
+
     Args:
         limit: at most so many buckets, an even number.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.width, self.taken = 1, 0
+        self.broken: int | None = None
         self._limit, self._count = limit, 0
         self._columns = np.zeros((3, limit), np.float64)
         self._pending = np.zeros(0, np.float64)
 
     def add(self, values: Sequence[float] | np.ndarray) -> None:
         """Go on with these values."""
-        self._pending = np.concatenate([self._pending, np.asarray(values, np.float64)])
+        new = np.asarray(values, np.float64)
+        if self.broken is None and not (finite := np.isfinite(new)).all():
+            self.broken = self.taken + int(np.argmin(finite)) + 1
+        self._pending = np.concatenate([self._pending, new])
         self.taken += len(values)
         while len(self._pending) >= self.width:
             if self._count == self._limit:
@@ -54,7 +61,7 @@ class Buckets:
         """Columns: `step` is the number of the bucket's last value, counted from 1; the newest may be incomplete."""
         steps, *columns = self.columns()
         mean, low, high = (column(values, "float32") for values in columns)
-        return {"step": column(steps, "float64"), "mean": mean, "low": low, "high": high}
+        return {"step": column(steps, "float64"), "mean": mean, "low": low, "high": high, "broken": self.broken}
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Steps, means, lowest and highest, as in the message."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
 
 from workbench.notebook.dashboard.buckets import Buckets, Points
 from workbench.notebook.dashboard.messages import Message, column
@@ -43,6 +42,7 @@ class Curves:
         self._series: dict[str, Buckets] = {}
         self._looks: dict[str, Points] = {}
         self._looked: dict[str, int] = {}
+        self._broken: dict[str, int] = {}
         self._rates = Points(2, _RATES)
         self._begun = seconds(), steps()
 
@@ -56,6 +56,8 @@ class Curves:
         points, known = self._looks.setdefault(name, Points(2)), self._looked.get(name, 0)
         for step, value in zip(steps[known:], values[known:], strict=False):  # a value may have come meanwhile
             points.add(step, value)
+            if not math.isfinite(value):
+                self._broken.setdefault(name, step)
             self._looked[name] = self._looked.get(name, 0) + 1
         return self._looked.get(name, 0) > known
 
@@ -87,12 +89,13 @@ class Curves:
             "width": max([series.width for series in self._series.values()], default=1),
             "series": {
                 **{name: series.message() for name, series in self._series.items()},
-                **{name: _of_points(*points.columns()) for name, points in self._looks.items()},
+                **{n: _of_points(points, self._broken.get(n)) for n, points in self._looks.items()},
             },
             "rate": {"step": column(steps, "float64"), "value": column(rates, "float32")},
         }
 
 
-def _of_points(steps: np.ndarray, values: np.ndarray) -> Message:
+def _of_points(points: Points, broken: int | None) -> Message:
+    steps, values = points.columns()
     one = column(values, "float32")
-    return {"step": column(steps, "float64"), "mean": one, "low": one, "high": one}
+    return {"step": column(steps, "float64"), "mean": one, "low": one, "high": one, "broken": broken}

@@ -16,6 +16,7 @@ from workbench.executors.plan import Plan
 _TIMED = (events.OpRun, events.Wait, events.Collective)
 _KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)
 _EVENT = 300  # bytes of a wait or a collective, with its names
+_WARM = 2  # steps after one that a plan was made for: what steps are like, however few there are
 _COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
 
 
@@ -77,13 +78,14 @@ class Told:
 
 
 class Looks:
-    """Looks at steps of one engine, one for every `ask`."""
+    """Looks at steps of one engine, one for every `ask`; of the first steps of a plan at once at the next ones too."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.taken: deque[Look] = deque(maxlen=8)
         self._subscription: events.Subscription | None = None
         self._current: Look | None = None
+        self._more = 1 + _WARM
 
     @property
     def waiting(self) -> bool:
@@ -110,7 +112,9 @@ class Looks:
             look = self._current = Look(event.step)
         _TAKERS[type(event)](look, event)
         if look.step is not None and self._subscription is not None:
-            self._subscription.close()
+            self._more = _WARM if look.compiled is not None else self._more - 1
+            if self._more <= 0:
+                self._subscription.close()
             look.plan = self.engine.last.plan if self.engine.last is not None else None
             self.taken.append(look)
 

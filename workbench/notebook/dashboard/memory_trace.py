@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,21 +16,53 @@ from workbench.notebook.dashboard.messages import Message, column
 _DROPS = 1000  # that are shown; all are counted
 
 
-class MemoryTrace:
-    """The sawtooth of one engine. Listening to drops costs a step nothing unless it drops."""
+class Past(NamedTuple):
+    """What is known of a run from before it was watched.
 
-    def __init__(self, engine: Engine) -> None:
+    Attributes:
+        begun: steps its engine had made before it; drops: its newest ones; total: how many there have been.
+    """
+
+    begun: int
+    drops: Sequence[events.ScopeDrop]
+    total: int
+
+
+class MemoryTrace:
+    """The sawtooth of one engine. Listening to drops costs a step nothing unless it drops.
+
+    Attributes:
+        total: drops since `since`, the number of steps from which on all are known.
+
+    Args:
+        past: asked, once this listens, for what it has missed; None where nobody has listened.
+    """
+
+    def __init__(self, engine: Engine, past: Callable[[], Past] | None = None) -> None:
         self.engine = engine
-        self.total = 0
+        self.total, self.since = 0, engine.steps
+        self._known: Sequence[events.ScopeDrop] = ()
         self._devices = len(engine.places)
         self._levels = Points(1 + self._devices)
         self._drops = Points(1 + self._devices, _DROPS)
         self._causes: dict[float, str] = {}
         self._told: deque[events.ScopeDrop] = deque()
-        self._levels.add(engine.steps, *self.held())
-        self._subscription = events.subscribe(
-            self._told.append, events.ScopeDrop, executor=engine.reporter.name
-        )
+        self._subscription = events.subscribe(self._told.append, events.ScopeDrop, executor=engine.reporter.name)
+        if past is not None:
+            self._catch_up(past())
+        if not self.total:
+            self._levels.add(engine.steps, *self.held())
+
+    def _catch_up(self, past: Past) -> None:
+        """Take over what was before; a drop that both were told of is the same object."""
+        self.since = past.begun
+        if not past.drops:
+            return
+        self._levels.add(min(past.begun, past.drops[0].step), *[0] * self._devices)
+        for drop in past.drops:
+            self._drop(drop)
+        self.total = past.total
+        self._known = past.drops
 
     def close(self) -> None:
         """Listen no more."""
@@ -36,10 +70,12 @@ class MemoryTrace:
 
     def follow(self) -> bool:
         """Take over the drops there have been, and what is held now; whether anything has changed."""
-        count = len(self._told)
-        for _ in range(count):
-            self._drop(self._told.popleft())
-        return self._level(self.engine.steps, self.held()) or count > 0
+        before = self.total
+        for _ in range(len(self._told)):
+            event = self._told.popleft()
+            if not any(event is known for known in self._known):
+                self._drop(event)
+        return self._level(self.engine.steps, self.held()) or self.total > before
 
     def held(self) -> tuple[int, ...]:
         """Bytes per device at this moment."""
@@ -85,6 +121,7 @@ class MemoryTrace:
                 "bytes": _columns(drops[1:]),
                 "cause": [self._causes.get(step, "") for step in drops[0]],
                 "total": self.total,
+                "since": self.since,
             },
         }
 

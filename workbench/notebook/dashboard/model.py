@@ -17,6 +17,7 @@ from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.differences import differences
 from workbench.notebook.dashboard.fetched import Fetched
+from workbench.notebook.dashboard.memory_trace import Past
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.nan_message import nan_message
 from workbench.notebook.dashboard.pace import Pace
@@ -24,6 +25,7 @@ from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.dashboard.unwatched import Unwatched
 from workbench.notebook.dashboard.watch import Watch
+from workbench.notebook.summary import memory_text
 
 FLAGS = ("pause", "resume", "step", "stop")  # of a run that goes on: they only set flags
 COMMANDS = ("run", "pause", "resume", "step", "stop", "drop", "save")
@@ -87,6 +89,14 @@ def _some_steps(run: Run) -> dict[str, tuple[list[int], list[float]]]:
     return {label: run.curve(label) for label in run.val_labels}
 
 
+def _past_of(run: Run) -> Callable[[], Past] | None:
+    """What is known of a recorded run from before it was watched."""
+    record, engine = record_of(run), engine_of(run.executor)
+    if record is None or engine is None:
+        return None
+    return lambda: Past(max(engine.steps - run.step, 0), tuple(record.drops), record.dropped)
+
+
 class Model:
     """Everything the page shows. One thread at a time may use it: that of the publisher.
 
@@ -139,7 +149,7 @@ class Model:
         engine, before = engine_of(run.executor), getattr(self, "watch", None)
         first = before.graph_number + 1 if before is not None else 1
         if engine is not None:
-            return Watch(engine, run.name, list(run.fetch.values()), first)
+            return Watch(engine, run.name, list(run.fetch.values()), first, _past_of(run))
         program = run.program
         return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
 
@@ -389,7 +399,7 @@ class Model:
 
     def _drop(self) -> Callable[[], None]:
         dropped = self.watch.drop()
-        return lambda: self.tell("info", f"dropped {dropped:,} bytes of temporaries")
+        return lambda: self.tell("info", f"dropped {memory_text(dropped)} of temporaries")
 
     def _save(self) -> Callable[[], None]:
         run = self.run

@@ -73,10 +73,11 @@ class Samples:
     def slowest(self, graph: int) -> tuple[int, int, str, float, int] | None:
         """The op whose median is the longest: its node, device and label, that median in us, of how many steps.
 
-        Collectives are left out, and steps for which a plan had to be made, as long as there are others.
+        Collectives are left out, and cold steps, as long as there are others: the first, and those a plan had to be
+        made for.
         """
         kept = [sample for sample in self.kept[-_RECENT:] if sample["graph"] == graph and len(sample["spans"]["node"])]
-        kept = [sample for sample in kept if sample["compiled"] is None] or kept
+        kept = [sample for sample in kept if sample["compiled"] is None and sample["step"] > 1] or kept
         times: dict[tuple[int, int, str], list[float]] = {}
         for sample in kept:
             spans = sample["spans"]

@@ -82,7 +82,7 @@ class Unwatched:
 
     def scopes_message(self) -> Message:
         """The message `scopes`, with nothing in it."""
-        none: Message = {"step": [], "bytes": [], "cause": [], "total": 0}
+        none: Message = {"step": [], "bytes": [], "cause": [], "total": 0, "since": 0}
         return {
             "type": "scopes", "devices": self.devices, "strategy": self.strategy,
             "memory": {"step": [], "bytes": []}, "drops": none, "feeds": {"step": [], "rows": []},

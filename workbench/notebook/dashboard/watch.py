@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from workbench.graph.strategy import BuildStrategy, ReduceStrategy
 from workbench.notebook.dashboard.graph_message import graph_message
 from workbench.notebook.dashboard.live_values import live_values, totals
 from workbench.notebook.dashboard.looks import Look, Looks
-from workbench.notebook.dashboard.memory_trace import MemoryTrace
+from workbench.notebook.dashboard.memory_trace import MemoryTrace, Past
 from workbench.notebook.dashboard.messages import Message, column
 from workbench.notebook.dashboard.nan_message import LoopNaN
 from workbench.notebook.dashboard.pace import Pace
@@ -32,11 +32,19 @@ class Watch:
     Args:
         title: of the graph. fetches: names that are fetched, as far as is known before a step.
         first: number of the first graph; every graph of a dashboard has another one.
+        past: of the run that is watched, see `MemoryTrace`.
     """
 
-    def __init__(self, engine: Engine, title: str, fetches: Sequence[str], first: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        title: str,
+        fetches: Sequence[str],
+        first: int,
+        past: Callable[[], Past] | None = None,
+    ) -> None:
         self.engine, self.title, self.fetches = engine, title, list(fetches)
-        self.looks, self.samples, self.memory = Looks(engine), Samples(), MemoryTrace(engine)
+        self.looks, self.samples, self.memory = Looks(engine), Samples(), MemoryTrace(engine, past)
         self.rows: list[tuple[float, ...]] = []
         self.error: events.Error | None = None
         self.graph_number = first
@@ -69,18 +77,20 @@ class Watch:
             goes_on: there may be further steps, so that the next one is looked at when it is time.
         """
         before, looked = self.graph_number, False
-        while self.looks.taken:
-            look = self.looks.taken.popleft()
-            with self._pace.taking():
-                self._see(look)
-                self.samples.add(look, self.graph_number)
-                self.rows.append((look.number + 1, *(look.step.feed_rows if look.step else ())))
+        if self.looks.taken:
             looked = True
-            if look.compiled is not None:
-                self._pace.hurry()  # the next step shows what steps are like
+            with self._pace.taking():
+                self._take_over()
         if goes_on:
             self._look_again()
         return self.graph_number != before, looked
+
+    def _take_over(self) -> None:
+        while self.looks.taken:
+            look = self.looks.taken.popleft()
+            self._see(look)
+            self.samples.add(look, self.graph_number)
+            self.rows.append((look.number + 1, *(look.step.feed_rows if look.step else ())))
 
     def what(self) -> str:
         """`2 devices, AllReduce`."""
@@ -204,8 +214,10 @@ class Watch:
         }
 
     def _fed(self) -> Message:
-        """Rows per device over the steps that were looked at."""
-        kept = self.rows[-2000:]
+        """Rows per device over the steps that were looked at, and of the newest one, looked at or not."""
+        steps, last = self.steps(), next(iter(self.engine.last_rows.values()), ())
+        is_newer = bool(last) and (not self.rows or self.rows[-1][0] < steps)
+        kept = [*self.rows[-2000:], *([(steps, *last)] if is_newer else [])]
         devices = range(len(self.engine.places))
         return {
             "step": column([row[0] for row in kept], "float64"),

@@ -57,7 +57,8 @@ def _values(axes: Axes, messages: Sequence[Message], label: str) -> None:
             axes.fill_between(step, low, high, color=color, alpha=0.18, linewidth=0)
         axes.plot(step, mean, color=color, linestyle=dashes(number), linewidth=1.4, marker=lonely(mean))
         known = mean[np.isfinite(mean)]
-        ends += [number_text(float(known[-1]))] if len(known) else ["no number yet"]
+        broken = f" (no number from step {series['broken']:,})" if series.get("broken") else ""
+        ends += [(number_text(float(known[-1])) if len(known) else "no number yet") + broken]
     away = _frame(axes, drawn)
     _finish(axes, label, ends)
     if away:
@@ -83,7 +84,8 @@ def _frame(axes: Axes, drawn: Sequence[tuple[int, Message, Message]]) -> str:
             edge, mark = (most, "^") if mean[at] > most else (least, "v")
             axes.plot(step[at], edge, mark, color=device_color(number), markersize=6, clip_on=False)
             farthest = number_text(float(mean[outside][np.argmax(np.abs(mean[outside]))]))
-            texts.append(f"{message.get('label', '')} from step {int(step[at]):,}, to {farthest}")
+            about = "about " if message.get("width", 1) > 1 else ""
+            texts.append(f"{message.get('label', '')} from {about}step {int(step[at]):,}, to {farthest}")
     return f"outside the frame: {'; '.join(texts)}" if texts else ""
 
 

@@ -113,6 +113,11 @@ def dropped(scopes: Message) -> int:
     return int(drops.get("total") or len(floats(drops, "step")))
 
 
+def unwatched(scopes: Message) -> int:
+    """Steps there had been when the watching began; drops in these are not known."""
+    return int((scopes.get("drops") or {}).get("since") or 0)
+
+
 class Part(NamedTuple):
     """What one device got of an input: `rows` rows, the first of them number `first` of the batch."""
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from workbench.notebook.figures.facts import Message, at, devices, dropped, floats
+from workbench.notebook.figures.facts import Message, at, devices, dropped, floats, unwatched
 from workbench.notebook.figures.palette import ALARM, FAINT, SERIES, device_color, lonely, styled, tint
 from workbench.notebook.summary import count, memory_text
 
@@ -45,7 +45,10 @@ def _heading(figure: Figure, message: Message, height: float) -> None:
     ways = [(causes.count(cause), _CAUSES.get(cause, cause)) for cause in dict.fromkeys(causes)]
     why = ways[0][1] if len(ways) == 1 else ", ".join(f"{n} {way}" for n, way in ways)
     times = dropped(message)
+    since = unwatched(message)
     about = f"scopes dropped {count(times, 'time')}{f' ({why})' if why else ''}" if times else "scopes not dropped yet"
+    if since:
+        about = f"{about if times else 'scopes not dropped'} since step {since:,}, not watched before"
     figure.text(0.015, 1 - 0.2 / height, "Memory of temporaries", fontsize=11, weight="bold", va="center")
     figure.text(
         0.015,
@@ -75,7 +78,10 @@ def _teeth(rows: Sequence[Axes], message: Message, places: Sequence[str]) -> Non
         marks.set_gid(f"drops-{device}")
         axes.set(xlim=(ends[0], ends[1] + (ends[1] - ends[0]) * 0.01), ylim=(0, top))
         axes.set_ylabel(f"{at(places, device, 'no device')}\n{unit}", rotation=0, ha="right", va="center")
-        axes.locator_params(axis="y", nbins=3)
+        if most:
+            axes.locator_params(axis="y", nbins=3)
+        else:
+            axes.set_yticks([0])
         axes.tick_params(labelbottom=axes is rows[-1], labelsize=7)
         if not len(steps):
             axes.text(0.5, 0.5, "no step has been run", transform=axes.transAxes, ha="center", va="center", color=FAINT)
@@ -84,12 +90,13 @@ def _teeth(rows: Sequence[Axes], message: Message, places: Sequence[str]) -> Non
 
 
 def _freed(axes: Axes, fallen: np.ndarray, drops: Message) -> None:
-    """What the last drop gave back, beside its mark."""
+    """What the last drop gave back, above the marks."""
     if not len(fallen):
         return
     freed = [floats({"of": one}, "of") for one in drops.get("bytes", [])]
     texts = dict.fromkeys(memory_text(int(one[-1])) for one in freed if len(one))
-    text = f"the last gave back {' / '.join(texts)}" + (" on each device" if len(texts) == 1 and len(freed) > 1 else "")
+    each = " on each device" if len(texts) == 1 and len(freed) > 1 else ""
+    text = f"dropped {' / '.join(texts)}{each} after step {int(fallen[-1]):,}"
     axes.text(1, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color=FAINT)
 
 

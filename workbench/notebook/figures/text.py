@@ -21,6 +21,7 @@ from workbench.notebook.figures.facts import (
     parts,
     slowest,
     summed,
+    unwatched,
     where,
 )
 from workbench.notebook.figures.numbers import number_text, seconds_text, shape_text
@@ -170,12 +171,25 @@ def _scopes(scopes: Message) -> Iterator[str]:
     drops = scopes.get("drops") or {}
     steps = [int(step) for step in floats(drops, "step")]
     if not steps:
-        yield "scopes dropped: not yet"
+        since = unwatched(scopes)
+        yield f"scopes dropped: {f'not since step {since:,}; not watched before' if since else 'not yet'}"
         return
     causes = ", ".join(f"{n} × {cause}" for cause, n in Counter(drops.get("cause", [])).items())
-    shown = ", ".join(map(str, steps[:4])) + (f" … {steps[-1]}" if len(steps) > 4 else "")
-    times = f"{count(dropped(scopes), 'time')}{f' ({causes})' if causes else ''}"
-    yield f"scopes dropped: {times}, after {'step' if len(steps) == 1 else 'steps'} {shown}"
+    before = f"; not watched before step {unwatched(scopes):,}" if unwatched(scopes) else ""
+    yield f"scopes dropped: {count(dropped(scopes), 'time')}{f' ({causes})' if causes else ''}{before}"
+    yield from _given_back(steps, drops, places)
+
+
+def _given_back(steps: list[int], drops: Message, places: list[str]) -> Iterator[str]:
+    """`  dropped 248.0 KiB on each device after steps 100, 200`, a line for each amount."""
+    found: dict[str, list[int]] = {}
+    for step, *sizes in zip(steps, *drops.get("bytes", [])):
+        found.setdefault(_each([memory_text(int(size)) for size in sizes], places), []).append(step)
+    for amount, when in list(found.items())[:_NAMES]:
+        shown = ", ".join(f"{step:,}" for step in when[:4]) + (f" … {when[-1]:,}" if len(when) > 4 else "")
+        yield f"  dropped {amount} after {'step' if len(when) == 1 else 'steps'} {shown}"
+    if len(found) > _NAMES:
+        yield f"  … {len(found):,} amounts in all"
 
 
 def _each(texts: list[str], places: list[str]) -> str:
