@@ -116,7 +116,7 @@ def test_rows_are_grouped_and_what_is_selected_stays(found: Runs) -> None:
     options, heads = table._table._dt_args, given(table)[0]
     at = heads.index("sweep")
     assert options["rowGroup"]["dataSrc"] == f"{at}.1" and options["orderFixed"] == {"pre": [[at, "asc"]]}
-    assert [run.name for run in found.selected] == ["<img src=x>", "b"] and table._wide.children == (table._table,)
+    assert [run.name for run in found.selected] == ["<img src=x>", "b"] and table._table in table.widget.children
     table._table.selected_rows = [3]
     assert table._below.value.count('class="line"') == 1
     table._group.value = "nothing"

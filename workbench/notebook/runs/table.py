@@ -70,8 +70,7 @@ class RunTable:
         self._compare()
         self._draw()
         has_plot = bool(self._plot.value)
-        self._wide = ipywidgets.Box([self._table], layout={"overflow": "auto", "display": "block"})
-        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._unknown, self._wide, self._below]
+        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._unknown, self._table, self._below]
         rows += [ipywidgets.HBox([self._value, self._over]), self._plot] if has_plot else []
         self.widget = ipywidgets.VBox(rows, layout={"overflow": "auto"})
 
@@ -101,7 +100,7 @@ class RunTable:
         before, self._table = self._table, _table(self.runs, self._columns, by)
         self._table.selected_rows = before.selected_rows
         self._table.observe(self._compare, "selected_rows")
-        self._wide.children = [self._table]
+        self.widget.children = [self._table if child is before else child for child in self.widget.children]
         before.close()
 
     def _draw(self, change: Any = None) -> None:
