@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -13,7 +15,7 @@ from tests.autodiff.small import Built
 from workbench import static
 from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
-from workbench.executors import binding
+from workbench.executors import binding, memory
 from workbench.executors.operands import Scratch
 
 
@@ -74,3 +76,59 @@ def test_no_room_for_what_rows_share_is_told() -> None:
     match = "failed on device 0: Unable"
     with mock.patch.object(Scratch, "__call__", full), pytest.raises(EnforceNotMet, match=match):
         run(built, {"x": np.ones((2, 3), np.float32)}, y)
+
+
+class Late(ValueError, OSError):
+    """What a handler raises; code of ours takes some of its kinds for its own."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[[], None]]:
+    """Has a signal's handler raise."""
+
+    def handler(number: int, frame: Any) -> None:
+        raise Late("too late")
+
+    old = signal.signal(signal.SIGALRM, handler)
+    yield lambda: signal.raise_signal(signal.SIGALRM)
+    signal.signal(signal.SIGALRM, old)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [(binding, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory.Phantom, "array")],
+    ids=lambda where: where[1],
+)
+def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:
+    with Built() as built:
+        x = static.data("x", [None, 4], "float64")  # for which there are no kernels
+        y = wb.mean(wb.tanh(wb.reshape(x, [-1, 2])))
+    module, name = where
+    real, rung = getattr(module, name), 0
+
+    def ringing(*given: Any, **options: Any) -> Any:
+        nonlocal rung
+        rung += 1
+        if rung == 1:
+            alarm()
+        return real(*given, **options)
+
+    feed = {"x": np.zeros((2, 4))}
+    compiled, exe = static.CompiledProgram(built.main), static.Executor()
+    with mock.patch.object(module, name, ringing):
+        with pytest.raises(Late) as caught:
+            exe.run(compiled, feed=feed, fetch_list=[y])
+        assert type(caught.value) is Late and str(caught.value) == "too late"
+        (found,) = exe.run(compiled, feed=feed, fetch_list=[y])
+    assert found.item() == 0.0
+
+
+def test_an_op_that_fails_tells_the_shapes_it_was_given() -> None:
+    with Built() as built:
+        x, label = static.data("x", [None, 3]), static.data("label", [None, 1], "int64")
+        y = wb.mean(wb.nn.functional.cross_entropy(x, label))
+    feed = {"x": np.ones((4, 3), np.float32), "label": np.full((4, 1), 7)}
+    with pytest.raises(EnforceNotMet) as caught:
+        run(built, feed, y)
+    text = str(caught.value)
+    assert "on device 0" in text and "label int64[4, 1]" in text and "x float32[4, 3]" in text and "?" not in text

@@ -44,3 +44,66 @@ def test_a_program_from_a_file_is_checked_in_a_fresh_process(tmp_path: object) -
     path = f"{tmp_path}/program.json"
     run(BUILD + "open(sys.argv[1], 'w').write(text)", path)
     run(CHECK, path)
+
+
+INTERRUPTED = """
+from workbench.framework import op as table
+left, real = [AFTER], table.register
+def register(record):
+    left[0] -= 1
+    if left[0] == 0:
+        raise KeyboardInterrupt
+    return real(record)
+table.register = register
+try:
+    table.find_op("scale")
+except KeyboardInterrupt:
+    held = set(table.OPS)
+found = table.find_op("exp"), table.find_op("softmax_grad")
+assert found[0].type == "exp" and found[1].forward_of is table.OPS["softmax"] and held < set(table.OPS)
+"""
+
+
+@pytest.mark.parametrize("after", [2, 60, 150])
+def test_an_import_that_was_interrupted_is_made_good_by_the_next_one(after: int) -> None:
+    run(INTERRUPTED.replace("AFTER", str(after)))
+
+
+AGAIN = """
+import workbench.ops
+from workbench.framework.op import OPS
+before = dict(OPS)
+for name in [name for name in sys.modules if name.startswith("workbench.ops")]:
+    del sys.modules[name]  # as an import that fails does
+import workbench.ops
+kept = [name for name, record in before.items() if OPS[name] is record]
+assert not kept, kept
+"""
+
+
+def test_every_op_can_be_declared_by_another_import_of_its_module() -> None:
+    run(AGAIN)
+
+
+TWICE = """
+import importlib
+import workbench.ops.unary
+from workbench.framework.op import op, OPS
+exp = OPS["exp"]
+
+def other(xp, x):
+    return x
+
+for declare in (lambda: op("exp", "X -> Out", infer=lambda x: x)(other), lambda: importlib.reload(workbench.ops.unary)):
+    try:
+        declare()
+    except ValueError as error:
+        assert "is declared twice" in str(error)
+    else:
+        raise SystemExit("taken")
+assert OPS["exp"] is exp
+"""
+
+
+def test_two_modules_or_one_twice_cannot_declare_an_op() -> None:
+    run(TWICE)

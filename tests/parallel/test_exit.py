@@ -97,6 +97,72 @@ def test_a_run_that_nobody_waits_for_is_stopped_at_a_step() -> None:
 
 # Forks
 
+IN_CHILD = """
+from workbench.runtime import ending
+run = wb.train(main, [feed] * 1000, fetch=[loss], executor=exe, record=False, progress=False)
+done = wb.train(main, [], fetch=[loss], scope=static.Scope(), startup=startup, record=False, progress=False).wait()
+while run.step < 2:
+    time.sleep(0.01)
+child = os.fork()
+if child == 0:
+    ending.PATIENCE = 1e6
+    for ask in (run.wait, run.save):
+        try:
+            ask()
+        except wb.errors.PreconditionNotMet as error:
+            print(error, flush=True)
+    print(run.state, run.pause(10), done.wait().state, flush=True)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+step = run.step
+while run.step == step:
+    time.sleep(0.01)
+run.stop()
+print(run.wait().state)
+"""
+TORN = """
+from workbench.runtime import scope as scope_module
+scope_module._FORK_PATIENCE = 0.1
+inside, leave = threading.Event(), threading.Event()
+
+def keep():
+    with exe._engine.scope.in_use():
+        inside.set()
+        leave.wait(60)
+
+threading.Thread(target=keep, daemon=True).start()
+assert inside.wait(10)
+child = os.fork()
+if child == 0:
+    scopes = [static.Scope() for _ in range(20)]
+    if os.fork() == 0:
+        print([scope for scope in scopes if isinstance(scope.lock, scope_module._Torn)], flush=True)
+        step_here = static.Executor().run(startup, scope=scopes[0])
+        os._exit(0)
+    os.wait()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+leave.set()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_waits_for_no_run_of_its_parent() -> None:
+    done = ended(IN_CHILD)
+    assert done.returncode == 0, done.stderr
+    waiting, saving, *rest = done.stdout.splitlines()
+    assert "cannot be waited for here" in waiting and "cannot be saved here" in saving
+    assert rest == ["stopped True done", "stopped"]
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_with_half_a_step_forks_and_ends_in_peace() -> None:
+    done = ended(TORN)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert done.stdout.splitlines() == ["[]"]
+
 
 class Stepping:
     """A thread that makes steps until the end of the body."""

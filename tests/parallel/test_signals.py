@@ -16,6 +16,7 @@ from tests.parallel.models import batch, classifier
 from tests.parallel.observe import held
 from workbench import events, static
 from workbench.config import override
+from workbench.errors import PreconditionNotMet
 from workbench.executors import steps
 from workbench.framework import names
 from workbench.framework.guard import switch_main_program
@@ -95,6 +96,32 @@ def test_temporaries_dropped_in_mid_step_are_dropped_at_its_end(where: str, monk
     assert states[0] == states[1]
     assert [event.cause for event in dropped] == ["call"] * 3
     assert released
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_part_does_not_step_in_the_middle_of_the_whole(inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have one memory: the whole would apply gradients of parameters that are not there any more."""
+    model, exe = classifier().start(), static.Executor()
+    compiled = static.CompiledProgram(model.main).with_data_parallel(model.loss.name, places=static.cpu_places(1))
+    speculate = steps.speculate
+
+    def step(prune: bool) -> None:
+        exe.run(compiled, batch(8, 0), [model.loss], scope=model.scope, use_prune=prune)
+
+    def disturbed(*given: Any) -> None:
+        speculate(*given)
+        monkeypatch.setattr(steps, "speculate", speculate)
+        step(not inside)
+
+    step(not inside)
+    step(inside)
+    monkeypatch.setattr(steps, "_in_one_call", lambda *given: None)
+    monkeypatch.setattr(steps, "speculate", disturbed)
+    with pytest.raises(PreconditionNotMet, match="under way in this thread"):
+        step(inside)
+    assert compiled._engine is not None and compiled._engine.steps == 2
+    step(inside)
+    assert compiled._engine.steps == 3
 
 
 def test_threads_that_build_programs_do_not_meet() -> None:

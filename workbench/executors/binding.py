@@ -25,7 +25,7 @@ from workbench.executors.tape.segment import NativeFlag, Segment
 from workbench.executors.tape.writer import TapeWriter
 from workbench.executors.team import Flag, Strand, Team
 from workbench.framework.op import find_op
-from workbench.framework.spec import agree, spec_of
+from workbench.framework.spec import Spec, agree, spec_of
 from workbench.framework.variable import Variable
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
@@ -193,6 +193,11 @@ class Binding:
             return sum_in_order([self.array(part) for part in self._late.parts[value]])
         return self.array(value) if value in self.plan.refs else self.cell(value).value
 
+    def spec_of(self, value: Value) -> Spec:
+        """What a value is like in the step under way; of one that is known only when it runs, what it holds now."""
+        held = None if value in self.plan.refs else self.cell(value).value
+        return spec_of(held) if isinstance(held, np.ndarray) else self.plan.shapes.specs[value]
+
     def parts_of(self, value: Value) -> Sequence[Value]:
         """What a sum that updates take themselves is made of; of any other value itself."""
         return self._late.parts.get(value, (value,))
@@ -317,7 +322,7 @@ class Binding:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
             writer, program = writers[thread], programs[thread]
-            with explained(row.node):
+            with explained(row.node, self.plan.shapes.specs):
                 if writer is not None and writer.add(row, awaited, announced):
                     if apart and (segment := writer.cut()) is not None:
                         program.add(Part(row, [], [segment], []))

@@ -67,6 +67,11 @@ class Engine:
         loss_name: of the loss that is trained; None for programs without a backward pass (X-4).
         scope: of device 0. shares: an engine whose devices' values are used, in its scope (X-5, X-25).
         whole: the engine this one runs a part of, on the same devices and their values (C-7).
+
+    Attributes:
+        counter: how many steps of the whole and its parts have been applied, one int64, which all of them share.
+        guards: see `guard`. newest: while there are any, number and feed of the newest step of the whole and its parts.
+        _drop_for: why temporaries are to be dropped at the end of the step under way, "" if they are not.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class Engine:
         self.comm = LocalCommunicator(len(self.places))
         self.arenas: dict[int, Memory] = {}
         self.iteration = self._before = 0
-        self.counter = np.zeros(1, np.int64)  # steps applied; compiled steps count here themselves
+        self.counter: np.ndarray = np.zeros(1, np.int64) if whole is None else whole.counter  # compiled steps count themselves
         self._counted = self.counter.data
         self.last: Binding | None = None
         self.started = self.busy = False
@@ -113,17 +118,17 @@ class Engine:
 
     @property
     def steps(self) -> int:
-        """How many steps have been applied."""
+        """How many steps have been applied, of the whole and its parts."""
         return self._counted[0]
 
     @property
     def applied(self) -> bool:
         """Whether the step under way, or the last one, has been applied."""
-        return self._counted[0] != self._before
+        return self._counted[0] != self.whole._before
 
     def expect_step(self) -> None:
         """The next step begins: it has not been applied."""
-        self._before = self._counted[0]
+        self.whole._before = self._counted[0]
 
     # Compiling
 
@@ -236,7 +241,7 @@ class Engine:
                 self._blocks,
             )  # fmt: skip
         except EnforceNotMet:
-            if not any(engine.steps for engine in (self.whole, *self.whole.parts.values())):
+            if not self.steps:
                 self.replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
             raise
         made.collector = Collector(made, training=not self.separable)
@@ -310,28 +315,29 @@ class Engine:
         if begun >= between.due:
             between.visit()
         with self._alone():
-            if self.busy and not self.applied:
+            whole = self.whole
+            if whole.busy and not self.applied:
                 self._refuse_inside()
-            self.begun, self._before, self.busy = begun, self.steps, True
+            self.begun, whole._before, whole.busy = begun, self.steps, True
             try:
                 found = self._run(feed, fetches, return_numpy, merged)
-                self.busy = False
+                whole.busy = False
                 if Fetched in LISTENERS:
                     self.reporter.fetched(self.steps - 1, fetches, found)
             except BaseException as error:
-                self.busy = False
+                whole.busy = False
                 if not self.applied:
                     self.reporter.failed(self.steps, error)
                 raise
             finally:
                 if self._drop_for:
-                    self.whole._drop(self._drop_for)
+                    whole._drop(self._drop_for)
                     self._drop_for = ""
             return found
 
     def _refuse_inside(self) -> None:
         """A signal can leave `busy` behind; then no frame of this thread is within a step."""
-        if self in _running(sys._getframe(1).f_back):
+        if any(engine.whole is self.whole for engine in _running(sys._getframe(1).f_back)):
             raise PreconditionNotMet(
                 "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
                 "another one in the middle of it"
@@ -339,8 +345,9 @@ class Engine:
 
     def _in_mid_step(self) -> Engine | None:
         """The engine on the same memory whose step is under way in this thread and has not been applied."""
-        around = (engine for engine in _running(sys._getframe(1)) if engine.whole is self.whole)
-        return next((engine for engine in around if engine.busy and not engine.applied), None)
+        if not self.whole.busy or self.applied:
+            return None
+        return next((engine for engine in _running(sys._getframe(1)) if engine.whole is self.whole), None)
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -387,9 +394,7 @@ class Engine:
     def end(self, seconds: float) -> None:
         """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
         self._team.failed = True
-        lock = self.scope.root.lock
-        if lock.acquire(timeout=seconds):
-            lock.release()
+        self.scope.come_to_rest(seconds)
 
     def _new_team(self) -> Team:
         return Team(self.execution.timeout, kernels() if self.places[0].kind == "cpu" else None)
@@ -424,6 +429,8 @@ class Engine:
 
     def _dismiss(self, guard: Guard) -> None:
         self.guards = tuple(other for other in self.guards if other is not guard)
+        if not self.guards:
+            self.newest = None  # nobody asks for it any more; the arrays are the caller's
 
     def call_guards(self, binding: Binding, fed: Fed) -> None:
         """There is a blemish in the step that is ready to be applied."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
+from workbench.framework.outside import is_from_outside
 from workbench.framework.spec import Spec, size_of
 from workbench.graph.ssa import Graph, Node, Value, values_of
 
 
 @contextmanager
-def explained(node: Node) -> Iterator[None]:
-    """What goes wrong inside is told as a failure of the node.
+def explained(node: Node, specs: Mapping[Value, Spec]) -> Iterator[None]:
+    """What goes wrong inside is told as a failure of the node; what a signal handler raises stays as it is.
+
+    Args:
+        specs: what its inputs are like in this plan.
 
     Raises:
         EnforceNotMet: as `node_failure` makes it.
@@ -20,14 +24,20 @@ def explained(node: Node) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        failure = node_failure(node, error)
+        if is_from_outside(error):
+            raise
+        failure = node_failure(node, specs.__getitem__, error)
         if failure is error:
             raise
         raise failure from error
 
 
-def node_failure(node: Node, error: Exception) -> EnforceNotMet:
-    """The exception for a node that failed while it ran, or while it was prepared."""
+def node_failure(node: Node, spec_of: Callable[[Value], Spec], error: Exception) -> EnforceNotMet:
+    """The exception for a node that failed while it ran, or while it was prepared.
+
+    Args:
+        spec_of: what a value is like in this step, which may be more than the program declares.
+    """
     if isinstance(error, EnforceNotMet) and error.located:
         return error
     kind: type[EnforceNotMet] = ExecutionError
@@ -38,7 +48,7 @@ def node_failure(node: Node, error: Exception) -> EnforceNotMet:
         for slot, values in zip(node.record.inputs, node.inputs, strict=True):
             found = list(values_of([values]))
             if found:
-                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {v.spec}' for v in found)}")
+                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {spec_of(v)}' for v in found)}")
     lines.append(f"  at {node.site}")
     return located(kind("\n".join(lines)))
 

@@ -20,6 +20,7 @@ from workbench.executors.failures import explained, no_memory
 from workbench.executors.schedule import Schedule
 from workbench.executors.shapes import Shapes, is_static
 from workbench.framework.op import Op
+from workbench.framework.outside import is_from_outside
 from workbench.framework.spec import Spec, size_of
 from workbench.framework.ufuncs import passes_through
 from workbench.graph.ssa import (
@@ -176,6 +177,8 @@ class Memory:
         try:
             return Phantom(max([0, *(_nbytes(s) for s in specs.values() if is_static(s))]) + ALIGN)
         except (OSError, OverflowError, ValueError) as error:
+            if is_from_outside(error):
+                raise
             raise no_memory(self.graph, specs, error) from error
 
     # Which root a value gets
@@ -186,7 +189,7 @@ class Memory:
                 if value not in self.refs and value not in self.uses.writer:
                     self._begin_with(value)
         for node in self.schedule.order:
-            with explained(node):
+            with explained(node, self.shapes.specs):
                 for k, value in enumerate(node.writes):
                     if is_static(self.shapes.specs[value]) and value not in patched:
                         self._give(node, k, value)
@@ -271,7 +274,9 @@ class Memory:
         arrays = [self._phantom_slot(slot) for slot in node.inputs]
         try:
             result = record.forward(np, *arrays, **node.attrs)
-        except (EnforceNotMet, TypeError, ValueError, IndexError):
+        except (EnforceNotMet, TypeError, ValueError, IndexError) as error:
+            if is_from_outside(error):
+                raise
             return None  # it depends on values
         result = result[0] if isinstance(result, tuple) else result
         found = self.phantom.locate(ref, result)

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
-from workbench.executors.binding import Part, ThreadProgram
+from workbench.executors.binding import Binding, Part, ThreadProgram
 from workbench.executors.engine import Engine
 from workbench.executors.split import Fed
 from workbench.executors.transaction import Fill, explain
@@ -72,7 +72,7 @@ class Observation:
         part = self.parts[self.at]
         node = part.row.node
         self._require_unchanged([(v.name, v.place) for v in node.reads if v.persistable])
-        _run(part)
+        _run(self.binding, part)
         self.at += 1
         self.newest.update(((v.name, v.place), v) for v in node.writes)
         if self._finite:
@@ -184,13 +184,13 @@ def _changed(what: str) -> PreconditionNotMet:
     )
 
 
-def _run(part: Part) -> None:
+def _run(binding: Binding, part: Part) -> None:
     program = ThreadProgram()
     program.add(part)
     try:
         one_blas_thread.run(partial(quietly, program.strand.run))
     except Exception as error:
-        explained = error if is_from_outside(error) else explain([program], error)
+        explained = error if is_from_outside(error) else explain(binding, [program], error)
         if explained is error:
             raise
         raise explained from error

@@ -67,7 +67,7 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
             one_blas_thread.run(partial(_run_in_python, binding, strands))
         binding.in_use = False
     except Exception as error:
-        explained = error if is_from_outside(error) else explain(programs, error)
+        explained = error if is_from_outside(error) else explain(binding, programs, error)
         binding.reset()
         if explained is error:
             raise
@@ -88,7 +88,7 @@ def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row |
     return own[0].failed_row() if own else None
 
 
-def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
+def explain(binding: Binding, programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
     if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.strand.resting]):
         return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
@@ -98,7 +98,7 @@ def explain(programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     if row is None:
         return error
     known = isinstance(error, EnforceNotMet) and error.located
-    explained = _failure_inside(row, error) if known else node_failure(row.node, error)
+    explained = _failure_inside(row, error) if known else node_failure(row.node, binding.spec_of, error)
     explained.node = row.node
     return explained
 

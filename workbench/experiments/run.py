@@ -94,6 +94,7 @@ class Run:
         self._stopping = self._enough = False
         self._outcome: State | None = None
         self._ended = False
+        self._is_elsewhere = False
         self._seen = False
         self._thread = threading.Thread(target=self._main, name=f"workbench run {name}", daemon=True)
 
@@ -200,6 +201,19 @@ class Run:
         while not self._ended and time.monotonic() < deadline:
             time.sleep(_POLL)
 
+    def stay_behind(self) -> None:
+        """This is a child process, to which the thread of the run has not come along: here no further step is made."""
+        if not self._ended:
+            self._is_elsewhere = True
+            self._outcome, self._ended = State.STOPPED, True
+
+    def _require_here(self, what: str) -> None:
+        if self._is_elsewhere:
+            raise PreconditionNotMet(
+                f"run {self.name!r} goes on in the process this one was forked from, and cannot be {what} here; do "
+                "that there, or start another run"
+            )
+
     def save(self, path: str | os.PathLike[str] | None = None, timeout: float = 60.0) -> str:
         """Write a checkpoint at the next step boundary, from which `resume` goes on bit for bit.
 
@@ -212,11 +226,13 @@ class Run:
             the path.
 
         Raises:
-            PreconditionNotMet: it was not started by `train`. TimeoutError: the step in flight takes longer.
+            PreconditionNotMet: it was not started by `train`, or this process was forked from the one in which it goes
+                on. TimeoutError: the step in flight takes longer.
             OSError: it cannot be written; a file that was there is unchanged, and the run goes on.
         """
         if self.write_checkpoint is None:
             raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
+        self._require_here("saved")
         self._saving = True
         try:
             if not (self.is_here() or self._comes_to_rest(0, timeout) or not self._started):
@@ -271,11 +287,13 @@ class Run:
 
         Raises:
             TimeoutError: it is still going on (it continues).
-            PreconditionNotMet: it was not started, or an observer waits for its own run.
+            PreconditionNotMet: it was not started, an observer waits for its own run, or this process was forked from
+                the one in which it goes on.
             Exception: what made the run fail, raised here once with its own traceback.
         """
         if not self._started:
             raise PreconditionNotMet(f"run {self.name!r} was not started")
+        self._require_here("waited for")
         if self.is_here():
             raise PreconditionNotMet(f"run {self.name!r} cannot wait for itself; call wait() outside its observers")
         deadline = None if timeout is None else time.monotonic() + timeout

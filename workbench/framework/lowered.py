@@ -17,6 +17,7 @@ import numpy as np
 from workbench.framework.dtype import as_dtype
 from workbench.framework.erf import erf
 from workbench.framework.expr import Expr
+from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.framework.step_calls import choose
 
@@ -142,6 +143,8 @@ def lower(results: Sequence[Expr | None], dtypes: Sequence[Any]) -> Lowered:
     try:
         return quietly(lambda: lowering.finished([None if r is None else lowering.operand(r) for r in results]))
     except (TypeError, OverflowError, ValueError) as error:
+        if is_from_outside(error):
+            raise
         raise Unlowerable from error
 
 

@@ -20,8 +20,10 @@ Its body runs the `grad` rule on arrays unless the op brings a direct body (`gra
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from workbench.errors import NotFound, did_you_mean
@@ -169,6 +171,7 @@ def flat(values: Sequence[Any]) -> Any:
 
 
 OPS: dict[str, Op] = {}
+_declared_in: dict[str, ModuleType | None] = {}
 _libraries: list[Callable[[], object]] = []
 
 
@@ -197,15 +200,33 @@ def find_op(type: str) -> Op:
 
 
 def register(record: Op) -> Op:
-    """Add an op (and, if it is differentiable, its backward op) to the table."""
-    if record.type in OPS:
+    """Add an op (and, if it is differentiable, its backward op) to the table.
+
+    Raises:
+        ValueError: it is there already, and not from an import of the same module that failed.
+    """
+    if record.type in OPS and not _is_declared_again(record):
         raise ValueError(f"op {record.type!r} is declared twice")
+    _declared_in[record.type] = sys.modules.get(_module_of(record))
     OPS[record.type] = record
     if record.differentiable:
         from workbench.framework.grad_op import backward_op
 
         register(backward_op(record))
     return record
+
+
+def _is_declared_again(record: Op) -> bool:
+    """Whether its module is being imported anew after an import that failed, Ctrl-C among others: that left the ops it
+    had declared so far, and no module."""
+    before = _declared_in.get(record.type)
+    name = _module_of(record)
+    return before is not None and before.__name__ == name and sys.modules.get(name) is not before
+
+
+def _module_of(record: Op) -> str:
+    declared = record.forward_of or record
+    return declared.forward.__module__
 
 
 def op(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from workbench.errors import InvalidArgument, Unavailable
+from workbench.framework.outside import is_from_outside
 
 ALIGN = 64  # bytes: a cache line, and the widest vector register
 _GIVES_BACK = sys.platform == "linux" and hasattr(mmap.mmap, "madvise")  # elsewhere it need not drop anything
@@ -122,6 +123,8 @@ def _pages(nbytes: int) -> mmap.mmap:
             return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         return mmap.mmap(-1, size)
     except (OSError, OverflowError, ValueError) as error:
+        if is_from_outside(error):
+            raise
         raise Unavailable(f"the system gives no {nbytes:,} bytes for temporaries: {error}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import time
 import weakref
@@ -20,6 +21,16 @@ class Running(Protocol):
         """Stop, and wait at most so long for it."""
 
 
+class Loop(Running, Protocol):
+    """What makes steps on a thread of its own."""
+
+    def is_here(self) -> bool:
+        """Whether the caller is on that thread."""
+
+    def stay_behind(self) -> None:
+        """This is a child process, which does not have that thread."""
+
+
 class _End:
     """Attributes: has_come: whether it has."""
 
@@ -28,13 +39,22 @@ class _End:
         self._loops: weakref.WeakSet[Any] = weakref.WeakSet()
         self._executors: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def ends_loop(self, loop: Running) -> None:
+    def ends_loop(self, loop: Loop) -> None:
         """`loop.end` is called when the end comes, while steps can still be made."""
         self._loops.add(loop)
 
     def ends_executor(self, executor: Running) -> None:
         """`executor.end` is called when no step can begin any more."""
         self._executors.add(executor)
+
+    def in_child(self) -> None:
+        """Nothing is waited for that other threads of the parent do; loops learn that they do not go on here."""
+        loops, self._loops = list(self._loops), weakref.WeakSet()
+        for loop in loops:
+            if loop.is_here():
+                self._loops.add(loop)
+            else:
+                loop.stay_behind()
 
     def come(self) -> None:
         """It has come."""
@@ -48,6 +68,8 @@ class _End:
 
 the_end = _End()
 atexit.register(the_end.come)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=the_end.in_child)
 
 
 def require_time() -> None:

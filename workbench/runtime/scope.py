@@ -169,6 +169,12 @@ class Scope:
             raise
         return lock
 
+    def come_to_rest(self, seconds: float) -> None:
+        """Wait at most so long for a step of another thread; for none that stayed in the parent of this process."""
+        lock = self.root.lock
+        if not isinstance(lock, _Torn) and lock.acquire(timeout=seconds):
+            lock.release()
+
     def __repr__(self) -> str:
         return f"Scope({len(self.vars)} variables, {len(self.kids)} kids)"
 
@@ -204,10 +210,10 @@ class _Forks:
         self._held: dict[int, list[tuple[Scope, bool]]] = {}
 
     def before(self) -> None:
-        """Take the locks of all values."""
+        """Take the locks of all values, but of those that are torn already."""
         deadline = time.monotonic() + _FORK_PATIENCE
         held = self._held[threading.get_ident()] = []
-        for scope in list(_roots):
+        for scope in [root for root in _roots if not isinstance(root.lock, _Torn)]:
             held.append((scope, scope.lock.acquire(timeout=max(deadline - time.monotonic(), 0.0))))
 
     def in_parent(self) -> None:

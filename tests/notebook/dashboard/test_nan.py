@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from workbench import static
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.answers import answer
 from workbench.notebook.dashboard.model import Model
+from workbench.notebook.dashboard.nan_message import LoopNaN
 from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.figures.text import describe
 
@@ -52,6 +54,47 @@ def asked(model: Model, node: int, step: int | None) -> dict[str, Any]:
     found = answer(model, {"type": "statistics", "graph": model.watch.graph_number, "node": node, "step": step})
     assert found is not None and found["error"] is None, found
     return found
+
+
+def test_steps_of_a_part_are_steps_of_the_whole(logs: Built) -> None:
+    compiled = static.CompiledProgram(logs.main).with_data_parallel(logs.loss.name, places=static.cpu_places(1))
+    exe = static.Executor()
+    (update, *_) = (op for op in logs.main.global_block().ops if op.type == "momentum")
+
+    def step(rows: np.ndarray, prune: bool, *ops: Any) -> None:
+        exe.run(compiled, {"X": rows}, [logs.loss, *ops], scope=logs.scope, use_prune=prune)
+
+    step(GOOD, False)
+    engine = compiled._engine
+    noted, numbers = LoopNaN(engine), []
+    dismiss = [engine.guard(noted), engine.guard(lambda take: numbers.append(take().step))]
+    for _ in range(3):  # the last ones in one call
+        step(GOOD, True)
+    step(GOOD, False)
+    step(GOOD, False, update)
+    assert engine.steps == 6 and engine.newest is not None and engine.newest[0] == 5
+    with refusing(engine):
+        step(BAD, True)
+    assert engine.steps == 6 and engine.newest[0] == 6 and noted.first is not None and noted.first.step == 7
+    dismiss.pop()()
+    assert numbers == [6] and engine.newest is not None
+    dismiss.pop()()
+    assert engine.newest is None
+    step(GOOD, False)
+    assert engine.steps == 7 and engine.newest is None
+
+
+@contextmanager
+def refusing(engine: Any) -> Iterator[None]:
+    """A step with a NaN is not applied, so that the parameters stay good."""
+
+    def refuse(take: Any) -> None:
+        raise ZeroDivisionError
+
+    dismiss = engine.guard(refuse)
+    with pytest.raises(ZeroDivisionError):
+        yield
+    dismiss()
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -17,6 +17,7 @@ from typing import IO
 from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, Unavailable
 from workbench.framework.notice import say
+from workbench.framework.outside import is_from_outside
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.image import Damaged, Kernels
 from workbench.runtime.native.source import fingerprint
@@ -42,6 +43,8 @@ def kernels() -> Kernels | None:
                 _require_support()
                 _found = _load_or_compile()
             except (EnforceNotMet, OSError, subprocess.SubprocessError) as error:
+                if is_from_outside(error):
+                    raise
                 _refused = str(error)
                 say(f"workbench: steps run as NumPy calls: {error}")
         return _found
