@@ -98,7 +98,8 @@ class Engine:
         self.comm = LocalCommunicator(len(self.places))
         self.arenas: dict[int, Memory] = {}
         self.iteration = self._before = 0
-        self.counter: np.ndarray = np.zeros(1, np.int64) if whole is None else whole.counter  # compiled steps count themselves
+        # of the steps of the whole; compiled steps count themselves
+        self.counter: np.ndarray = np.zeros(1, np.int64) if whole is None else whole.counter
         self._counted = self.counter.data
         self.last: Binding | None = None
         self.started = self.busy = False

@@ -213,8 +213,9 @@ class _Builder:
         written = {(v.name, v.place) for n in self.graph.nodes if not n.is_collective for v in n.writes}
         for name in list(self.home):
             variable = self.block.vars.get(name)
-            is_kept = variable is not None and variable.persistable
-            if is_kept and variable.op is not None and all((name, place) in written for place in self.everywhere):
+            if variable is None or not variable.persistable or variable.op is None:
+                continue
+            if all((name, place) in written for place in self.everywhere):
                 self._spread(variable.op, (name,))
 
 
