@@ -130,8 +130,8 @@ def test_file_imports_nothing_above_its_row(path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "line", "expected"),
     [
-        ("workbench/framework/block.py", "from workbench.ops import add", "row 1 is above row 0"),
-        ("workbench/framework/block.py", "from ..ops.math import add", "row 1 is above row 0"),
+        ("workbench/framework/program/block.py", "from workbench.ops import add", "row 1 is above row 0"),
+        ("workbench/framework/program/block.py", "from ...ops.math import add", "row 1 is above row 0"),
         ("workbench/framework/__init__.py", "from ..executors import Executor", "row 4 is above row 0"),
         ("workbench/ops/math.py", "def f():\n    import workbench", "row 10 is above row 1"),
         ("workbench/ops/math.py", "from workbench import static", "row 10 is above row 1"),
@@ -155,7 +155,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expe
 @pytest.mark.parametrize(
     ("where", "line"),
     [
-        ("workbench/framework/block.py", "from workbench.errors import ProgramError"),
+        ("workbench/framework/program/block.py", "from workbench.errors import ProgramError"),
         ("workbench/optimizer/adam.py", "from workbench.autodiff import append_backward"),
         ("workbench/runtime/gpu.py", "import cupy"),
         ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),

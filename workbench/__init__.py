@@ -7,7 +7,7 @@ from workbench.dygraph.mode import default_mode as _default_mode
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
-from workbench.framework.op import load_on_demand as _load_on_demand
+from workbench.framework.op.record import load_on_demand as _load_on_demand
 from workbench.version import __version__ as __version__
 
 _root = _Path(__file__).resolve().parent.parent

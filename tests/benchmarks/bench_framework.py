@@ -16,13 +16,13 @@ from typing import Any
 
 import workbench as wb
 from workbench.framework import names
-from workbench.framework.check import check_program
-from workbench.framework.clone import clone, clone_for_test
-from workbench.framework.guard import default_main_program, program_guard, static_mode
-from workbench.framework.parser import parse_program
-from workbench.framework.program import Program
-from workbench.framework.prune import prune
-from workbench.framework.serialize import program_from_json, program_to_json
+from workbench.framework.program.check import check_program
+from workbench.framework.program.clone import clone, clone_for_test
+from workbench.framework.program.guard import default_main_program, program_guard, static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.text.parser import parse_program
+from workbench.framework.text.serialize import program_from_json, program_to_json
 
 SIZES = (1_000, 10_000, 50_000)
 WIDTH = 8

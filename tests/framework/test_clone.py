@@ -7,15 +7,15 @@ import numpy as np
 from tests.framework import toys
 from tests.framework.models import built, data, everything, forward, nested, trained
 from tests.framework.programs import ToyDecay
-from workbench.framework.block import Block
-from workbench.framework.check import problems
-from workbench.framework.clone import clone, clone_for_test
-from workbench.framework.guard import default_main_program
-from workbench.framework.operator import Operator
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, OPTIMIZE, OpRole
-from workbench.framework.serialize import program_to_json
-from workbench.framework.variable import Parameter
+from workbench.framework.program.block import Block
+from workbench.framework.program.check import problems
+from workbench.framework.program.clone import clone, clone_for_test
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, OPTIMIZE, OpRole
+from workbench.framework.program.variable import Parameter
+from workbench.framework.text.serialize import program_to_json
 
 
 def types(program: Program) -> list[str]:

@@ -1,4 +1,4 @@
-"""Random numbers of kernels: the bits of `framework.random`, which draws with NumPy's generator."""
+"""Random numbers of kernels: the bits of `framework.values.random`, which draws with NumPy's generator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
-from workbench.framework.random import Stream
+from workbench.framework.values.random import Stream
 from workbench.runtime.native.stream_words import BITS, CHUNK
 from workbench.runtime.native.words import DONE
 

@@ -19,9 +19,9 @@ from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
 from workbench.executors.step import Prepared, Step, prepare
-from workbench.framework.clone import keep_operators
-from workbench.framework.roles import LOSS_GRAD, OPTIMIZE
-from workbench.framework.rows import Rows, concat
+from workbench.framework.program.clone import keep_operators
+from workbench.framework.program.roles import LOSS_GRAD, OPTIMIZE
+from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.blas import one_blas_thread
 
 F = wb.nn.functional

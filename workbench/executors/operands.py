@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench.executors.memory import Ref
 from workbench.executors.plan import Row
-from workbench.framework.op import Op
-from workbench.framework.ufuncs import bind_elementwise
+from workbench.framework.op.record import Op
+from workbench.framework.op.ufuncs import bind_elementwise
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
 

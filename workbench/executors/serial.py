@@ -20,13 +20,13 @@ from workbench.executors.fetch import split_optimize_ops, to_user
 from workbench.executors.moment import Copies, Guard, Moment
 from workbench.executors.ownership import warn_of_overwriting
 from workbench.executors.step import Prepared, Step, prepare
-from workbench.framework.guard import default_main_program
-from workbench.framework.operator import Operator
-from workbench.framework.place import CPUPlace, CUDAPlace, Place
-from workbench.framework.program import Program
-from workbench.framework.prune import prune
-from workbench.framework.roles import OPTIMIZE
-from workbench.framework.variable import Variable
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import require_gpu
 from workbench.runtime.ending import require_time

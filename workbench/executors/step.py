@@ -22,13 +22,13 @@ from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call,
 from workbench.executors.ownership import owner_of, written_first
 from workbench.executors.runner import Runner
 from workbench.executors.telltales import first_numbers, is_finite
-from workbench.framework.block import Block
-from workbench.framework.operator import Operator
-from workbench.framework.program import Program
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
-from workbench.framework.rows import dense
-from workbench.framework.spec import agree, spec_of
-from workbench.framework.variable import Variable
+from workbench.framework.values.rows import dense
+from workbench.framework.values.spec import agree, spec_of
 from workbench.graph.loss import loss_gradients, perhaps
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor

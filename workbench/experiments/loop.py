@@ -16,7 +16,7 @@ from workbench.experiments.checkpoints import Position
 from workbench.experiments.run import Evaluated, Run
 from workbench.experiments.runners import Runner, guarded
 from workbench.experiments.validation import Validation
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.undisturbed import undisturbed

@@ -18,7 +18,7 @@ from workbench.experiments.run_table import RecordedRun, Runs, runs
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import program_hash
 from workbench.experiments.setup import SETTINGS, Setup, setup
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 
 KEY, TRIAL = "sweep", "trial"  # settings under which a run of a sweep is found again
 

@@ -6,7 +6,7 @@ from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.executors.shapes import Shapes
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.graph.ssa import Graph
 from workbench.notebook.dashboard.dashboard import dashboard
 from workbench.notebook.dashboard.graph_message import graph_message

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.op import Cost, op
-from workbench.framework.spec import (
+from workbench.framework.op.record import Cost, op
+from workbench.framework.values.spec import (
     Spec,
     normalize_axis,
     require_float,

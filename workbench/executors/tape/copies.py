@@ -20,7 +20,7 @@ from workbench.executors.tape.rules import (
 )
 from workbench.executors.tape.sums import add_up
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.pad import CONSTANT
 from workbench.ops.slicing import sliced
 

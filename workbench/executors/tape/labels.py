@@ -11,7 +11,7 @@ from workbench.executors.plan import Row
 from workbench.executors.tape.rules import native, operands, require, require_plain
 from workbench.executors.tape.sums import with_last
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.embedding import NO_PADDING
 
 MOST_BEST = 64  # of a row: each is compared with those found so far

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.executors.plan import Row
 from workbench.executors.tape.rules import FLOAT, fill, native, operands, require
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.spec import broadcast_shapes
+from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
 from workbench.runtime.native.product_words import DEPTH, LINE, PANEL, left_pitch
 from workbench.runtime.native.tape import Pointer, pointer

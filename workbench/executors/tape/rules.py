@@ -23,10 +23,10 @@ from workbench.executors.shapes import is_static
 from workbench.executors.tape.transposes import strided_copy
 from workbench.executors.tape.vector_code import Unsuitable, is_expressible
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.bound_elementwise import steps_of
-from workbench.framework.expr import Expr
-from workbench.framework.lowered import Lowered, lower
-from workbench.framework.spec import Spec
+from workbench.framework.expr.expr import Expr
+from workbench.framework.expr.lowered import Lowered, lower
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.values.spec import Spec
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node, Value
 
 Rule = Callable[[TapeWriter, Row], None]

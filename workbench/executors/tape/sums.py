@@ -11,7 +11,7 @@ import numpy as np
 from workbench.executors.plan import Row
 from workbench.executors.tape.rules import copy, expression, native, operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.expr import Recording
+from workbench.framework.expr.expr import Recording
 from workbench.ops.reduce import reduced_axes
 
 PARTIAL = 1024  # columns whose partial sums stay in the first cache

@@ -17,7 +17,7 @@ from workbench.executors.schedule import seconds
 from workbench.executors.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.team import Team
-from workbench.framework.lowered import Lowered
+from workbench.framework.expr.lowered import Lowered
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.reach.declare import OutOfReach

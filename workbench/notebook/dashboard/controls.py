@@ -16,7 +16,7 @@ from workbench.executors.engine import Engine
 from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
 from workbench.experiments.setup import Setup, loss_of
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.graph.strategy import ReduceStrategy
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.settings import SETTINGS, checked

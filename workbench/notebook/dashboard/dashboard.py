@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.publisher import Publisher

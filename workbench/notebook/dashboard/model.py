@@ -12,7 +12,7 @@ from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
 from workbench.experiments.setup import loss_of
-from workbench.framework.variable import Variable
+from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.differences import differences

@@ -14,7 +14,7 @@ from workbench.executors.fetch import fetchable
 from workbench.executors.observed import Observation
 from workbench.executors.shapes import Shapes
 from workbench.experiments.first_nan import FirstNaN
-from workbench.framework.roles import role_text
+from workbench.framework.program.roles import role_text
 from workbench.graph.columns import label_of
 from workbench.graph.ssa import Graph, Node, Value
 from workbench.notebook.dashboard.graph_message import nbytes

@@ -1,4 +1,4 @@
-"""Random streams, with the bits of `framework.random`: Philox4x64-10.
+"""Random streams, with the bits of `framework.values.random`: Philox4x64-10.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The key and the last three words of the counter of Philox, see `framework.random`
+# The key and the last three words of the counter of Philox, see `framework.values.random`
 SEED, OP, STEP, PLACE, TRIP = range(5)
 STREAM_WORDS = 5
 
