@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.autodiff.small import Built, number, slope
 from workbench import static
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.grad_op import backward_op
 from workbench.framework.op.record import Op, parse_slots
 

@@ -17,7 +17,6 @@ from typing import Any
 import workbench as wb
 from workbench.framework import names
 from workbench.framework.program.check import check_program
-from workbench.framework.program.clone import clone, clone_for_test
 from workbench.framework.program.guard import default_main_program, program_guard, static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.program.prune import prune
@@ -62,8 +61,8 @@ def measure(size: int) -> dict[str, tuple[float, int]]:
         loss = timed("build layers", lambda: forward(size), lambda: main)
         timed("backward, SGD", lambda: wb.optimizer.SGD(0.1).minimize(loss), lambda: main)
         timed("check", lambda: check_program(main), lambda: main)
-        timed("clone", lambda: clone(main), lambda: main)
-        timed("clone for test", lambda: clone_for_test(main), lambda: main)
+        timed("clone", main.clone, lambda: main)
+        timed("clone for test", lambda: main.clone(for_test=True), lambda: main)
         timed("prune", lambda: prune(main, [loss], ["x"]), lambda: main)
         text = timed("print", lambda: str(main), lambda: main)
         timed("print details", lambda: main.to_string(with_details=True), lambda: main)

@@ -6,8 +6,8 @@ import pytest
 from tests.builders.building import program
 from workbench.builders.data import data
 from workbench.errors import AlreadyExists, InvalidType, PreconditionNotMet, Unimplemented
-from workbench.framework.op.apply import recording
 from workbench.framework.op.evaluate import Evaluator
+from workbench.framework.op.recorder import recording
 from workbench.framework.program.guard import static_recorder
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as paddle
 from workbench.dygraph.mode import dynamic_recorder
-from workbench.framework.op.apply import recording
+from workbench.framework.op.recorder import recording
 from workbench.framework.program.guard import program_guard, static_mode
 
 nn, static = paddle.static.nn, paddle.static

@@ -47,14 +47,14 @@ def test_a_program_from_a_file_is_checked_in_a_fresh_process(tmp_path: object) -
 
 
 INTERRUPTED = """
-from workbench.framework.op import record as table
-left, real = [AFTER], table.register
+from workbench.framework.op import declare, record as table
+left, real = [AFTER], declare.register
 def register(record):
     left[0] -= 1
     if left[0] == 0:
         raise KeyboardInterrupt
     return real(record)
-table.register = register
+declare.register = register
 try:
     table.find_op("scale")
 except KeyboardInterrupt:
@@ -88,7 +88,8 @@ def test_every_op_can_be_declared_by_another_import_of_its_module() -> None:
 TWICE = """
 import importlib
 import workbench.ops.unary
-from workbench.framework.op.record import op, OPS
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import OPS
 exp = OPS["exp"]
 
 def other(xp, x):

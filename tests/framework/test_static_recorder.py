@@ -8,7 +8,7 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, parameter
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, NotFound, ShapeError
-from workbench.framework.op.record import op
+from workbench.framework.op.declare import op
 from workbench.framework.program.guard import default_main_program, program_guard, static_recorder
 from workbench.framework.program.program import Program
 from workbench.framework.values.spec import Spec

@@ -15,8 +15,9 @@ from tests.framework.binding import FLOATS, FULL, LONG, Scratch, run, same_bits,
 from tests.ops.case import strided
 from workbench.framework.expr import bound_steps
 from workbench.framework.expr.expr import Expr, Recording
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.expr.step_calls import BLOCK, select_calls
-from workbench.framework.op.elementwise import numpy_xp, trace
+from workbench.framework.op.elementwise import trace
 from workbench.framework.op.record import find_op
 from workbench.framework.op.ufuncs import bind_expression
 

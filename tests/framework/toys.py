@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.errors import ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.elementwise import elementwise
-from workbench.framework.op.record import OPS, op
+from workbench.framework.op.record import OPS
 from workbench.framework.values.dtype import as_dtype, uint8
 from workbench.framework.values.spec import STACK, Spec, same_dim
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
 from workbench.framework.values.random import Stream
 from workbench.framework.values.rows import Rows, dense

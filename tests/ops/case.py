@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import Evaluator
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.values.dtype import as_dtype

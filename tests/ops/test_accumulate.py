@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import workbench.ops  # fills the op table
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import ROWS, spec_of

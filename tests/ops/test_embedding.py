@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.errors import InvalidArgument
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
 from workbench.framework.program.guard import static_mode
 from workbench.framework.values.rows import Rows

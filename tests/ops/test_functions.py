@@ -26,7 +26,7 @@ MINE = {f"workbench.ops.{topic}" for topic in TOPICS}
 @pytest.fixture(autouse=True)
 def _dynamic_mode() -> Iterator[None]:
     from workbench.dygraph.mode import dynamic_recorder
-    from workbench.framework.op.apply import recording
+    from workbench.framework.op.recorder import recording
 
     with recording(dynamic_recorder):
         yield
@@ -203,7 +203,7 @@ def test_sums_of_integers_do_not_overflow() -> None:
 
 def test_every_maximum_gets_the_gradient() -> None:
     """Paddle's reduce_max does not share the gradient among equal elements."""
-    from workbench.framework.op.elementwise import numpy_xp
+    from workbench.framework.expr.numpy_functions import numpy_xp
     from workbench.framework.op.record import find_op
 
     back = find_op("reduce_max_grad")
@@ -214,7 +214,7 @@ def test_every_maximum_gets_the_gradient() -> None:
 
 def test_ties_of_two_operands_and_corners() -> None:
     """Where a derivative jumps, the gradient is the one Paddle gives."""
-    from workbench.framework.op.elementwise import numpy_xp
+    from workbench.framework.expr.numpy_functions import numpy_xp
     from workbench.framework.op.record import find_op
 
     def gradient(type: str, *arrays: Any, **attrs: Any) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
 
 MATMUL, MUL = find_op("matmul_v2"), find_op("mul")

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench.ops  # fills the op table
-from workbench.framework.op.apply import recording
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import Evaluator
 from workbench.framework.op.record import OPS, find_op
+from workbench.framework.op.recorder import recording
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.ndtri import ndtri
 from workbench.framework.values.random import Stream

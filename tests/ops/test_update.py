@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import workbench.ops  # noqa: F401  (fills the op table)
 from workbench.errors import InvalidArgument
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.rows import Rows

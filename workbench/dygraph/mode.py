@@ -8,10 +8,10 @@ import numpy as np
 
 from workbench.dygraph.tensor import Tensor
 from workbench.errors import InvalidType
-from workbench.framework.op.apply import has_mode, set_mode
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import Evaluator
 from workbench.framework.op.record import Op
+from workbench.framework.op.recorder import has_mode, set_mode
 from workbench.framework.program import guard
 from workbench.framework.program.infer import infer
 from workbench.framework.program.variable import Variable

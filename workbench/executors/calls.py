@@ -18,8 +18,8 @@ from workbench.errors import (
     PreconditionNotMet,
     located,
 )
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.names import EMPTY
-from workbench.framework.op.elementwise import numpy_xp
 from workbench.framework.op.record import flat
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.block import Block

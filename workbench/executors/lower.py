@@ -18,7 +18,7 @@ from workbench.executors.lower_updates import lower_update
 from workbench.executors.memory import shown_input
 from workbench.executors.operands import Call, Cell, Context, Scratch, arrays_of, bind_op, is_dynamic
 from workbench.executors.plan import Row
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import flat
 from workbench.framework.op.ufuncs import bind_expression
 from workbench.framework.values.rows import Rows

@@ -1,1 +1,1 @@
-"""The language: what a value is, expressions, the op record and `apply`, programs, programs as text."""
+"""The language: what a value is, expressions, the op record, programs, programs as text."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.elementwise import elementwise
-from workbench.framework.op.record import Cost, op
+from workbench.framework.op.record import Cost
 from workbench.framework.values import rows
 from workbench.framework.values.spec import (
     DENSE,

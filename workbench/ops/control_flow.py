@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.op.record import op
+from workbench.framework.op.declare import op
 from workbench.framework.values import rows
 from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import STACK, Spec

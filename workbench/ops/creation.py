@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number, tensor_method
-from workbench.framework.op.record import op
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
 from workbench.ops.arguments import one_int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
-from workbench.framework.op.record import Cost, op
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.rows import Rows, dense
 from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import find_op, op
+from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_same_dtype, same_dim, shape_text
 from workbench.ops.arguments import one_int

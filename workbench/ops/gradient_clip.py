@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.op.record import op
+from workbench.framework.op.declare import op
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, shape_text, size_of
 from workbench.ops.bound_sums import bind_clip_by_norm, bind_squared_norm

@@ -9,8 +9,9 @@ import math
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import Cost, op
+from workbench.framework.op.record import Cost
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
 from workbench.ops.bound_products import bind_matmul, bind_matmul_grad, bind_mul, bind_mul_grad

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number
-from workbench.framework.op.record import op
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_float
 from workbench.ops.arguments import one_int

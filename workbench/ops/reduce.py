@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import op
 from workbench.framework.values.dtype import as_dtype, bool_, int64
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list

@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 from workbench.errors import ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
-from workbench.framework.op.record import op
 from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.ops.arguments import distinct_axes, int_list

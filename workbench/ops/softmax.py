@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.op.record import Cost, op
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
 from workbench.framework.values.spec import (
     Spec,
     normalize_axis,

@@ -23,7 +23,7 @@ import math
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
-from workbench.framework.op.record import op
+from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import float64
 from workbench.framework.values.spec import Spec, require_float, same_dim, shape_text
 from workbench.ops.channels import (

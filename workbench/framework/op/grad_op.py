@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.op.apply import recording
 from workbench.framework.op.evaluate import Evaluator, reduce_to
 from workbench.framework.op.record import Cost, Op, Slot, grad_slot
+from workbench.framework.op.recorder import recording
 from workbench.framework.op.traced_rule import traced_rule
 from workbench.framework.values.spec import Spec, same_dim, shape_text
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
-from workbench.framework.op.apply import apply
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.spec import Spec, size_of
 
 
@@ -61,7 +61,7 @@ def parse_slots(text: str) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One op. Build it with the decorators `op` and `elementwise`, find it with `find_op`.
+    """One op. Declare it with the decorators `op` and `elementwise`, find it with `find_op`.
 
     Attributes:
         saved: names of the input and output slots whose *values* the gradient needs.
@@ -119,8 +119,25 @@ class Op:
     forward_of: Op | None = None
 
     def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
-        """Apply the op to tensors: appends to the current block, or computes at once."""
-        return apply(self, inputs, attrs, name)
+        """Apply the op to tensors: appends to the current block, or computes at once.
+
+        Args:
+            inputs: one entry per input slot; missing trailing ones are None.
+            name: the layer name outputs are counted under, or None.
+            attrs: attributes that differ from the defaults.
+
+        Raises:
+            NotFound: an unknown attribute. InvalidArgument, InvalidType: what `infer` refuses.
+        """
+        missing = len(self.inputs) - len(inputs)
+        if missing < 0:
+            raise TypeError(f"op {self.type!r} takes {len(self.inputs)} inputs, got {len(inputs)}")
+        if missing:
+            inputs = inputs + (None,) * missing
+        for slot, value in zip(self.inputs, inputs):
+            if value is None and not slot.optional:
+                raise TypeError(f"op {self.type!r} needs its input {slot.name}")
+        return current_recorder().record(self, inputs, self.complete(attrs), name)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -199,8 +216,8 @@ def find_op(type: str) -> Op:
     return found
 
 
-def register(record: Op) -> Op:
-    """Add an op (and, if it is differentiable, its backward op) to the table.
+def add_to_table(record: Op) -> None:
+    """Have an op found by its type.
 
     Raises:
         ValueError: it is there already, and not from an import of the same module that failed.
@@ -209,11 +226,6 @@ def register(record: Op) -> Op:
         raise ValueError(f"op {record.type!r} is declared twice")
     _declared_in[record.type] = sys.modules.get(_module_of(record))
     OPS[record.type] = record
-    if record.differentiable:
-        from workbench.framework.op.grad_op import backward_op
-
-        register(backward_op(record))
-    return record
 
 
 def _is_declared_again(record: Op) -> bool:
@@ -227,52 +239,6 @@ def _is_declared_again(record: Op) -> bool:
 def _module_of(record: Op) -> str:
     declared = record.forward_of or record
     return declared.forward.__module__
-
-
-def op(
-    type: str,
-    slots: str,
-    *,
-    infer: Callable[..., Any],
-    grad: Callable[..., Any] | None = None,
-    saved: str | None = None,
-    shape_only: str = "",
-    no_grad: str = "",
-    sparse: str = "",
-    needs: str = "",
-    **record: Any,
-) -> Callable[[Callable[..., Any]], Op]:
-    """Declare an op; the decorated function is its forward body.
-
-    Args:
-        type: the op's name in a Program.
-        slots: `"X, Y? -> Out"`, see the module's text.
-        saved: slots whose values `grad` reads; by default every input.
-        shape_only, no_grad, sparse, needs: see `Op`, written as `"X, Y"`.
-        record: any further field of `Op`.
-    """
-    before, _, after = slots.partition("->")
-    inputs, outputs = parse_slots(before), parse_slots(after)
-    if saved is None:
-        kept = tuple(s.name for s in inputs if s.name not in _names(shape_only))
-    else:
-        kept = _names(saved)
-
-    def declare(forward: Callable[..., Any]) -> Op:
-        doc = record.pop("doc", forward.__doc__ or "")
-        return register(
-            Op(
-                type, inputs, outputs, forward, infer,
-                grad=grad, saved=kept, shape_only=_names(shape_only), no_grad=_names(no_grad),
-                sparse=_names(sparse), needs=_names(needs), doc=doc, **record,
-            )
-        )  # fmt: skip
-
-    return declare
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.replace(",", " ").split())
 
 
 def grad_slot(name: str) -> str:

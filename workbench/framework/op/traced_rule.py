@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.framework.expr.expr import Expr, Recording
 from workbench.framework.expr.lowered import Lowered, attrs_key, lower
-from workbench.framework.op.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.outside import is_from_outside
 

@@ -15,6 +15,7 @@ from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.site import Site, caller
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import DENSE, Spec, agree, as_shape
+from workbench.framework.written import written
 
 if TYPE_CHECKING:
     from workbench.framework.program.program import Program
@@ -268,9 +269,7 @@ class Block:
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """The block as text, see `framework.text.printer`."""
-        from workbench.framework.text.printer import block_text
-
-        return block_text(self, with_details)
+        return written(self, with_details=with_details)
 
 
 def _is_open(variable: Variable) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework import names
 from workbench.framework.current import Current
-from workbench.framework.op.apply import current_recorder, recording
 from workbench.framework.op.infix import LAYER
 from workbench.framework.op.record import Op, Slot
+from workbench.framework.op.recorder import current_recorder, recording
 from workbench.framework.program.block import Block
 from workbench.framework.program.infer import infer
 from workbench.framework.program.program import Program

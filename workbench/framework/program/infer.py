@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, PreconditionNotMet, ShapeError
 from workbench.framework.op.record import Op
+from workbench.framework.site import Site
 from workbench.framework.values.spec import ROWS, Spec
 
-if TYPE_CHECKING:
-    from workbench.framework.program.block import Block
-    from workbench.framework.site import Site
+
+class Named(Protocol):
+    """What knows values by name (a Block)."""
+
+    def spec(self, name: str) -> Spec:
+        """Shape, dtype and kind of a value; NotFound if there is none of that name."""
 
 
 def infer(
@@ -40,7 +44,7 @@ def infer(
 
 
 def infer_specs(
-    op: Op, block: Block, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None
+    op: Op, block: Named, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None
 ) -> tuple[Any, ...]:
     """`infer` for names in a block.
 

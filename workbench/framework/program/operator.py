@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.framework.names import EMPTY
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.program.roles import FORWARD, ROLE, ROLE_VAR
+from workbench.framework.written import written
 
 if TYPE_CHECKING:
     from workbench.framework.program.block import Block
@@ -118,11 +119,7 @@ class Operator:
 
     def blocks(self) -> list[Block]:
         """The sub-blocks held in attributes."""
-        from workbench.framework.program.block import Block
-
-        return [value for value in self.attrs.values() if isinstance(value, Block)]
+        return [value for value in self.attrs.values() if isinstance(value, type(self.block))]
 
     def __repr__(self) -> str:
-        from workbench.framework.text.printer import operator_text
-
-        return operator_text(self)
+        return written(self)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from workbench.errors import InvalidType
 from workbench.framework.program.block import Block
+from workbench.framework.program.clone import (
+    blocks_run,
+    copy_blocks,
+    copy_value,
+    draws,
+    forget_unread_saves,
+    is_evaluated,
+    is_trained,
+    named_variables,
+    set_is_test,
+)
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import FORWARD
 from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.written import JSON, read, written
 
 _uids = itertools.count(1)
 
@@ -156,20 +168,63 @@ class Program:
         for block in self.blocks:
             yield from block.ops
 
-    def clone(self, for_test: bool = False) -> Program:
-        """A deep copy; `for_test` drops backward and update ops and sets `is_test`."""
-        from workbench.framework.program.clone import clone, clone_for_test
+    # Copies
 
-        return clone_for_test(self) if for_test else clone(self)
+    def clone(self, for_test: bool = False) -> Program:
+        """A copy of everything, backward and update operators included (P-20).
+
+        Args:
+            for_test: a copy for evaluation (P-21): nothing of the backward and the updates, every `is_test` set. A
+                program without a backward keeps all its operators and variables.
+        """
+        if for_test and is_trained(self.blocks):
+            made = self.keep_operators(is_evaluated)
+        else:
+            made = self._copy(self.blocks, lambda op: True, lambda variable: True)
+        if for_test:
+            set_is_test(made.blocks)
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self.clone()
 
+    def keep_operators(self, is_kept: Callable[[Operator], bool], also: Iterable[Variable] = ()) -> Program:
+        """A copy with the operators that `is_kept` accepts, the blocks they run and the variables they name.
+
+        Args:
+            also: variables of the global block to keep although no operator names them.
+        """
+        blocks = blocks_run(self.blocks, is_kept)
+        if self.rng_step and draws(blocks, is_kept):
+            also = [*also, *self._variables(self.rng_step)]
+        made = self._copy(blocks, is_kept, named_variables(blocks, is_kept, also))
+        forget_unread_saves(made.blocks)
+        return made
+
+    def _variables(self, name: str) -> list[Variable]:
+        found = self.global_block().vars.get(name)
+        return [] if found is None else [found]
+
+    def _copy(
+        self, blocks: Sequence[Block], is_kept: Callable[[Operator], bool], is_wanted: Callable[[Variable], bool]
+    ) -> Program:
+        """A copy of some blocks (the parents of all among them), with some of their operators and variables."""
+        made = Program()
+        twins = copy_blocks(blocks, made.global_block(), is_kept, is_wanted)
+        made.blocks = list(twins.values())
+        known = made.global_block().vars
+        made.name, made.origin, made.streams = self.name, self.origin, self.streams
+        made.random_seed = self.random_seed
+        made.rng_step = self.rng_step if self.rng_step in known else ""
+        made.attributes = copy_value(self.attributes, twins)
+        made.lr_schedulers = {name: s for name, s in self.lr_schedulers.items() if name in known}
+        return made
+
+    # Text and JSON
+
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """The program as text that `framework.text.parser.parse_program` reads back."""
-        from workbench.framework.text.printer import program_text
-
-        return program_text(self, with_details)
+        return written(self, with_details=with_details)
 
     def __str__(self) -> str:
         return self.to_string()
@@ -187,12 +242,8 @@ class Program:
         Raises:
             InvalidArgument: malformed, or of an unknown version.
         """
-        from workbench.framework.text.serialize import program_from_json
-
-        return program_from_json(data)
+        return read(Program, JSON, data)
 
     def serialize_to_string(self) -> str:
         """The program as versioned JSON."""
-        from workbench.framework.text.serialize import program_to_json
-
-        return program_to_json(self)
+        return written(self, JSON)

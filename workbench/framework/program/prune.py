@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.errors import NotFound, did_you_mean
-from workbench.framework.program.clone import keep_operators
 from workbench.framework.program.flow import reads, writes
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -47,7 +46,7 @@ def prune(
             needed -= written
         needed.update(v.name for v in reads(op))
         needed -= given
-    return keep_operators(program, lambda op: op.block.idx > 0 or id(op) in kept, also=wanted)
+    return program.keep_operators(lambda op: op.block.idx > 0 or id(op) in kept, also=wanted)
 
 
 def _target(program: Program, target: str | Variable) -> Variable:

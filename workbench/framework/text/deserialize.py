@@ -17,6 +17,7 @@ from workbench.framework.site import Site
 from workbench.framework.text import assemble
 from workbench.framework.values.constants import MAX_DEPTH, array_from_data
 from workbench.framework.values.portable import from_config
+from workbench.framework.written import JSON, reads
 
 FORMAT, VERSION = "workbench.program", 1
 _PROGRAM = (
@@ -63,6 +64,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+@reads(Program, JSON)
 def program_from_json(text: str | bytes) -> Program:
     """The program that `serialize.program_to_json` gives `text` for. See `program_from_dict`.
 

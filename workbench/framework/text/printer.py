@@ -30,10 +30,12 @@ from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.site import Site
 from workbench.framework.text.fields import explicit_variables, flag_values
 from workbench.framework.text.lexicon import name_text, names_text, quote, type_text, value_text, word_text
+from workbench.framework.written import writes
 
 INDENT = "  "
 
 
+@writes(Program)
 def program_text(program: Program, with_details: bool = False) -> str:
     """A program, every block inside the one that encloses it."""
     lines = [_header(program)]
@@ -46,11 +48,13 @@ def program_text(program: Program, with_details: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+@writes(Block)
 def block_text(block: Block, with_details: bool = False) -> str:
     """A block with the blocks inside it."""
     return "\n".join(_block_lines(block, _inner_blocks(block.program), with_details)) + "\n"
 
 
+@writes(Operator)
 def operator_text(op: Operator, with_details: bool = False) -> str:
     """An operator in one line."""
     record = _record(op)

@@ -35,10 +35,12 @@ from workbench.framework.text.deserialize import FORMAT, VERSION, program_from_d
 from workbench.framework.text.fields import flag_values, written_order
 from workbench.framework.values.constants import MAX_DEPTH, array_data, array_dtype, plain
 from workbench.framework.values.portable import config_of
+from workbench.framework.written import JSON, writes
 
 __all__ = ["program_from_dict", "program_from_json", "program_to_dict", "program_to_json"]
 
 
+@writes(Program, JSON)
 def program_to_json(program: Program, with_sites: bool = False, indent: int | None = None) -> str:
     """A program as JSON text; equal programs give equal text.
 

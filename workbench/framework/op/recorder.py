@@ -1,4 +1,4 @@
-"""`apply`: the one crossing between a public function and what records or computes it.
+"""Recorders: the one crossing between a public function and what records or computes it.
 
 The current *recorder* decides what applying an op means: a static recorder appends to the current block of
 the default program, a dynamic one computes at once. No op asks which mode it is in.
@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from workbench.errors import PreconditionNotMet
 
-if TYPE_CHECKING:
-    from workbench.framework.op.record import Op
-
 
 class Recorder(Protocol):
-    """What stands behind `apply`."""
+    """What stands behind the call of an op."""
 
     name: str
 
-    def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
-        """Handle one op; `inputs` in slot order (None for absent, lists for list slots), `attrs` complete.
+    def record(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        """Handle one op (an `Op`); `inputs` in slot order (None for absent, lists for list slots), `attrs` complete.
 
         Returns the outputs in slot order: one value, or a tuple if the op has several output slots.
         """
@@ -60,26 +57,3 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         yield recorder
     finally:
         _override.reset(token)
-
-
-def apply(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None = None) -> Any:
-    """Apply `op` to tensors under the current recorder.
-
-    Args:
-        op: the op record.
-        inputs: one entry per input slot, missing trailing ones are None.
-        attrs: attributes that differ from the defaults.
-        name: the layer name outputs are counted under, or None.
-
-    Raises:
-        NotFound: an unknown attribute. InvalidArgument, InvalidType: what `infer` refuses.
-    """
-    missing = len(op.inputs) - len(inputs)
-    if missing < 0:
-        raise TypeError(f"op {op.type!r} takes {len(op.inputs)} inputs, got {len(inputs)}")
-    if missing:
-        inputs = inputs + (None,) * missing
-    for slot, value in zip(op.inputs, inputs):
-        if value is None and not slot.optional:
-            raise TypeError(f"op {op.type!r} needs its input {slot.name}")
-    return current_recorder().record(op, inputs, op.complete(attrs), name)
