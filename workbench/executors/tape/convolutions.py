@@ -26,7 +26,8 @@ from workbench.executors.tape.convolution_tables import (
     weights_in_order,
     weights_turned,
 )
-from workbench.executors.tape.rules import native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
 from workbench.ops.convolve import Geometry
 from workbench.ops.windows import NCHW, SAME, both_pads, extent

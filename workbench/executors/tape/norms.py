@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import expression, operands, require, require_plain
 from workbench.executors.tape.sums import sum_axes
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr.expr import Recording

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
 from workbench.ops.pooling import Windows, bins, sliding
 from workbench.ops.windows import NCHW, both_pads

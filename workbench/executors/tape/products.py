@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import FLOAT, fill, native, operands, require
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, fill, operands, require
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as

@@ -7,7 +7,8 @@ from math import ceil
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import FLOAT, expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, expression, operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr.expr import Recording
 from workbench.ops.dropout import kept_factor, mask_shape

@@ -9,7 +9,8 @@ from itertools import groupby
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import copy, expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import copy, expression, operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr.expr import Recording
 from workbench.ops.reduce import reduced_axes

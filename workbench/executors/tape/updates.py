@@ -10,7 +10,8 @@ import numpy as np
 from workbench.executors.lower_collectives import as_one
 from workbench.executors.lower_updates import flat_operands, summands
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import FLOAT, expression, native, operands, require
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, expression, operands, require
 from workbench.executors.tape.vector_code import Unsuitable
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr.expr import Expr
