@@ -15,8 +15,8 @@ from workbench.experiments import Run
 from workbench.framework.program.program import Program
 from workbench.magics.arguments import parse
 from workbench.notebook.dashboard.dashboard import Dashboard, dashboard
+from workbench.notebook.dashboard.views import GraphView, View, feeds, scopes, ssa
 from workbench.notebook.session import Session
-from workbench.notebook.views import GraphView, View, feeds, scopes, ssa
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
 

@@ -47,7 +47,7 @@ TENSOR = {
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.dashboard": "dashboard",
-    "workbench.notebook.views": "feeds scopes ssa",
+    "workbench.notebook.dashboard.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
     "workbench.ops.matmul": "bmm dot matmul mm",
     "workbench.ops.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
 from workbench.framework.values.random import Stream
-from workbench.runtime.native.stream_words import BITS, CHUNK
-from workbench.runtime.native.words import DONE
+from workbench.runtime.words.codes import DONE
+from workbench.runtime.words.stream import BITS, CHUNK
 
 WORDS = st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1))
 STREAMS = st.builds(Stream, WORDS, WORDS, WORDS, WORDS, WORDS)

@@ -30,8 +30,8 @@ from workbench.framework.values.spec import Spec, agree, spec_of
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
 from workbench.runtime.device import Memory
-from workbench.runtime.native.stream_words import STREAM_WORDS
 from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.words.stream import STREAM_WORDS
 
 
 class Part(NamedTuple):

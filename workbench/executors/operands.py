@@ -84,7 +84,7 @@ class Context:
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
         twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
         is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
-        stream: of a random node, the words of its random stream (`native.stream_words`) in the step that runs.
+        stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
     """
 
     array: Callable[[Value], np.ndarray]

@@ -12,7 +12,7 @@ from workbench.executors.tape.rules import FLOAT, expression, operands, require,
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr.expr import Recording
 from workbench.ops.dropout import kept_factor, mask_shape
-from workbench.runtime.native.stream_words import BITS, CHUNK
+from workbench.runtime.words.stream import BITS, CHUNK
 
 
 def _stream(writer: TapeWriter, row: Row) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from workbench.executors.tape.vector_row import Instruction, Leaf, Memory, RowWriter
 from workbench.framework.expr.lowered import Lowered, Step
-from workbench.runtime.native.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 
 BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache
 MOST = 2048  # floats a block has at most

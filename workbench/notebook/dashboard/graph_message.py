@@ -10,7 +10,7 @@ from workbench.framework.values.spec import size_of
 from workbench.graph.columns import label_of, layer_of
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value
-from workbench.notebook.dashboard.messages import Message, Table, column
+from workbench.notebook.messages import Message, Table, column
 
 
 def graph_message(number: int, title: str, graph: Graph, shapes: Shapes) -> Message:

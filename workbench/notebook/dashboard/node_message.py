@@ -18,7 +18,7 @@ from workbench.framework.program.roles import role_text
 from workbench.graph.columns import label_of
 from workbench.graph.ssa import Graph, Node, Value
 from workbench.notebook.dashboard.graph_message import nbytes
-from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.messages import Message
 
 _BINS = 24
 _ATTRIBUTE = 200  # characters shown of an attribute

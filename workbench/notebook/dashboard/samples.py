@@ -16,8 +16,8 @@ from workbench.executors.split import Fed
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look, Told
-from workbench.notebook.dashboard.messages import Message, Table, column
 from workbench.notebook.dashboard.previews import preview
+from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together
 _RECENT = 25  # steps over which times are taken

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from workbench.runtime.kernels.intrinsics import INT, INTS, floats, function, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, loop
-from workbench.runtime.native.stream_words import BITS, CHUNK, OP, PLACE, SEED, STEP, TRIP
+from workbench.runtime.words.stream import BITS, CHUNK, OP, PLACE, SEED, STEP, TRIP
 
 I128, HALVES = ir.IntType(128), types.CPointer(types.uint32)
 ROUNDS = 10

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.messages import Message, column
 
 LIMIT = 2000  # buckets; even
 

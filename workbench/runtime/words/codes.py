@@ -14,7 +14,7 @@ BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in 
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
 
 # The state of one thread's program (int64 words)
-TABLE, AT, END, CONTROL, STAMPS = range(5)  # STAMPS: the address of a ring, see `stamp_words`; 0: nobody looks
+TABLE, AT, END, CONTROL, STAMPS = range(5)  # STAMPS: the address of a ring, see `words.stamp`; 0: nobody looks
 START = 8  # where it begins
 STATE_WORDS = 16
 
