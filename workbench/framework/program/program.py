@@ -171,10 +171,10 @@ class Program:
     # Copies
 
     def clone(self, for_test: bool = False) -> Program:
-        """A copy of everything, backward and update operators included (P-20).
+        """A copy of everything, backward and update operators included.
 
         Args:
-            for_test: a copy for evaluation (P-21): nothing of the backward and the updates, every `is_test` set. A
+            for_test: a copy for evaluation: nothing of the backward and the updates, every `is_test` set. A
                 program without a backward keeps all its operators and variables.
         """
         if for_test and is_trained(self.blocks):
