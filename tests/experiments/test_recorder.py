@@ -587,6 +587,40 @@ def test_a_forked_child_leaves_its_parents_runs_alone(file: Path) -> None:
     assert process.returncode == 0, told
 
 
+FORKED_IN_A_TRANSACTION = """
+import os, sys, threading
+from workbench.experiments.runs_file import RunsFile
+
+file, begun = RunsFile({file!r}), threading.Event()
+file.begin("of the parent", None, {{}})
+
+def write():
+    with file._writing() as db:
+        db.execute("UPDATE runs SET notes='half'")
+        begun.set()
+        threading.Event().wait(0.3)
+
+thread = threading.Thread(target=write)
+thread.start()
+assert begun.wait(30)
+child = os.fork()
+if not child:
+    file.begin("of the child", None, {{}})
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+thread.join()
+assert status == 0 and [(row["name"], row["notes"]) for row in file.rows()] == [
+    ("of the parent", "half"), ("of the child", "")]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_forked_in_a_transaction_uses_the_file(file: Path) -> None:
+    process = python(FORKED_IN_A_TRANSACTION.format(file=str(file)))
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+
+
 def test_a_run_knows_the_notebook_or_script_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/digits.ipynb")  # Jupyter's server tells its kernels
     assert surroundings.__wrapped__()["notebook"] == "digits.ipynb"
