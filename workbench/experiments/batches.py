@@ -38,7 +38,7 @@ def require_batches(loader: Any, what: str) -> None:
     Raises:
         InvalidType: it is no loader.
     """
-    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+    if not hasattr(loader, "__iter__") and not (hasattr(loader, "__getitem__") and hasattr(loader, "__len__")):
         raise InvalidType(f"{what} takes a DataLoader or another iterable of batches, got {described(loader)}")
 
 

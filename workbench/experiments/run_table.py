@@ -11,8 +11,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, NotFound, Unavailable, did_you_mean, one_of
-from workbench.experiments.runs_file import PLACE, Happening, RunsFile
+from workbench.errors import InvalidArgument, NotFound, did_you_mean, one_of
+from workbench.experiments.runs_file import Happening, RunsFile
 
 LOST_S = 15.0  # without a sign of life a run is taken for lost
 COLUMNS = ("number", "name", "state", "step", "seconds", "steps_per_second")
@@ -324,6 +324,4 @@ def runs(file: str | os.PathLike[str] | None = None) -> Runs:
         >>> wb.runs().to_csv("runs.csv")
     """
     source = RunsFile(file)
-    if source.path.is_dir():
-        raise Unavailable(f"the file of runs {source.path}: it is a folder; choose a file, here or with {PLACE}")
     return Runs([RecordedRun(source, row) for row in reversed(source.rows())], source)

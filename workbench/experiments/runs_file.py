@@ -294,6 +294,8 @@ class RunsFile:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             elif not self.exists():
                 raise NotFound(f"no run was recorded yet in {self.path}")
+            if self.path.is_dir():
+                raise Unavailable(f"the file of runs {self.path}: it is a folder; choose a file, here or with {PLACE}")
             with in_use():
                 db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
                 try:
