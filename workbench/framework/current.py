@@ -22,15 +22,14 @@ class _Body(NamedTuple):
 
     Attributes:
         leaving: ends it; only the interpreter keeps that, and with it what is in force there.
-        key: of what is in force, in `leaving`. outer: the body around it.
+        outer: the body around it.
     """
 
     leaving: ref[Any]
-    key: Any
     outer: _Body | None
 
     def values(self) -> dict[Any, Any] | None:
-        """What is in force; None if the body has ended."""
+        """{Current: what is in force}; None if the body has ended."""
         found = self.leaving()
         return found.values if found is not None and found.lock.locked() else None
 
@@ -50,9 +49,9 @@ class Current(Generic[Kind]):
         """What is in force here: in the innermost body of this thread, else in the process."""
         body = self._inner.get()
         while body is not None:
-            values = body.values()
-            if values is not None:
-                found: Kind = values[body.key]
+            leaving = body.leaving()  # `values`, at once: this is asked for every op that is built
+            if leaving is not None and leaving.lock.locked():
+                found: Kind = leaving.values[self]
                 return found
             body = body.outer
         return self._default
@@ -64,7 +63,7 @@ class Current(Generic[Kind]):
         if body is None or values is None:
             self._default = new
         else:
-            values[body.key] = new
+            values[self] = new
         return old
 
     def replaced(self, new: Kind) -> Replaced:
@@ -73,7 +72,7 @@ class Current(Generic[Kind]):
 
     def begin(self, leaving: Any) -> None:
         """What `leaving` has for this is in force as soon as its lock is closed."""
-        self._inner.set(_Body(ref(leaving), self, self._innermost()))
+        self._inner.set(_Body(ref(leaving), self._innermost()))
 
     def _innermost(self) -> _Body | None:
         body = self._inner.get()

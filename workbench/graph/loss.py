@@ -5,7 +5,6 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from workbench.errors import InvalidArgument, InvalidType, described, did_you_mean
-from workbench.framework.names import grad_name
 from workbench.framework.program import Program
 from workbench.framework.roles import LOSS_GRAD
 
@@ -31,11 +30,6 @@ def loss_of(program: Program) -> str | None:
 def has_backward(program: Program) -> bool:
     """Whether some op of the program belongs to a backward pass (X-4)."""
     return any(op.type.endswith("_grad") for op in program.all_ops())
-
-
-def loss_gradient_of(loss_name: str) -> str:
-    """The variable users feed under `Customized` (B-11)."""
-    return grad_name(loss_name)
 
 
 def check_loss(program: Program, loss_name: str | None) -> None:
