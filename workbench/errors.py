@@ -120,8 +120,10 @@ def described(value: Any) -> str:
     return text if len(text) <= 100 else f"{type(value).__name__} {text[:100]}…"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the closest known name, else an empty string."""
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the closest known name, else, and for what is no name, an empty string."""
+    if not isinstance(name, str):
+        return ""
     candidates = itertools.islice((n for n in known if len(n) <= 100), 5000)  # the search is slow
     close = difflib.get_close_matches(name[:100], list(candidates), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -247,6 +247,90 @@ def test_an_argument_that_is_refused_leaves_everything_as_it_was(tmp_path: Path)
     assert everything(model, runner, loader) == before
 
 
+def cyclic() -> dict[str, Any]:
+    found: dict[str, Any] = {"rate": 0.1}
+    found["self"] = {"again": [found]}
+    return found
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [(cyclic(), "'self' contains itself"), ({"fine": 1, "mute": Mute()}, "'mute' cannot be recorded.*no text")],
+)
+def test_a_setting_that_cannot_be_recorded_leaves_everything_as_it_was(
+    settings: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    before = everything(model, runner, loader)
+    with pytest.raises(wb.errors.InvalidArgument, match=text):
+        begun(model, runner, loader, checkpoint=path, settings=settings)
+    assert everything(model, runner, loader) == before
+
+
+def test_a_bar_that_cannot_be_shown_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = batches(), executor(model)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    before = everything(model, runner, loader)
+
+    def fail(*given: Any, **options: Any) -> None:
+        raise OSError("no terminal")
+
+    monkeypatch.setattr("tqdm.auto.tqdm", fail)
+    with pytest.raises(OSError, match="no terminal"):
+        begun(model, runner, loader, checkpoint=path, progress=True)
+    assert everything(model, runner, loader) == before
+
+
+class Refusing(DataLoader):
+    """A loader of a user's that moves, and then does not take its state."""
+
+    refuses = False
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict({**state, "seed": 77})
+        if self.refuses:
+            raise RuntimeError("not this one")
+
+
+def test_a_loader_that_fails_to_take_its_state_leaves_everything_as_it_was(strategy: str, tmp_path: Path) -> None:
+    model, path = drawing(), tmp_path / "x.checkpoint"
+    loader, runner = Refusing(dataset(), batch_size=8, shuffle=True, seed=5), executor(model, strategy=strategy)
+    begun(model, runner, loader, on_step=saving(path, 4)).wait(60)
+    before = everything(model, runner, loader)
+    loader.refuses = True
+    with pytest.raises(RuntimeError, match="not this one"):
+        begun(model, runner, loader, checkpoint=path)
+    assert everything(model, runner, loader) == before
+
+
+def test_the_rate_that_is_recorded_is_the_restored_one(tmp_path: Path) -> None:
+    model, path = linear(), tmp_path / "x.checkpoint"
+    (rate,) = {n for op in model.main.all_ops() for n in op.inputs.get("LearningRate", ())}
+    runner = executor(model)
+    begun(model, runner, on_step=saving(path, 4), steps=4).wait(60)
+    model.scope.get(rate).set(np.array([0.125], np.float32))
+    begun(model, runner, checkpoint=path, record=tmp_path / "runs.sqlite", startup=None, steps=5).wait(60)
+    assert wb.runs(tmp_path / "runs.sqlite")[1].settings["learning_rate"] == 0.25
+
+
+def linear() -> Model:
+    def body() -> Any:
+        x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
+        return wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(x, 3), y))
+
+    return build(body, wb.optimizer.SGD(0.25))
+
+
 def test_a_schedule_that_fails_to_take_its_state_is_as_it_was(tmp_path: Path) -> None:
     model, path = drawing(), tmp_path / "x.checkpoint"
     loader, runner = batches(), executor(model)
@@ -296,6 +380,7 @@ def test_a_value_of_device_1_is_refused_where_devices_share_it(tmp_path: Path) -
 
 def plateau() -> Model:
     """A model whose rate follows its loss, which turns NaN where a batch has a row of ones."""
+
     def body() -> Any:
         x, y = static.data("x", [None, 5]), static.data("y", [None, 1], "int64")
         loss = wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(x, 3), y))

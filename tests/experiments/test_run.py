@@ -135,6 +135,43 @@ def test_a_pause_asked_for_while_saving_holds(model: Model, tmp_path: Path) -> N
     run.wait(10)
 
 
+def test_the_run_goes_on_between_saves(model: Model, tmp_path: Path) -> None:
+    run = train(model.main, Batches(model, 10_000), scope=ready(model), record=False)
+    _until(lambda: run.step > 3)
+    steps = []
+    for _ in range(8):
+        run.save(tmp_path / "made")
+        steps.append(run.checkpoints[-1][0])
+    assert len(set(steps)) == 8 and steps == sorted(steps)
+    run.pause(10)
+    assert {run.save(tmp_path / "made") and run.checkpoints[-1][0] for _ in range(3)} == {run.step}
+    run.stop()
+    run.wait(10)
+
+
+def test_several_threads_save_at_once(model: Model, tmp_path: Path) -> None:
+    """No step is made while one of them writes."""
+    run = train(model.main, Batches(model, 100_000), scope=ready(model), record=False)
+    _until(lambda: run.step > 3)
+    write, moved = run.write_checkpoint, []
+
+    def slowly(path: Any) -> None:
+        before = run.step
+        time.sleep(0.01)
+        write(path)
+        moved.append(run.step - before)
+
+    run.write_checkpoint = slowly
+    threads = [threading.Thread(target=lambda i=i: [run.save(tmp_path / f"{i}") for _ in range(5)]) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert moved == [0] * 15
+    run.stop()
+    run.wait(10)
+
+
 def test_stop_while_paused(model: Model) -> None:
     run = train(model.main, Batches(model, 1000, 0.002), scope=ready(model))
     run.pause()

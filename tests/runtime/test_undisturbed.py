@@ -220,11 +220,29 @@ def test_what_a_handler_raises_is_known(handler: Any) -> None:
         assert is_from_outside(caught(lambda: signal.raise_signal(signal.SIGALRM)))
 
 
-def test_what_another_thread_sends_is_known() -> None:
-    def send() -> None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(Alarm))
+class WithText(Exception):
+    def __init__(self) -> None:
+        super().__init__("it took too long")
 
-    assert is_from_outside(caught(send))
+
+@pytest.mark.parametrize("sent", [Alarm, WithText, TimeoutError])
+def test_what_another_thread_sends_is_known(sent: type[Exception]) -> None:
+    """It comes up behind a call, at the beginning of a function, or where a loop goes back."""
+    here = ctypes.c_ulong(threading.get_ident())
+    for body in ([].copy, lambda: None):
+
+        def send() -> None:
+            time.sleep(0.01)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(here, ctypes.py_object(sent))
+
+        def run(body: Any = body) -> None:
+            threading.Thread(target=send).start()
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                for _ in range(1000):
+                    body()
+
+        assert is_from_outside(caught(run))
 
 
 def raise_plainly(*given: Any) -> None:
@@ -232,8 +250,10 @@ def raise_plainly(*given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [raise_plainly, lambda: raise_plainly(1, 2), lambda: 1 / 0, lambda: np.ones(3) + np.ones(4), [].pop]
-)
+    "call", [raise_plainly, lambda: raise_plainly(1, 2), lambda: 1 / 0, lambda: np.ones(3) + np.ones(4), [].pop,
+     lambda: bytearray(1 << 62), lambda: next(iter(())), lambda: np.random.default_rng().integers(5, 1),
+     lambda: np.random.Philox(key=np.ones(3)), lambda: np.ones(3).sum(axis=2)],
+)  # fmt: skip
 def test_what_code_raises_is_its_own(call: Any) -> None:
     assert not is_from_outside(caught(call))
 

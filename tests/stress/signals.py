@@ -40,6 +40,16 @@ class FromOutside(Exception):
     """What another thread sends."""
 
 
+class WithText(FromOutside):
+    """One that says something by itself."""
+
+    def __init__(self) -> None:
+        super().__init__("it took too long")
+
+
+SENT = (FromOutside, WithText, TimeoutError)
+
+
 @dataclass
 class Tally:
     """What has been seen.
@@ -189,7 +199,7 @@ class Storm:
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
             time.sleep(0.0005)  # an exception may be under way
-        except FromOutside as error:
+        except SENT as error:
             came = came or error
         return came
 
@@ -206,12 +216,12 @@ class Storm:
         while not self._over:
             time.sleep(self._pick.uniform(0, 2 * self._span))
             if self.on and self._outside and self._pick.random() < 0.5:
-                send(ctypes.c_ulong(self._main), ctypes.py_object(FromOutside))
+                send(ctypes.c_ulong(self._main), ctypes.py_object(self._pick.choice(SENT)))
             elif self.on:
                 os.kill(os.getpid(), signal.SIGINT)
 
 
-OURS = (Alarm, FromOutside, KeyboardInterrupt)
+OURS = (Alarm, *SENT, KeyboardInterrupt)
 
 
 def stress(kind: str, seconds: float, simple: bool = True, outside: bool = True) -> Tally:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.errors import InvalidArgument
+from workbench.framework.paths import path_text
 
 try:
     import fcntl
@@ -37,7 +38,7 @@ def replace_file(path: str | os.PathLike[str], parts: Iterable[Bytes]) -> None:
         InvalidArgument: `path` is a symbolic link, a folder, or no regular file.
         OSError: the operating system's reason (disk full, no permission …) with the path and what it means.
     """
-    target = Path(path)
+    target = Path(path_text(path))
     try:
         mode = _mode_of_old(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def read_file(path: str | os.PathLike[str], size: int = -1) -> bytes:
         InvalidArgument: a folder, or no regular file (a pipe is not waited for).
         OSError: it cannot be read.
     """
-    target = Path(path)
+    target = Path(path_text(path))
     try:
         handle = os.open(target, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(handle, "rb") as file:

@@ -28,6 +28,7 @@ from workbench.checkpoint.restore import Restore
 from workbench.checkpoint.tree import flatten
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean, one_of
 from workbench.executors.serial import Executor
+from workbench.framework.paths import path_text
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
@@ -123,7 +124,7 @@ def save_persistables(
         >>> static.save_persistables(executor, "folder")
     """
     program = _checked(executor, main_program, "save_persistables")
-    path = file_inside(_folder(dirname), filename or DEFAULT_FILE)
+    path = file_inside(_folder(dirname), DEFAULT_FILE if filename is None else filename)
     write_tensors(path, *_snapshot(program, _persistables(program), global_scope()))
 
 
@@ -144,7 +145,7 @@ def load_persistables(
         >>> static.load_persistables(executor, "folder")
     """
     program = _checked(executor, main_program, "load_persistables")
-    _restore(program, file_inside(_folder(dirname), filename or DEFAULT_FILE), None)
+    _restore(program, file_inside(_folder(dirname), DEFAULT_FILE if filename is None else filename), None)
 
 
 def save_vars(
@@ -166,7 +167,7 @@ def save_vars(
     """
     program = _checked(executor, main_program, "save_vars")
     variables = _selected(program, vars, predicate)
-    path = file_inside(_folder(dirname), filename or DEFAULT_FILE)
+    path = file_inside(_folder(dirname), DEFAULT_FILE if filename is None else filename)
     tensors, metadata = _snapshot(program, variables, global_scope())
     write_tensors(path, tensors, {**metadata, "schedulers": {}})
 
@@ -192,7 +193,7 @@ def load_vars(
     """
     program = _checked(executor, main_program, "load_vars")
     variables = _selected(program, vars, predicate)
-    _restore(program, file_inside(_folder(dirname), filename or DEFAULT_FILE), variables)
+    _restore(program, file_inside(_folder(dirname), DEFAULT_FILE if filename is None else filename), variables)
 
 
 # Saving
@@ -329,7 +330,7 @@ def _require_executor(executor: Any, what: str) -> None:
 
 
 def _folder(dirname: Any) -> str:
-    folder = os.fspath(dirname)
+    folder = path_text(dirname, "dirname")
     if not folder:
         raise InvalidArgument("dirname is empty; pass '.' for the current folder")
     return folder
@@ -337,11 +338,9 @@ def _folder(dirname: Any) -> str:
 
 def _prefix(model_path: str | os.PathLike[str]) -> str:
     """The path without a suffix of ours."""
-    path = os.fspath(model_path)
+    path = path_text(model_path, "model_path")
     for suffix in (PARAMS, MODEL):
         path = path.removesuffix(suffix)
     if not path or os.path.basename(path) in ("", ".", ".."):
-        raise InvalidArgument(
-            f"model_path must be a folder and a file prefix, as in 'folder/model'; got {path!r}"
-        )
+        raise InvalidArgument(f"model_path must be a folder and a file prefix, as in 'folder/model'; got {path!r}")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,9 +72,7 @@ class Restore:
         """
         if self.problems:
             listing = "".join(f"\n  {problem}" for problem in self.problems)
-            raise InvalidArgument(
-                f"{self.path} does not fit {self.program!r}; nothing was loaded:{listing}"
-            )
+            raise InvalidArgument(f"{self.path} does not fit {self.program!r}; nothing was loaded:{listing}")
 
     def commit(self, scope: Scope) -> None:
         """Write to the scope, into the storage that is there: what is bound to it sees the new values.
@@ -90,20 +89,11 @@ class Restore:
 
         A schedule of the user's may refuse its state: then all are as they were, and no value has been written.
         """
-        self._move_schedules()
-        for name, array in self.arrays.items():
-            (scope.find_var(name) or scope.root.var(name)).tensor.take(array)
-
-    def _move_schedules(self) -> None:
-        before = [kept for scheduler, _ in self.states for kept in _attributes(scheduler)]
-        try:
+        with as_before_on_error(*(scheduler for scheduler, _ in self.states)):
             for scheduler, state in self.states:
                 scheduler.set_state_dict(state)
-        except BaseException:
-            for attributes, copy in before:
-                attributes.clear()
-                attributes.update(copy)
-            raise
+        for name, array in self.arrays.items():
+            (scope.find_var(name) or scope.root.var(name)).tensor.take(array)
 
     def _fits(self, variable: Variable, array: np.ndarray) -> bool:
         declared, saved = list(variable.shape), list(array.shape)
@@ -135,9 +125,22 @@ class Restore:
             self.states.append((scheduler, state))
 
 
-def _attributes(scheduler: LRScheduler) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The attributes of a schedule, and of those inside it, each with a copy."""
-    own = vars(scheduler)
+@contextmanager
+def as_before_on_error(*holders: Any) -> Iterator[None]:
+    """If the `with` body raises, give these objects, and schedules inside them, the attributes they had."""
+    before = [kept for holder in holders for kept in _attributes(holder)]
+    try:
+        yield
+    except BaseException:
+        for attributes, copy in before:
+            attributes.clear()
+            attributes.update(copy)
+        raise
+
+
+def _attributes(holder: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The attributes of an object, and of schedules inside it, each with a copy."""
+    own = vars(holder)
     yield own, dict(own)
     for inner in own.values():
         if isinstance(inner, LRScheduler):

@@ -15,6 +15,7 @@ from workbench.data.prefetch import Prefetcher
 from workbench.data.sampler import batches_from
 from workbench.data.split import check_groups, check_rows
 from workbench.errors import EnforceNotMet, InvalidArgument
+from workbench.framework.outside import is_from_outside
 
 SHOWN_INDICES = 8
 Collate = Callable[[list[Any]], Any]
@@ -160,6 +161,8 @@ def _read_rows(rows: RowReader, indices: Any, progress: Progress) -> list[np.nda
     try:
         return rows(np.asarray(indices, dtype=np.int64))
     except Exception as exc:
+        if is_from_outside(exc):
+            raise
         raise EnforceNotMet(f"{progress.where}, samples {_listing(indices)}: {_said(exc)}") from exc
 
 
@@ -168,6 +171,8 @@ def _sample(dataset: Any, index: Any, progress: Progress) -> Any:
     try:
         return dataset[index]
     except Exception as exc:
+        if is_from_outside(exc):
+            raise
         what = f"sample {index} of {type(dataset).__name__} ({progress.where})"
         raise EnforceNotMet(f"{what} raised {_said(exc)}") from exc
 
@@ -194,6 +199,8 @@ def _stream(dataset: IterableDataset, progress: Progress) -> Iterator[Any]:
             yield sample
             progress.sample = number
     except Exception as exc:
+        if is_from_outside(exc):
+            raise
         what = f"sample {number} of {type(dataset).__name__} ({progress.where})"
         raise EnforceNotMet(f"{what} raised {_said(exc)}") from exc
 
@@ -219,6 +226,8 @@ def _join_by_user(collate: Collate, samples: list[Any], indices: Any, progress: 
     try:
         return collate(samples)
     except Exception as exc:
+        if is_from_outside(exc):
+            raise
         what = f"collate_fn raised {_said(exc)}"
         raise EnforceNotMet(f"{what} ({progress.where}, samples {_listing(indices)})") from exc
 

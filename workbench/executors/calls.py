@@ -176,7 +176,7 @@ def failure(call: Call, arrays: Sequence[Any], error: Exception) -> EnforceNotMe
     kind: type[EnforceNotMet] = ExecutionError
     if isinstance(error, ValueError | IndexError):
         kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
-    lines = [f"op {call.op.type!r} failed: {error or type(error).__name__}"]
+    lines = [f"op {call.op.type!r} failed: {str(error) or type(error).__name__}"]
     for slot, names, value in zip(call.op.record.inputs, call.ins, arrays, strict=True):
         if names is not None:
             listed = names if isinstance(names, list) else [names]

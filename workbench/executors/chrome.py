@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from workbench.errors import InvalidArgument
 from workbench.events import Collective, Error, Event, Feed, Memory, OpRun, PlanCompiled, ScopeDrop, Step, Wait
+from workbench.framework.paths import path_text
 from workbench.version import __version__
 
 _HOST = "workbench"
@@ -56,7 +57,7 @@ def write_trace(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     Raises:
         InvalidArgument: `path` is a folder. OSError: it cannot be written; a file that was there is unchanged.
     """
-    target = Path(path)
+    target = Path(path_text(path))
     if target.is_dir():
         raise InvalidArgument(f"cannot write a trace to {target}: it is a folder")
     found = trace_events(events)

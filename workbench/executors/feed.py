@@ -17,6 +17,7 @@ from workbench.errors import (
     did_you_mean,
     one_of,
 )
+from workbench.framework.outside import is_from_outside
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
@@ -115,7 +116,9 @@ def _from_numbers(variable: Variable, value: Any) -> np.ndarray:
     """Numbers and nested lists have no dtype of their own, so they take the variable's, if it holds their values."""
     try:
         found = np.asarray(value)
-    except ValueError:
+    except ValueError as error:
+        if is_from_outside(error):
+            raise
         raise InvalidArgument(f"feed {variable.name!r}: the nested lists are ragged") from None
     if found.dtype.kind not in "biuf":
         raise InvalidType(f"feed {variable.name!r} takes real numbers, got {found.flat[0]!r}")

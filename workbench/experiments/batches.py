@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.data.loader import DataLoader
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.framework.program.program import Program
 
 
@@ -30,6 +30,16 @@ def feed_of(batch: Any, names: Sequence[str]) -> Mapping[str, Any]:
             f"the loader gave {len(batch)} arrays for the {len(names)} feeds of the program: {', '.join(names)}"
         )
     return dict(zip(names, batch, strict=True))
+
+
+def require_batches(loader: Any, what: str) -> None:
+    """Refuse what nobody can iterate over.
+
+    Raises:
+        InvalidType: it is no loader.
+    """
+    if not hasattr(loader, "__iter__") and not (hasattr(loader, "__getitem__") and hasattr(loader, "__len__")):
+        raise InvalidType(f"{what} takes a DataLoader or another iterable of batches, got {described(loader)}")
 
 
 def length_of(loader: Iterable[Any]) -> int | None:

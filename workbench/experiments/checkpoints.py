@@ -10,9 +10,10 @@ import numpy as np
 
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.checkpoint.program_files import restoring, snapshot
-from workbench.checkpoint.restore import Restore
+from workbench.checkpoint.restore import Restore, as_before_on_error
 from workbench.checkpoint.tree import flatten, unflatten
 from workbench.data.loader import DataLoader
+from workbench.data.sampler import random_sampler_of
 from workbench.errors import InvalidArgument
 from workbench.executors.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.executors.engine import Engine
@@ -21,6 +22,7 @@ from workbench.experiments.loop import Loop
 from workbench.experiments.position import Position
 from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
+from workbench.framework.paths import path_text
 from workbench.runtime.undisturbed import undisturbed
 
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
@@ -38,11 +40,15 @@ class Restorable:
         self.position = position
         self._loop, self._values, self._own, self._loader_state = loop, values, own, loader_state
 
+    def value(self, name: str) -> np.ndarray | None:
+        """What a variable of device 0 will hold, None if the checkpoint does not say."""
+        return self._values.arrays.get(name)
+
     def apply(self) -> None:
         """Bring parameters, state, every device, schedules and loader to where the checkpoint was written.
 
         Raises:
-            Exception: of a schedule of the user's that does not take its state; nothing has changed then.
+            Exception: of a schedule or a loader of the user's that does not take its state; nothing has changed then.
         """
         with self._loop.scope.in_use():
             undisturbed(self._write)
@@ -50,11 +56,20 @@ class Restorable:
     def _write(self) -> None:
         loop, engine = self._loop, engine_of(self._loop.executor)
         give = None if engine is None else devices_restored(engine, self._own, self._values.arrays)
-        self._values.write(loop.scope)
+        with as_before_on_error(*_movable(loop.loader)):
+            if isinstance(loop.loader, DataLoader):
+                loop.loader.load_state_dict(self._loader_state)
+            self._values.write(loop.scope)
         if give is not None:
             give()
-        if isinstance(loop.loader, DataLoader):
-            loop.loader.load_state_dict(self._loader_state)
+
+
+def _movable(loader: Any) -> list[Any]:
+    """A loader, and what is moved with it."""
+    if not isinstance(loader, DataLoader):
+        return []
+    sampler = random_sampler_of(loader.batch_sampler)
+    return [loader] if sampler is None else [loader, sampler]
 
 
 def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str]) -> None:
@@ -89,7 +104,7 @@ def read_checkpoint(loop: Loop, path: str | os.PathLike[str]) -> Restorable:
         InvalidArgument: no checkpoint of a run, or of another program or loader, or of another number of devices
             that hold values of their own.
     """
-    path = os.fspath(path)
+    path = path_text(path, "checkpoint")
     tensors, metadata = read_tensors(path)
     run = metadata.pop("run", None)
     if not isinstance(run, dict):

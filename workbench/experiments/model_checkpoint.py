@@ -14,6 +14,7 @@ from workbench.experiments.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
 from workbench.experiments.loop import Loop
 from workbench.experiments.run import Run, State
 from workbench.framework.notice import tell_anyway
+from workbench.framework.paths import path_text
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class ModelCheckpoint:
     every_n_train_steps: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dirpath, str | os.PathLike) or not os.fspath(self.dirpath):
+        if not path_text(self.dirpath, "dirpath"):
             raise InvalidType(f"ModelCheckpoint takes a folder as dirpath, got {self.dirpath!r}")
         if self.monitor is not None and not isinstance(self.monitor, str):
             raise InvalidType(f"ModelCheckpoint takes a label of run.history as monitor, got {self.monitor!r}")
@@ -102,9 +103,7 @@ class Keeper:
     def state(self) -> KeptFiles:
         """What goes with a checkpoint, so that the run that goes on from it keeps the same ones."""
         folder = os.path.abspath(self.folder)
-        return KeptFiles(
-            folder, self.monitor, self.asked.mode, tuple(self.best), self.last, self._epoch, self._looked
-        )
+        return KeptFiles(folder, self.monitor, self.asked.mode, tuple(self.best), self.last, self._epoch, self._looked)
 
     def go_on(self, state: KeptFiles | None, run: Run) -> None:
         """Take over the checkpoints of the run before, if they are in the same folder.

@@ -10,18 +10,18 @@ from workbench.experiments.run import Run
 _MOST = 2**53  # steps; beyond them tqdm cannot compute, and an error in it leaves its lock held for all bars
 
 
-def show_progress(run: Run, wanted: bool | None) -> None:
-    """Show a bar for `run` always, never, or (None) where somebody can see it."""
+def bar_of(run: Run, wanted: bool | None) -> Bar | None:
+    """A bar for `run` always, never, or (None) where somebody can see it; it is to be subscribed."""
     if wanted is False or (wanted is None and not _watched()):
-        return
-    _Bar(run)
+        return None
+    return Bar(run)
 
 
 def _watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-class _Bar:
+class Bar:
     """Feeds a tqdm bar from a run's observer calls."""
 
     def __init__(self, run: Run) -> None:
@@ -29,7 +29,10 @@ class _Bar:
 
         total = run.steps if run.steps is not None and run.steps <= _MOST else None
         self.bar: Any = tqdm(total=total, desc=run.name, unit="step", mininterval=0.2)
-        run.subscribe(self)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self.bar.close()
 
     def __call__(self, run: Run) -> None:
         if run.finished or run.error is not None:

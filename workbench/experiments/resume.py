@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType, NotFound
+from workbench.errors import InvalidArgument, InvalidType, NotFound, described, one_of
 from workbench.experiments.recorded_run import RecordedRun
 from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run
@@ -13,9 +13,7 @@ from workbench.experiments.run_table import runs
 from workbench.experiments.setup import Setup
 
 
-def resume(
-    run: Run | RecordedRun | int, setup: Setup | None = None, step: int | None = None, **options: Any
-) -> Run:
+def resume(run: Run | RecordedRun | int, setup: Setup | None = None, step: int | None = None, **options: Any) -> Run:
     """Go on from a checkpoint of a run, in a run of its own.
 
     Args:
@@ -45,9 +43,13 @@ def resume(
     recorded = runs(options.get("record") or None)[run] if isinstance(run, int) else run
     if not isinstance(recorded, Run | RecordedRun):
         raise InvalidType(f"resume takes a Run, a row of runs() or its number, got {run!r}")
-    made = setup or getattr(recorded, "setup", None)
+    made = getattr(recorded, "setup", None) if setup is None else setup
     if made is None:
         raise InvalidArgument("resume needs the setup the run was made of: resume(run, setup)")
+    if not isinstance(made, Setup):
+        raise InvalidType(f"resume takes a Setup as setup, got {described(made)}")
+    if taken := options.keys() & {"checkpoint", "settings"}:
+        raise InvalidArgument(f"resume says by itself what goes into {one_of(taken)}; leave that out")
     at, path = _checkpoint(recorded, step)
     record = record_of(recorded) if isinstance(recorded, Run) else recorded
     number = None if record is None else record.number

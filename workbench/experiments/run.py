@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from numbers import Real
 from typing import Any
 
 from workbench import between
-from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
+from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, described, did_you_mean
 from workbench.experiments.first_nan import FirstNaN
+from workbench.framework.paths import path_text
 from workbench.runtime.ending import the_end
 
 _POLL = 0.02  # seconds between looks at a flag
@@ -90,7 +93,8 @@ class Run:
         self._started = False
         self._held = False
         self._until = 0  # a held run goes on to this step
-        self._holding = self._saving = False
+        self._holding = False
+        self._savers: list[object] = []  # who wait for a boundary, or write what stands there
         self._stopping = self._enough = False
         self._outcome: State | None = None
         self._ended = False
@@ -158,8 +162,9 @@ class Run:
         Returns:
             whether no step is in flight, so that nothing changes until `resume()`.
         """
+        seconds = _seconds("timeout", timeout)
         self._until, self._held = 0, True
-        return self._comes_to_rest(0, timeout) or not self._started
+        return self._comes_to_rest(0, seconds) or not self._started
 
     def _comes_to_rest(self, until: int, timeout: float) -> bool:
         """Wait for the boundary behind a step where a held run waits; whether it is there, or has ended."""
@@ -184,11 +189,12 @@ class Run:
         Raises:
             InvalidArgument: steps below 1.
         """
-        if steps < 1:
-            raise InvalidArgument(f"advance takes a number of steps of at least 1, got {steps}")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise InvalidArgument(f"advance takes a number of steps of at least 1, got {described(steps)}")
+        seconds = _seconds("timeout", timeout)
         until = max(self.step, self._until if self._held else 0) + steps
         self._until, self._held = until, True
-        return self._comes_to_rest(until, timeout)
+        return self._comes_to_rest(until, seconds)
 
     def stop(self) -> None:
         """End at the next step boundary; the step in flight is completed."""
@@ -233,17 +239,24 @@ class Run:
         if self.write_checkpoint is None:
             raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
         self._require_here("saved")
-        self._saving = True
+        template = _file_name(self.name) if path is None else path_text(path)
+        deadline, saver = time.monotonic() + _seconds("timeout", timeout), object()
         try:
-            if not (self.is_here() or self._comes_to_rest(0, timeout) or not self._started):
+            if not (self.is_here() or self._is_let_in(saver, deadline) or not self._started):
                 raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
-            template = _file_name(self.name) if path is None else os.fspath(path)
             made = template.replace("{step}", str(self.step))
             self.write_checkpoint(made)
             self.add_checkpoint(self.step, made)
             return made
         finally:
-            self._saving = False
+            self._savers[:] = [other for other in self._savers if other is not saver]
+
+    def _is_let_in(self, saver: object, deadline: float) -> bool:
+        """Have the run held at a step boundary; but first it goes on from the one where others had it held."""
+        while self._holding and not (self._holds or self.finished) and time.monotonic() < deadline:
+            between.rest(_POLL)
+        self._savers.append(saver)
+        return self._comes_to_rest(0, deadline - time.monotonic())
 
     def add_checkpoint(self, step: int, path: str) -> None:
         """Note a checkpoint that has been written; what was in that file before is not there any more."""
@@ -296,7 +309,7 @@ class Run:
         self._require_here("waited for")
         if self.is_here():
             raise PreconditionNotMet(f"run {self.name!r} cannot wait for itself; call wait() outside its observers")
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + _seconds("timeout", timeout)
         try:
             while not self._ended:
                 if deadline is not None and time.monotonic() >= deadline:
@@ -380,11 +393,15 @@ class Run:
                 close()
 
     def _may_go_on(self) -> bool:
-        while (self._holds or self._saving) and not self._stopping:
+        while self._is_to_hold():
             self._holding = True
-            time.sleep(_POLL)
-        self._holding = False
+            while self._is_to_hold():
+                time.sleep(_POLL)
+            self._holding = False  # and look again: somebody may have taken it to hold in between
         return not self._stopping
+
+    def _is_to_hold(self) -> bool:
+        return bool(self._holds or self._savers) and not self._stopping
 
     def _notify(self) -> None:
         for observer in tuple(self._observers):
@@ -404,6 +421,12 @@ class Run:
         shown = ", ".join(f"{k} {v:.4g}" for k, v in self.last.items())
         nan = f", {self.first_nan.title}" if self.first_nan is not None else ""
         return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''}{nan})"
+
+
+def _seconds(what: str, given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real) or math.isnan(given):
+        raise InvalidArgument(f"{what} is a number of seconds, got {described(given)}")
+    return float(given)
 
 
 def _file_name(name: str) -> str:

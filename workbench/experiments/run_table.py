@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from workbench.errors import InvalidArgument, NotFound, Unavailable, did_you_mean, one_of
+from workbench.errors import InvalidArgument, NotFound, did_you_mean, one_of
 from workbench.experiments.export import write_csv, write_json
 from workbench.experiments.recorded_run import COLUMNS, RecordedRun
 from workbench.experiments.run_columns import usual_columns
 from workbench.experiments.run_table_text import as_html, as_text
-from workbench.experiments.runs_file import PLACE, RunsFile
+from workbench.experiments.runs_file import RunsFile
 
 
 class Runs(Sequence[RecordedRun]):
@@ -176,8 +176,6 @@ def _is_absent(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-
-
 def runs(file: str | os.PathLike[str] | None = None) -> Runs:
     """All recorded runs, newest first.
 
@@ -192,6 +190,4 @@ def runs(file: str | os.PathLike[str] | None = None) -> Runs:
         >>> wb.runs().to_csv("runs.csv")
     """
     source = RunsFile(file)
-    if source.path.is_dir():
-        raise Unavailable(f"the file of runs {source.path}: it is a folder; choose a file, here or with {PLACE}")
     return Runs([RecordedRun(source, row) for row in reversed(source.rows())], source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from workbench.errors import InvalidArgument
+from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.engine import Engine
 from workbench.executors.moment import Guard
@@ -63,10 +63,12 @@ def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Run
     """What runs the steps, and where.
 
     Raises:
-        InvalidArgument: an executor of another program, or another scope than its own.
+        InvalidType: no executor. InvalidArgument: one of another program, or another scope than its own.
     """
     if not isinstance(executor, ParallelExecutor | CompiledProgram):
-        return executor or Executor(), scope or global_scope()
+        if executor is not None and not callable(getattr(executor, "run", None)):
+            raise InvalidType(f"train takes what runs programs as executor, got {described(executor)}")
+        return Executor() if executor is None else executor, global_scope() if scope is None else scope
     made = OnDevices(executor, program)
     own = executor._to_debug().scope
     if scope is not None and scope is not own:

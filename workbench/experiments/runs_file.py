@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidType, NotFound, PreconditionNotMet, Unavailable
 from workbench.experiments import stored
+from workbench.experiments.file_use import in_use
 
 APPLICATION = 0x776B6277  # tells the file from other databases
 VERSION = 2
@@ -293,12 +294,15 @@ class RunsFile:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             elif not self.exists():
                 raise NotFound(f"no run was recorded yet in {self.path}")
-            db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
-            try:
-                self._settle(db)
-                yield db
-            finally:
-                db.close()  # rolls back what was not committed
+            if self.path.is_dir():
+                raise Unavailable(f"the file of runs {self.path}: it is a folder; choose a file, here or with {PLACE}")
+            with in_use():
+                db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+                try:
+                    self._settle(db)
+                    yield db
+                finally:
+                    db.close()  # rolls back what was not committed
         except EnforceNotMet:
             raise
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:

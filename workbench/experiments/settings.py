@@ -5,30 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.executors.engine import Engine
 from workbench.experiments.runners import Runner, engine_of
 from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_to_dict
 from workbench.framework.values.portable import config_of
 from workbench.graph.options import show
-from workbench.runtime.scope import Scope
 
 
 def settings_of(
-    program: Program, loader: Any, executor: Runner, scope: Scope, asked: Mapping[str, Any], own: Mapping[str, Any]
+    program: Program,
+    loader: Any,
+    executor: Runner,
+    values: Callable[[str], np.ndarray | None],
+    asked: Mapping[str, Any],
+    own: Mapping[str, Any],
 ) -> dict[str, Any]:
     """All settings but the surroundings, which the recorder adds.
 
     Args:
-        scope: where learning rates are.
+        values: gives what variables hold at the first step, for learning rates; None of what has no value.
         asked: what `train` was told besides: steps, epochs …
-        own: the user's.
+        own: the user's, see `own_settings`.
     """
     found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
     engine = engine_of(executor)
@@ -38,8 +42,27 @@ def settings_of(
     for name in ("batch_size", "shuffle", "drop_last"):
         if isinstance(value := getattr(loader, name, None), int):
             found[name] = value
-    found.update(learning_rate=_rates(program, scope), **asked)
-    return _plain({**found, **own})
+    found.update(learning_rate=_rates(program, values), **asked)
+    return {**_plain(found), **own}
+
+
+def own_settings(given: Any) -> dict[str, Any]:
+    """What a user wants recorded, as JSON has it.
+
+    Raises:
+        InvalidType: no dict. InvalidArgument: a setting that contains itself, or that fails to be shown.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidType(f"train takes a dict of names and values as settings, got {given!r}")
+    found = {}
+    for name, value in given.items():
+        try:
+            found[str(name)] = _plain(value)
+        except RecursionError:
+            raise InvalidArgument(f"the setting {name!r} contains itself, or goes too deep to be recorded") from None
+        except Exception as error:
+            raise InvalidArgument(f"the setting {name!r} cannot be recorded: {error!r}") from error
+    return found
 
 
 def program_hash(program: Program) -> str | None:
@@ -71,18 +94,18 @@ def _of_engine(engine: Engine) -> dict[str, Any]:
     return found
 
 
-def _rates(program: Program, scope: Scope) -> Any:
+def _rates(program: Program, values: Callable[[str], np.ndarray | None]) -> Any:
     """What the optimizers begin with, a number or the kind of the schedule; a list if there are several."""
     names = dict.fromkeys(n for op in program.all_ops() for n in op.inputs.get("LearningRate", ()))
-    rates = [_rate(program, scope, name) for name in names]
+    rates = [_rate(program, values, name) for name in names]
     return rates[0] if len(rates) == 1 else rates or None
 
 
-def _rate(program: Program, scope: Scope, name: str) -> Any:
+def _rate(program: Program, values: Callable[[str], np.ndarray | None], name: str) -> Any:
     if name in program.lr_schedulers:
         return type(program.lr_schedulers[name]).__name__
-    found = scope.find_var(name)
-    return float(f"{found.tensor.array.flat[0]:.7g}") if found is not None and found.tensor.initialized else None
+    found = values(name)
+    return None if found is None else float(f"{found.flat[0]:.7g}")
 
 
 def _plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from workbench.executors.compiled import CompiledProgram
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.serial import Executor
 from workbench.experiments.run import Run
-from workbench.experiments.train import train
+from workbench.experiments.train import labels_of, train
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import loss_of
@@ -184,12 +184,7 @@ def setup(
     **settings: Any,
 ) -> Setup:
     """A Setup; `settings` as in `Setup.with_`."""
-    items = fetch.items() if isinstance(fetch, Mapping) else [(None, value) for value in fetch]
-    names = {}
-    for label, value in items:
-        name = value.name if isinstance(value, Variable) else value
-        names[label or name] = name
-    return Setup(program, startup, data, names).with_(**settings)
+    return Setup(program, startup, data, labels_of(fetch, "a setup")).with_(**settings)
 
 
 def rates_of(program: Program) -> list[str]:
@@ -207,4 +202,3 @@ def _checked(kind: type[Options], name: str, value: Any) -> Any:
             raise InvalidArgument(f"{name} is one of {', '.join(members)}, got {value!r}.{hint}")
         value = members[value]
     return kind.OPTIONS[name].take(kind.__name__, value)
-

@@ -164,6 +164,8 @@ def _checked_grid(grid: Any) -> dict[str, list[Any]]:
         raise InvalidType(f"sweep takes a dict of setting to values, got {grid!r}")
     made = {}
     for name, values in grid.items():
+        if not isinstance(name, str):
+            raise InvalidType(f"sweep takes names of settings in its grid, got {name!r}")
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise InvalidType(f"sweep takes a list of values for {name!r}, got {values!r}")
         made[name] = list(values)

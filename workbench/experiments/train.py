@@ -5,22 +5,25 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
-from workbench.errors import InvalidArgument, InvalidType, Unavailable
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType, Unavailable, described
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import recorder
-from workbench.experiments.batches import is_one_shot, length_of
-from workbench.experiments.checkpoints import read_checkpoint, write_checkpoint
+from workbench.experiments.batches import is_one_shot, length_of, require_batches
+from workbench.experiments.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.loop import Loop
 from workbench.experiments.model_checkpoint import ModelCheckpoint, keeper_of
-from workbench.experiments.progress import show_progress
+from workbench.experiments.progress import Bar, bar_of
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, engine_of, on_devices, runner_of
 from workbench.experiments.runs_file import RunsFile
-from workbench.experiments.settings import settings_of
+from workbench.experiments.settings import own_settings, settings_of
 from workbench.experiments.validation import Validation
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
@@ -108,18 +111,18 @@ def train(
         >>> len(run.wait().history["loss"]), run.validated
         (6, [2, 4, 6])
     """
-    _check_program(program)
+    _check_kinds(program, startup, scope, name)
     _check_counts(steps, epochs, valid_every)
     if valid_every is not None and valid is None:
         raise InvalidArgument("valid_every needs validation data: valid=")
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
-    if settings is not None and not isinstance(settings, Mapping):
-        raise InvalidType(f"train takes a dict of names and values as settings, got {settings!r}")
+    own = own_settings({} if settings is None else settings)
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
-    labels = _labels(fetch)
+    labels = labels_of(fetch, "train")
     _check_metric(program, labels, lr_step)
+    require_batches(loader, "train")
     file = _file(record)
     if devices is not None:
         executor, scope = on_devices(executor, program, devices, scope), None
@@ -133,20 +136,31 @@ def train(
     loop.attend(NaNGuard(run, stop_on_nan), None if checkpoints is None else keeper_of(checkpoints, run, loop))
     if on_step is not None:
         run.subscribe(on_step)
-    _give_values(loop, run, startup, checkpoint)
-    show_progress(run, progress)
+    restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
+    if startup is not None:
+        loop.initialise(startup)
+    made = None
     if file is not None:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(labels), "lr_step": lr_step}
         asked |= {"stop_on_nan": True} if stop_on_nan else {}
-        recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
+        made = settings_of(program, loader, runner, partial(_first_value, scope, restorable), asked, own)
+    bar = bar_of(run, progress)
+    _go_on(loop, run, restorable, bar)  # last: what refuses comes before
+    if bar is not None:
+        run.subscribe(bar)
+    if made is not None:
+        recorder.record(run, made, file)
     if paused:
         run.pause()
     return run.start()
 
 
-def _check_program(program: Any) -> None:
+def _check_kinds(program: Any, startup: Any, scope: Any, name: Any) -> None:
     if not isinstance(program, Program):
-        raise InvalidType(f"train takes a Program, got {program!r}")
+        raise InvalidType(f"train takes a Program, got {described(program)}")
+    for what, given, kind in (("startup", startup, Program), ("scope", scope, Scope), ("name", name, str)):
+        if given is not None and not isinstance(given, kind):
+            raise InvalidType(f"train takes a {kind.__name__} as {what}, got {described(given)}")
 
 
 def _check_counts(steps: Any, epochs: Any, valid_every: Any) -> None:
@@ -155,14 +169,24 @@ def _check_counts(steps: Any, epochs: Any, valid_every: Any) -> None:
             raise InvalidArgument(f"train takes a number >= {least} as {what}, got {count!r}")
 
 
-def _give_values(loop: Loop, run: Run, startup: Program | None, checkpoint: str | os.PathLike[str] | None) -> None:
-    """What the first step finds; a checkpoint that is refused changes nothing."""
-    restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
-    if startup is not None:
-        loop.initialise(startup)
-    if restorable is not None:
+def _first_value(scope: Scope, restorable: Restorable | None, name: str) -> np.ndarray | None:
+    """What a variable holds at the first step, None if nothing."""
+    restored = None if restorable is None else restorable.value(name)
+    found = scope.find_var(name)
+    return found.tensor.array if restored is None and found is not None and found.tensor.initialized else restored
+
+
+def _go_on(loop: Loop, run: Run, restorable: Restorable | None, bar: Bar | None) -> None:
+    """From a checkpoint, if there is one; if a schedule or a loader refuses its state nothing has changed."""
+    if restorable is None:
+        return
+    try:
         restorable.apply()
-        loop.go_on(run, restorable.position)
+    except BaseException:
+        if bar is not None:
+            bar.close()
+        raise
+    loop.go_on(run, restorable.position)
 
 
 def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
@@ -183,17 +207,17 @@ def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int 
     return min((count for count in (steps, by_epochs) if count is not None), default=None)
 
 
-def _labels(fetch: Any) -> dict[str, str]:
+def labels_of(fetch: Any, what: str) -> dict[str, str]:
     """{label: variable name}."""
     if isinstance(fetch, Variable | str):
         fetch = [fetch]
     if not isinstance(fetch, Mapping | Iterable):
-        raise InvalidType(f"train takes a list or dict of Variables or names as fetch, got {fetch!r}")
+        raise InvalidType(f"{what} takes a list or dict of Variables or names as fetch, got {described(fetch)}")
     items = fetch.items() if isinstance(fetch, Mapping) else [(None, f) for f in fetch]
     found = {}
     for label, value in items:
         if not isinstance(value, Variable | str):
-            raise InvalidType(f"train takes Variables or names in fetch, got {value!r}")
+            raise InvalidType(f"{what} takes Variables or names in fetch, got {described(value)}")
         variable = value if isinstance(value, str) else value.name
         found[label or variable] = variable
     return found

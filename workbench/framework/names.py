@@ -5,10 +5,7 @@ Also public as `workbench.utils.unique_name` and `fluid.unique_name`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from workbench.framework.current import Current
+from workbench.framework.current import Current, Replaced
 
 GRAD_SUFFIX = "@GRAD"
 EMPTY = "@EMPTY@"
@@ -60,10 +57,8 @@ def switch(generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
     return _current.switch(generator if generator is not None else UniqueNameGenerator())
 
 
-@contextmanager
-def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[None]:
+def guard(new_generator: str | UniqueNameGenerator | None = None) -> Replaced:
     """Use fresh counters (with a prefix, if a string is given) inside the `with` body, in this thread (P-7)."""
     if isinstance(new_generator, str):
         new_generator = UniqueNameGenerator(new_generator)
-    with _current.replaced(new_generator if new_generator is not None else UniqueNameGenerator()):
-        yield
+    return _current.replaced(new_generator if new_generator is not None else UniqueNameGenerator())

@@ -8,15 +8,17 @@ from opcode import opmap
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was defined in Python
-_RAISING = {opmap[name] for name in ("RAISE_VARARGS", "RERAISE")}
+_PAUSING = {opmap[name] for name in ("RESUME", "JUMP_BACKWARD")}  # where a thread is given its exception
+_CALLING = {opmap.get(name) for name in ("PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX")}  # and behind C code
+_BY_C = MemoryError, StopIteration, LookupError, ArithmeticError  # what a function in C raises without a word
+_STUB = 8  # bytes at most of the code that a frame of C code pretends to have
 
 
 def is_from_outside(error: BaseException) -> bool:
     """Whether an exception belongs to no code it came up in.
 
     A signal handler is known by its code or, once another one has been set, by being called with the frame it
-    interrupts; what `PyThreadState_SetAsyncExc` sends, by a class defined in Python, no arguments, and no `raise`.
+    interrupts; what `PyThreadState_SetAsyncExc` sends, by coming up where nothing was raised, as its class makes it.
     """
     codes = {code for number in signal.valid_signals() if (code := _code_of(signal.getsignal(number))) is not None}
     trace = last = error.__traceback__
@@ -49,6 +51,17 @@ def _was_given_its_caller(frame: FrameType) -> bool:
 
 
 def _was_sent(error: BaseException, trace: TracebackType) -> bool:
-    if error.args or not type(error).__flags__ & _HEAP_TYPE:
+    code, at = trace.tb_frame.f_code.co_code, trace.tb_lasti
+    if at < 0 or (len(code) <= _STUB and opmap["RAISE_VARARGS"] in code[::2]):
         return False
-    return trace.tb_frame.f_code.co_code[trace.tb_lasti] not in _RAISING
+    if code[at] not in _PAUSING and (code[at] not in _CALLING or isinstance(error, _BY_C)):
+        return False
+    return _is_as_made(error)
+
+
+def _is_as_made(error: BaseException) -> bool:
+    """Whether it says what its class says of itself: who sends one gives no more than the class."""
+    try:
+        return bool(type(error)().args == error.args)
+    except Exception:  # the class takes more
+        return False

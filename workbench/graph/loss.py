@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from workbench.errors import InvalidArgument, did_you_mean
-from workbench.framework.names import grad_name
+from workbench.errors import InvalidArgument, InvalidType, described, did_you_mean
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import LOSS_GRAD
 
@@ -33,20 +32,17 @@ def has_backward(program: Program) -> bool:
     return any(op.type.endswith("_grad") for op in program.all_ops())
 
 
-def loss_gradient_of(loss_name: str) -> str:
-    """The variable users feed under `Customized` (B-11)."""
-    return grad_name(loss_name)
-
-
 def check_loss(program: Program, loss_name: str | None) -> None:
     """Refuse a loss that cannot be trained (X-4; design section 6: an unknown name is an error)."""
-    if not loss_name:
+    if loss_name is None or (isinstance(loss_name, str) and not loss_name):
         if has_backward(program):
             raise MissingLoss(
                 "loss_name is missing: the program has a backward pass, whose gradients are scaled by the loss; pass "
                 "loss_name=loss.name"
             )
         return
+    if not isinstance(loss_name, str):
+        raise InvalidType(f"loss_name is the name of a variable, as in loss.name; got {described(loss_name)}")
     if not program.global_block().has_var(loss_name):
         raise InvalidArgument(f"loss_name {loss_name!r} is no variable of the program.{perhaps(loss_name, program)}")
     losses = losses_of(program)

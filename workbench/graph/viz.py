@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from workbench.framework.paths import path_text
 from workbench.framework.program.roles import BACKWARD, LOSS, LR_SCHED, OPTIMIZE
 from workbench.graph.ssa import FETCH, Graph, Node, Value, values_of
 
@@ -30,7 +31,7 @@ def write_graphviz(graph: Graph, path: str | os.PathLike[str]) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    target = Path(path)
+    target = Path(path_text(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(graphviz_text(graph), encoding="utf-8")
 

@@ -49,8 +49,3 @@ def restored_on_error(namespace: dict[str, Any]) -> Iterator[None]:
             if namespace.get(name, _MISSING) is not value:
                 namespace[name] = value
         raise
-
-
-def bound_since(namespace: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """The names that are new or bound to something else than in `before`."""
-    return {n: v for n, v in namespace.items() if before.get(n, _MISSING) is not v}

@@ -64,6 +64,8 @@ class Arena:
                 raise ValueError("negative offset or dimension")
             return np.ndarray(shape, dtype, self._bytes, offset, strides)
         except (TypeError, ValueError) as error:
+            if is_from_outside(error):
+                raise
             raise InvalidArgument(
                 f"an array of shape {tuple(shape)}, dtype {np.dtype(dtype)}, strides {strides} does not fit at byte "
                 f"{offset} of an arena of {self.nbytes} bytes: {error}"

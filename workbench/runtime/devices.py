@@ -34,6 +34,9 @@ def discover(use_cuda: bool) -> list[Place]:
     return list[Place](cuda_places())
 
 
+_MOST = 4096  # CPU devices: each has its own copy of everything
+
+
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     """CPU devices.
 
@@ -42,7 +45,7 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
             1 and says so once.
 
     Raises:
-        InvalidType, InvalidArgument: the count is no whole number >= 1.
+        InvalidType, InvalidArgument: the count is no whole number from 1 to 4,096.
 
     Example:
         >>> static.cpu_places(2)
@@ -51,8 +54,9 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     count = _cpu_num() if device_count is None else device_count
     if not isinstance(count, int) or isinstance(count, bool):
         raise InvalidType(f"cpu_places(device_count)\n  expected: a whole number >= 1, or None\n  got:      {count!r}")
-    if count < 1:
-        raise InvalidArgument(f"cpu_places(device_count)\n  expected: a whole number >= 1\n  got:      {count}")
+    if not 1 <= count <= _MOST:
+        expected = f"a whole number >= 1, and no more than {_MOST:,}"
+        raise InvalidArgument(f"cpu_places(device_count)\n  expected: {expected}\n  got:      {count}")
     return [CPUPlace(index) for index in range(count)]
 
 

@@ -6,13 +6,12 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench import between
 from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavailable, did_you_mean
+from workbench.framework.current import Current, Replaced
 from workbench.framework.site import Site
 from workbench.framework.values.place import Place
 from workbench.runtime.tensor import LoDTensor, Moves
@@ -233,8 +232,7 @@ _roots: weakref.WeakSet[Scope] = weakref.WeakSet()
 _forks = _Forks()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_forks.before, after_in_parent=_forks.in_parent, after_in_child=_forks.in_child)
-_global = Scope()
-_current: ContextVar[Scope | None] = ContextVar("workbench_scope", default=None)
+_current: Current[Scope] = Current("workbench_scope", Scope())
 
 
 def global_scope() -> Scope:
@@ -248,11 +246,10 @@ def global_scope() -> Scope:
         >>> static.global_scope().find_var("w").get_tensor().shape()
         [4, 2]
     """
-    return _current.get() or _global
+    return _current.get()
 
 
-@contextmanager
-def scope_guard(scope: Scope) -> Iterator[None]:
+def scope_guard(scope: Scope) -> Replaced:
     """Make `scope` the global one inside the `with` body, in this thread.
 
     Raises:
@@ -268,8 +265,4 @@ def scope_guard(scope: Scope) -> Iterator[None]:
     """
     if not isinstance(scope, Scope):
         raise InvalidType(f"scope_guard takes a Scope, got {scope!r}")
-    token = _current.set(scope)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return _current.replaced(scope)

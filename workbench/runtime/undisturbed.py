@@ -20,6 +20,8 @@ from operator import call
 from queue import SimpleQueue
 from typing import Any
 
+from workbench.framework.outside import is_from_outside
+
 Call = Callable[[], Any]
 _SEMAPHORE = 64  # bytes, more than any sem_t
 
@@ -47,8 +49,10 @@ def undisturbed(function: Call) -> Any:
     """
     try:
         hand = _idle.pop() if _idle else _Hand()
-    except (AttributeError, OSError, RuntimeError):  # no such semaphores, or no thread can begin any more
-        return function()
+    except (AttributeError, OSError, RuntimeError) as error:
+        if is_from_outside(error):
+            raise
+        return function()  # no such semaphores, or no thread can begin any more
     job = _Job(function)
     in_one_call((partial(hand.begin, job), hand.end(), partial(_idle.append, hand)))
     if job.error is not None:

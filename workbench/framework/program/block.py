@@ -152,9 +152,6 @@ class Block:
         """The Parameters in creation order."""
         return [v for v in self.vars.values() if isinstance(v, Parameter)]
 
-    def iter_parameters(self) -> Iterator[Parameter]:
-        return iter(self.all_parameters())
-
     # Operators
 
     def append_op(

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework import names
-from workbench.framework.current import Current
+from workbench.framework.current import Current, Replaced
 from workbench.framework.op.infix import LAYER
 from workbench.framework.op.record import Op, Slot
 from workbench.framework.op.recorder import current_recorder, recording
@@ -57,8 +57,7 @@ def switch_startup_program(program: Program) -> Program:
     return _startup.switch(program)
 
 
-@contextmanager
-def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Replaced:
     """Use other default programs inside the `with` body; without `startup_program` only the main one.
 
     It holds in this thread only; other threads go on with the programs they have.
@@ -77,12 +76,9 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
     for what, program in (("main_program", main_program), ("startup_program", startup_program)):
         if not isinstance(program, Program) and not (program is None and what == "startup_program"):
             raise InvalidType(f"program_guard takes a Program as {what}, got {program!r}")
-    with _main.replaced(main_program):
-        if startup_program is None:
-            yield
-            return
-        with _startup.replaced(startup_program):
-            yield
+    if startup_program is None:
+        return _main.replaced(main_program)
+    return Replaced((_main, main_program), (_startup, startup_program))
 
 
 class StaticRecorder:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.errors import InvalidArgument, PreconditionNotMet, one_of
+from workbench.framework.paths import path_text
 
 PANELS = ("graph", "feeds", "scopes", "timeline", "curves")
 
@@ -44,6 +45,7 @@ class View:
         """
         from workbench.notebook.figures.write import save
 
+        path = path_text(path)  # before there is a figure
         save(self.figure(), path)
 
     def _repr_png_(self) -> bytes | None:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image  # matplotlib brings it
 
 from workbench.errors import InvalidArgument
+from workbench.framework.paths import path_text
 from workbench.notebook.figures.palette import styled
 
 _PNG_DPI, _SHOWN_DPI, _COLORS = 144, 100, 64
@@ -77,7 +78,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         InvalidArgument: any other ending, or `path` is a folder.
         OSError: it cannot be written; a file that was there is unchanged.
     """
-    target = Path(path)
+    target = Path(path_text(path))
     suffix = target.suffix.lower()
     if suffix not in (".svg", ".png"):
         raise InvalidArgument(f"cannot write a picture to {target}: its name has to end in .svg or .png")
