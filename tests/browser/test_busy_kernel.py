@@ -135,6 +135,8 @@ def page(browser: Any, lab_server: LabServer) -> Iterator[Busy]:
 def busy(page: Busy) -> Iterator[Busy]:
     yield page
     page.kernel.value("[run.stop() for run in dash.runs] and None")
+    page.kernel.value(f"[run.wait({PATIENCE_S}) for run in dash.runs] and None")
+    page.button("Run", "false").wait_for()  # the page has heard of it, too
 
 
 def test_buttons_while_a_cell_waits_for_the_run(busy: Busy) -> None:
