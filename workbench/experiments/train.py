@@ -10,7 +10,7 @@ from typing import Any, Literal
 from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
-from workbench.experiments import recorder
+from workbench.experiments import begun, recorder
 from workbench.experiments.batches import is_one_shot, length_of
 from workbench.experiments.checkpoints import read_checkpoint, write_checkpoint
 from workbench.experiments.first_nan import NaNGuard
@@ -141,6 +141,7 @@ def train(
         recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
     if paused:
         run.pause()
+    begun.note(run)
     return run.start()
 
 

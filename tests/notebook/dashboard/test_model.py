@@ -565,3 +565,50 @@ def test_validation_data_of_a_setup_stay_its_own(built: Built, loader: DataLoade
     model = model_of(setup.start(progress=False).wait(30))
     assert model.controls.values()["valid"] == f"validation data of {model.subject.name}"
     assert begin(model).wait(30).validated == [10]
+
+
+# Runs that were begun elsewhere
+
+
+def followed(model: Model) -> Any:
+    """What it follows after the next look."""
+    model.prepare()
+    model.news()
+    return model.run
+
+
+def test_the_dashboard_of_a_program_follows_the_run_that_goes_on(
+    built: Built, loader: DataLoader, model_of: ModelOf
+) -> None:
+    def train(**options: Any) -> Any:
+        return wb.train(
+            built.main, loader, 10**9, fetch=[built.loss], startup=built.startup, progress=False, record=False,
+            paused=True, **options,
+        )  # fmt: skip
+
+    def ended(run: Any) -> Any:
+        run.stop()
+        return run.wait(30)
+
+    before = ended(train())
+    model = model_of(built.main)
+    assert model.run is None and before.finished
+    first = train(devices=2)
+    assert followed(model) is first and model.state()["run"]["state"] == "paused"
+    assert model.watch.devices == ["cpu:0", "cpu:1"] and "pause" not in model.allowed()
+    own, second = first, train()
+    assert followed(model) is own  # its buttons are not taken away
+    third = train()
+    ended(own)
+    assert followed(model) is third and len(model.state()["runs"]) == 2
+    assert model_of(built.main).run is third  # a dashboard that comes late
+    for run in (second, third):
+        ended(run)
+    assert followed(model) is third
+    own = begin(model, steps=10**9)
+    other = train()
+    assert followed(model) is own
+    model.command("stop", {})
+    own.wait(30)
+    assert followed(model) is other
+    ended(other)

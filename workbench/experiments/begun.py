@@ -1,0 +1,21 @@
+"""The runs that have begun in this process, as long as anybody has them."""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from workbench.experiments.run import Run
+from workbench.framework.program import Program
+
+_begun: list[ref[Run]] = []  # in their order
+
+
+def note(run: Run) -> None:
+    """A run begins."""
+    _begun[:] = [*(known for known in list(_begun) if known() is not None), ref(run)]
+
+
+def runs_of(program: Program) -> list[Run]:
+    """Those that train this very program, the newest last."""
+    found = [known() for known in list(_begun)]
+    return [run for run in found if run is not None and run.program is program]
