@@ -1,4 +1,7 @@
-"""The runs that have begun in this process, as long as anybody has them."""
+"""The runs of programs that have begun in this process, as long as anybody has them.
+
+A run on an executor of the user's own is not among them: it is looked at where that executor is.
+"""
 
 from __future__ import annotations
 

@@ -121,6 +121,7 @@ def train(
     labels = _labels(fetch)
     _check_metric(program, labels, lr_step)
     file = _file(record)
+    has_own_executor = engine_of(executor) is not None
     if devices is not None:
         executor, scope = on_devices(executor, program, devices, scope), None
     runner, scope = runner_of(executor, program, scope)
@@ -141,7 +142,8 @@ def train(
         recorder.record(run, settings_of(program, loader, runner, scope, asked, own=settings or {}), file)
     if paused:
         run.pause()
-    begun.note(run)
+    if not has_own_executor:
+        begun.note(run)
     return run.start()
 
 

@@ -592,7 +592,8 @@ def test_the_dashboard_of_a_program_follows_the_run_that_goes_on(
 
     before = ended(train())
     model = model_of(built.main)
-    assert model.run is None and before.finished
+    elsewhere = train(executor=built.parallel(2))
+    assert followed(model) is None and before.finished and ended(elsewhere)
     first = train(devices=2)
     assert followed(model) is first and model.state()["run"]["state"] == "paused"
     assert model.watch.devices == ["cpu:0", "cpu:1"] and "pause" not in model.allowed()
