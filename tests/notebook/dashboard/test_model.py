@@ -486,6 +486,19 @@ def test_a_run_that_has_ended_shows_its_drops(
     assert max(memory["bytes"][0]) == told[0].nbytes[0] > 0 and memory["step"][0] == 0
 
 
+def test_a_run_that_has_ended_without_drops_shows_what_it_has_held(
+    built: Built, loader: DataLoader, model_of: ModelOf, tmp_path: Path
+) -> None:
+    run = wb.train(
+        built.main, loader, 7, fetch=[built.loss], startup=built.startup, devices=2, progress=False,
+        record=tmp_path / "runs.sqlite",
+    ).wait(60)  # fmt: skip
+    model = model_of(run)
+    memory, held = of_kind(model.everything(), "scopes")["memory"], model.watch.memory.held()
+    assert memory["step"].tolist() == [0, 1, 7] and all(held)
+    assert [column.tolist() for column in memory["bytes"]] == [[0, nbytes, nbytes] for nbytes in held]
+
+
 def test_drops_that_nobody_heard_are_not_denied(built: Built, batch: Any, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     for _ in range(100):
