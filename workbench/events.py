@@ -96,6 +96,7 @@ class OpInfo:
         ops: types of the program's ops it stands for.
         role: "Forward", "Backward" …; site: the line that built it.
         layer: the part of the network it belongs to, such as "fc_0"; those of what runs as one are joined by "+".
+        shares: of its time by layer, as (layer, part of 1), where it updates parameters of several, by their sizes.
     """
 
     node: int
@@ -107,6 +108,7 @@ class OpInfo:
     outputs: tuple[Output, ...] = ()
     nodes: tuple[int, ...] = ()
     layer: str = ""
+    shares: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

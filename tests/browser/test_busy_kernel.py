@@ -135,6 +135,8 @@ def page(browser: Any, lab_server: LabServer) -> Iterator[Busy]:
 def busy(page: Busy) -> Iterator[Busy]:
     yield page
     page.kernel.value("[run.stop() for run in dash.runs] and None")
+    page.kernel.value(f"[run.wait({PATIENCE_S}) for run in dash.runs] and None")
+    page.button("Run", "false").wait_for()  # the page has heard of it, too
 
 
 def test_buttons_while_a_cell_waits_for_the_run(busy: Busy) -> None:
@@ -154,8 +156,8 @@ def test_buttons_while_a_cell_trains(busy: Busy) -> None:
         clicked["pause"] = busy.click("Pause")
         clicked["resume"] = busy.click("Resume")
         clicked["stop"] = busy.click("Stop")
-        busy.button("Run", "false").wait_for()
-        busy.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
+        busy.board.get_by_text("1 device: cpu:0", exact=False).first.wait_for()  # the dashboard shows the cell's run
+        busy.click("Stop")
     busy.heard("%train", clicked)
 
 

@@ -156,11 +156,11 @@ def test_totals_of_a_step_by_type_and_layer() -> None:
     for k in range(3):
         told += [OpRun("e", k, first, 0, 0, (k + 1) * MS), OpRun("e", k, first, 0, 0, (k + 1) * MS)]
         told += [OpRun("e", k, second, 1, 0, MS), OpRun("e", k, other, 0, 0, 5 * MS)]
-    found = {line.name: line for line in per_step(told, lambda op: op.layer)}
+    found = {line.name: line for line in per_step(told, lambda op: [(op.layer, 1.0)])}
     assert [*found] == ["fc_0", "fc_1"] and [line.calls for line in found.values()] == [3, 3]
     assert found["fc_0"].median == pytest.approx(5 / 1e3) and found["fc_0"].spread == pytest.approx((4 / 1e3, 6 / 1e3))
     assert found["fc_1"].median == pytest.approx(5 / 1e3) and found["fc_0"].total == pytest.approx(15 / 1e3)
-    types = {line.name: line.median for line in per_step(told, lambda op: op.type)}
+    types = {line.name: line.median for line in per_step(told, lambda op: [(op.type, 1.0)])}
     assert types == {"mul": pytest.approx(9 / 1e3), "tanh": pytest.approx(1 / 1e3)}
     lines = {line.name: (line.calls, line.total) for line in profiled(told).layers()}
     assert lines == {"fc_0": (3, pytest.approx(15 / 1e3)), "fc_1": (3, pytest.approx(15 / 1e3))}

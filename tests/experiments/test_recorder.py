@@ -80,6 +80,27 @@ def test_drops_and_errors_of_the_own_executor_are_kept(file: Path) -> None:
     assert not events.LISTENERS
 
 
+def test_drops_that_another_thread_asks_for_are_kept_if_they_are_of_the_runs_executor(file: Path) -> None:
+    model = regression()
+    exe, other = (
+        wb.static.ParallelExecutor(False, loss_name=model.loss.name, main_program=model.main, scope=wb.static.Scope())
+        for _ in range(2)
+    )
+    run_of(file, 1, model, executor=other, scope=None).wait(30)
+    run = run_of(file, 10**9, model, executor=exe, scope=None, paused=True)
+    try:
+        assert run.advance(3, timeout=30)
+        other.drop_local_exe_scopes()
+        exe.drop_local_exe_scopes()
+        drops = recorder.record_of(run).drops
+        assert [(drop.step, drop.cause) for drop in drops] == [(3, "call")] and any(drops[0].nbytes)
+    finally:
+        run.stop()
+        run.wait(30)
+    newest, _ = runs(file)
+    assert [(e.kind, e.step) for e in newest.events] == [("scope_drop", 3)]
+
+
 def test_a_parallel_run_equals_a_run_on_one_device_and_takes_its_own_program_only(file: Path) -> None:
     model = regression()
     exe = wb.static.ParallelExecutor(False, loss_name=model.loss.name, main_program=model.main, scope=wb.static.Scope())

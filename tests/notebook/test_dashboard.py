@@ -47,6 +47,7 @@ def net(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for made in list(module._made.values()):
         for run in made.runs:
             run.stop()
+            run.wait(30)
         made.close()
 
 

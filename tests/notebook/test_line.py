@@ -105,15 +105,23 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
         manager.shutdown_kernel(now=True)
 
 
-def begun(notebook: Notebook) -> None:
-    """A run in the background, which notes the buttons that reach it."""
-    notebook.run(
-        "order.clear(); run = dash.start(steps=10**9, data='batches')\nfor name in ('pause', 'stop'): noted(run, name)"
-    )
+BEGIN = """
+order.clear()
+run = dash.start(steps=10**9, data='batches')
+for name in ('pause', 'stop'): noted(run, name)
+"""
 
 
+@pytest.fixture
+def training(notebook: Notebook) -> Iterator[None]:
+    """A run in the background, which notes the buttons that reach it, and which is over when the test is."""
+    notebook.run(BEGIN)
+    yield
+    notebook.run(f"run.stop(); run.wait({PATIENCE_S})")
+
+
+@pytest.mark.usefixtures("training")
 def test_a_page_is_heard_while_a_cell_waits_for_the_run(notebook: Notebook) -> None:
-    begun(notebook)
     waiting = notebook.begin(f"run.wait({PATIENCE_S})")
     time.sleep(0.5)
     notebook.click("pause")
@@ -132,9 +140,9 @@ before = list(order)
 """
 
 
+@pytest.mark.usefixtures("training")
 @pytest.mark.parametrize("stepped", ["step()", "runner.run(net, feed=batches[0])"])
 def test_a_page_is_heard_between_the_steps_of_a_loop(notebook: Notebook, stepped: str) -> None:
-    begun(notebook)
     looping = notebook.begin(LOOP.replace("step()", stepped))
     time.sleep(0.5)
     notebook.click("pause")
@@ -142,8 +150,8 @@ def test_a_page_is_heard_between_the_steps_of_a_loop(notebook: Notebook, stepped
     assert notebook.value("before[:1]") == ["pause"]
 
 
+@pytest.mark.usefixtures("training")
 def test_what_is_no_pages_message_waits_in_its_order(notebook: Notebook) -> None:
-    begun(notebook)
     looping = notebook.begin(LOOP)
     time.sleep(0.5)
     first = notebook.begin("order.append('first')")

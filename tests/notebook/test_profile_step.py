@@ -15,6 +15,7 @@ from tests.notebook.test_extension import completed
 from tests.notebook.test_program import Text
 from workbench.errors import InvalidArgument
 from workbench.events import LISTENERS, OpRun, Step
+from workbench.executors.profile import of_kind
 from workbench.notebook.profiling import REPEAT, StepProfile
 
 NET = """%%static_program net --seed 2
@@ -88,6 +89,27 @@ def test_the_page_shows_the_slowest_first_where_they_were_built(net: Notebook) -
     assert f"cell In[{built}], line" in page
     assert f"… and {len(profile.ops) - 3} more ops" in words
     assert repr(profile) == f"{profile.heading()}\n\n{profile.profile.table(3, 'median')}"
+
+
+def test_an_update_of_many_layers_is_shared_among_them(net: Notebook) -> None:
+    net.run("""%%static_program deep
+x = static.data("x", [None, 4])
+loss = wb.mean(static.nn.fc(static.nn.fc(x, 7), 3, bias_attr=False))
+wb.optimizer.Momentum(0.1).minimize(loss)
+""")
+    net.run("static.Executor().run(deep_startup)\nexe = static.ParallelExecutor(False, loss.name, deep)")
+    profile = net.run("%profile_step exe feed")
+    updates = [run for run in of_kind(profile.profile.events, OpRun) if run.op.type == "fused_update"]
+    assert updates and all(dict(run.op.shares) == {"fc_0": 35 / 56, "fc_1": 21 / 56} for run in updates)
+    rest = dict.fromkeys(("fc_0", "fc_1"), 0.0)
+    for run in of_kind(profile.profile.events, OpRun):
+        if run.op.layer in rest and run not in updates:
+            rest[run.op.layer] += run.end - run.start
+    whole = sum(run.end - run.start for run in updates)
+    lines = {line.name: line.total for line in profile.layers}
+    assert lines["fc_0"] == pytest.approx((rest["fc_0"] + whole * 35 / 56) / 1e9)
+    assert lines["fc_1"] == pytest.approx((rest["fc_1"] + whole * 21 / 56) / 1e9)
+    assert sum(lines.values()) == pytest.approx(sum(line.total for line in profile.ops))
 
 
 def test_only_the_first_of_many_outputs_is_named(net: Notebook) -> None:

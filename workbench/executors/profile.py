@@ -27,6 +27,7 @@ from workbench.framework.values.place import Place
 
 By = Literal["total", "mean", "median", "max", "calls"]
 K = TypeVar("K", bound=Event)
+Shares = Iterable[tuple[str, float]]  # names, and parts of 1
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class Line:
         """Between these lies the middle half of the calls."""
         return spread(self._seconds)
 
-    def add(self, nanoseconds: int) -> None:
+    def add(self, nanoseconds: float) -> None:
         """Count a call."""
         seconds = nanoseconds / 1e9
         self._seconds.append(seconds)
@@ -246,20 +247,21 @@ def op_types(events: Iterable[Event], by: By = "total") -> list[Line]:
 
 
 def layers(events: Iterable[Event], by: By = "total") -> list[Line]:
-    """One line per layer; its calls are steps."""
-    return per_step(events, lambda op: op.layer, by)
+    """One line per layer; its calls are steps. What updates parameters of several is shared among them."""
+    return per_step(events, lambda op: op.shares or ((op.layer, 1.0),), by)
 
 
-def per_step(events: Iterable[Event], name: Callable[[OpInfo], str], by: By = "median") -> list[Line]:
+def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By = "median") -> list[Line]:
     """One line per name, whose calls are steps: the time of all ops of that name in a step, all devices together.
 
     Args:
-        name: of an op, such as its type or its layer.
+        shares: the names of an op, such as its type or its layers, each with its part of the time.
     """
-    sums: dict[str, dict[tuple[str, int], int]] = {}
+    sums: dict[str, dict[tuple[str, int], float]] = {}
     for run in of_kind(events, OpRun):
-        steps = sums.setdefault(name(run.op), {})
-        steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + run.end - run.start
+        for name, share in shares(run.op):
+            steps = sums.setdefault(name, {})
+            steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + share * (run.end - run.start)
     lines = {key: Line(key) for key in sums}
     for key, steps in sums.items():
         for lasted in steps.values():

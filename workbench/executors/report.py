@@ -14,7 +14,9 @@ from workbench.executors.stamps import Span
 from workbench.framework.program.roles import role_text
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.place import Place
-from workbench.graph.columns import layer_of
+from workbench.framework.values.spec import size_of
+from workbench.graph.columns import layer_of, layer_of_name
+from workbench.graph.ssa import FUSED_UPDATE, Node
 from workbench.runtime.device import Memory
 
 
@@ -101,7 +103,7 @@ class Reporter:
         layer = "+".join(dict.fromkeys(layer_of(node) for node in nodes))
         return events.OpInfo(
             numbers[0], text, self.places[first.place], role_text(first.role), first.site, kinds, outputs, numbers,
-            layer,
+            layer, _shares(nodes, outputs),
         )  # fmt: skip
 
     def fetched(self, step: int, names: Sequence[str], values: Sequence[object]) -> None:
@@ -153,6 +155,18 @@ class Reporter:
                 node.site if node is not None else None,
             )
         )
+
+
+def _shares(nodes: Sequence[Node], outputs: Sequence[events.Output]) -> tuple[tuple[str, float], ...]:
+    """How a fused update is shared among the layers of what it updates; empty for everything else."""
+    if len(nodes) > 1 or nodes[0].type != FUSED_UPDATE:
+        return ()
+    sizes: dict[str, int] = {}
+    for made in outputs:
+        layer = layer_of_name(made.name)
+        sizes[layer] = sizes.get(layer, 0) + size_of(made.shape)
+    whole = sum(sizes.values())
+    return tuple((layer, size / whole) for layer, size in sizes.items() if size)
 
 
 def _names(row: Row) -> tuple[str, ...]:

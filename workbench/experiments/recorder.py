@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from workbench import events
 from workbench.errors import NotFound
 from workbench.experiments.run import Run
+from workbench.experiments.runners import engine_of
 from workbench.experiments.runs_file import Entry, Happening, Progress, Replaced, RunsFile
 from workbench.experiments.surroundings import surroundings
 from workbench.framework.notice import tell_anyway
@@ -268,10 +269,12 @@ def record_of(run: Run) -> Record | None:
 
 
 class _Watch:
-    """Hears of the end of a run, on its thread, and of what happens in it."""
+    """Hears of the end of a run, on its thread, and of what happens in it: of drops whoever asks for them."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
+        engine = engine_of(record.run.executor)
+        self._executor = None if engine is None else engine.reporter.name
         self._subscription = events.subscribe(self._heard, events.ScopeDrop, events.Error)
 
     def __call__(self, run: Run) -> None:
@@ -280,9 +283,10 @@ class _Watch:
             self._write_the_rest()
 
     def _heard(self, event: Any) -> None:
-        if not self._record.run.is_here():
-            return  # somebody else's executor
-        if isinstance(event, events.ScopeDrop):
+        is_drop = isinstance(event, events.ScopeDrop)
+        if not self._record.run.is_here() and not (is_drop and event.executor == self._executor):
+            return  # somebody else's executor, or step
+        if is_drop:
             self._record.gave_back(event)
         else:
             site = None if event.site is None else str(event.site)

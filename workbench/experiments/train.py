@@ -13,7 +13,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, Unavailable, described
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
-from workbench.experiments import recorder
+from workbench.experiments import begun, recorder
 from workbench.experiments.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.first_nan import NaNGuard
@@ -124,6 +124,7 @@ def train(
     _check_metric(program, labels, lr_step)
     require_batches(loader, "train")
     file = _file(record)
+    has_own_executor = engine_of(executor) is not None
     if devices is not None:
         executor, scope = on_devices(executor, program, devices, scope), None
     runner, scope = runner_of(executor, program, scope)
@@ -152,6 +153,8 @@ def train(
         recorder.record(run, made, file)
     if paused:
         run.pause()
+    if not has_own_executor:
+        begun.note(run)
     return run.start()
 
 

@@ -65,7 +65,11 @@ def layer_of(node: Node) -> str:
     Names of layers end in a number; what stands before one, as `net` in `net.fc_0.w_0`, is the program's.
     """
     values = values_of((*node.inputs, *node.outputs))
-    name = next((v.name for v in values if v.persistable and "." in v.name), None) or _subject(node)
+    return layer_of_name(next((v.name for v in values if v.persistable and "." in v.name), None) or _subject(node))
+
+
+def layer_of_name(name: str) -> str:
+    """`fc_0` of `fc_0.tmp_1`, `net.fc_0.w_0` or `fc_0.w_0@GRAD`."""
     parts = name.split("@", 1)[0].split(".")
     return next((part for part in parts if _NUMBERED.fullmatch(part)), parts[0])
 

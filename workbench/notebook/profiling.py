@@ -50,7 +50,7 @@ class StepProfile:
     @property
     def op_types(self) -> list[Line]:
         """One line per op type: the time of all its ops in a step, on all devices; the largest median first."""
-        return per_step(self.profile.events, lambda op: op.type)
+        return per_step(self.profile.events, lambda op: [(op.type, 1.0)])
 
     @property
     def layers(self) -> list[Line]:

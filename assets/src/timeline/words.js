@@ -20,7 +20,8 @@ function longestWords(spans) {
 // "step 1,200, 7.3 ms; slowest: …; 4 collectives took 1.1 ms, 15 % of the step". The slowest is that of the newest
 // sample, whichever step is shown: it was found over all of them.
 export function noteWords(spans, newest = spans.sample) {
-  const step = `step ${count(spans.sample.step)}, ${time(spans.duration)}`;
+  const lasted = spans.sample.seconds || spans.count ? `, ${time(spans.duration)}` : ""; // nobody measured it
+  const step = `step ${count(spans.sample.step)}${lasted}`;
   if (!spans.count) return `${step}; its ops were not timed`;
   return [step, slowestWords(newest, spans.devices), collectiveWords(spans)].filter(Boolean).join("; ");
 }

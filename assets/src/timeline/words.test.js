@@ -30,6 +30,7 @@ test("a step without spans says so much", () => {
   const none = new Spans({ step: 3, seconds: 0.002, graph: 1 }, graph);
   assert.equal(noteWords(none), "step 3, 2.00 ms; its ops were not timed");
   assert.match(gist(none, lanesOf(none)), /^timeline, step 3/);
+  assert.equal(noteWords(new Spans({ step: 3, seconds: 0, graph: 1 }, graph)), "step 3; its ops were not timed");
 });
 
 test("a tooltip leaves out what is not known", () => {

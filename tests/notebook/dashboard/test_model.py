@@ -486,6 +486,19 @@ def test_a_run_that_has_ended_shows_its_drops(
     assert max(memory["bytes"][0]) == told[0].nbytes[0] > 0 and memory["step"][0] == 0
 
 
+def test_a_run_that_has_ended_without_drops_shows_what_it_has_held(
+    built: Built, loader: DataLoader, model_of: ModelOf, tmp_path: Path
+) -> None:
+    run = wb.train(
+        built.main, loader, 7, fetch=[built.loss], startup=built.startup, devices=2, progress=False,
+        record=tmp_path / "runs.sqlite",
+    ).wait(60)  # fmt: skip
+    model = model_of(run)
+    memory, held = of_kind(model.everything(), "scopes")["memory"], model.watch.memory.held()
+    assert memory["step"].tolist() == [0, 1, 7] and all(held)
+    assert [column.tolist() for column in memory["bytes"]] == [[0, nbytes, nbytes] for nbytes in held]
+
+
 def test_drops_that_nobody_heard_are_not_denied(built: Built, batch: Any, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     for _ in range(100):
@@ -565,3 +578,51 @@ def test_validation_data_of_a_setup_stay_its_own(built: Built, loader: DataLoade
     model = model_of(setup.start(progress=False).wait(30))
     assert model.controls.values()["valid"] == f"validation data of {model.subject.name}"
     assert begin(model).wait(30).validated == [10]
+
+
+# Runs that were begun elsewhere
+
+
+def followed(model: Model) -> Any:
+    """What it follows after the next look."""
+    model.prepare()
+    model.news()
+    return model.run
+
+
+def test_the_dashboard_of_a_program_follows_the_run_that_goes_on(
+    built: Built, loader: DataLoader, model_of: ModelOf
+) -> None:
+    def train(**options: Any) -> Any:
+        return wb.train(
+            built.main, loader, 10**9, fetch=[built.loss], startup=built.startup, progress=False, record=False,
+            paused=True, **options,
+        )  # fmt: skip
+
+    def ended(run: Any) -> Any:
+        run.stop()
+        return run.wait(30)
+
+    before = ended(train())
+    model = model_of(built.main)
+    elsewhere = train(executor=built.parallel(2))
+    assert followed(model) is None and before.finished and ended(elsewhere)
+    first = train(devices=2)
+    assert followed(model) is first and model.state()["run"]["state"] == "paused"
+    assert model.watch.devices == ["cpu:0", "cpu:1"] and "pause" not in model.allowed()
+    own, second = first, train()
+    assert followed(model) is own  # its buttons are not taken away
+    third = train()
+    ended(own)
+    assert followed(model) is third and len(model.state()["runs"]) == 2
+    assert model_of(built.main).run is third  # a dashboard that comes late
+    for run in (second, third):
+        ended(run)
+    assert followed(model) is third
+    own = begin(model, steps=10**9)
+    other = train()
+    assert followed(model) is own
+    model.command("stop", {})
+    own.wait(30)
+    assert followed(model) is other
+    ended(other)

@@ -51,12 +51,14 @@ class MemoryTrace:
         if past is not None:
             self._catch_up(past())
         if not self.total:
-            self._levels.add(engine.steps, *self.held())
+            self._level(engine.steps, self.held())
 
     def _catch_up(self, past: Past) -> None:
         """Take over what was before; a drop that both were told of is the same object."""
         self.since = past.begun
         if not past.drops:
+            if not past.begun:
+                self._levels.add(0, *[0] * self._devices)
             return
         self._levels.add(min(past.begun, past.drops[0].step), *[0] * self._devices)
         for drop in past.drops:

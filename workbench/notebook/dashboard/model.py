@@ -19,6 +19,7 @@ from workbench.notebook.dashboard.differences import differences
 from workbench.notebook.dashboard.fetched import Fetched
 from workbench.notebook.dashboard.memory_trace import Past
 from workbench.notebook.dashboard.nan_message import nan_message
+from workbench.notebook.dashboard.newcomers import Newcomers
 from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
@@ -118,12 +119,15 @@ class Model:
         self._sent: Message = {}
         self._scopes = Pace(_SCOPES_S)
         self._graph_sent = -1
+        self._newcomers = Newcomers(subject)
+        self._newcomer: tuple[Run, Watch | Unwatched] | None = None
         self._begin()
 
     def _begin(self) -> None:
         subject = self.subject
-        if subject.run is not None:
-            self._follow(subject.run, self._watch_of(subject.run))
+        run = subject.run or self._newcomers.newest(())
+        if run is not None:
+            self._follow(run, self._watch_of(run))
         elif subject.engine is not None:
             self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
             fetched = Fetched(subject.engine, self._labels())
@@ -169,9 +173,32 @@ class Model:
         for shown, words in zip(self.shown, differences(setups), strict=True):
             shown.tell_apart(words)
 
+    def _await_newcomer(self) -> None:
+        """Find a run that was begun elsewhere, once the one that is followed has ended."""
+        if self._newcomer is not None or self._is_occupied():
+            return
+        run = self._newcomers.newest([shown.run for shown in self.shown])
+        if run is not None:
+            self._newcomer = run, self._watch_of(run)
+
+    def _greet_newcomer(self) -> None:
+        """Follow it, unless one has been begun from here meanwhile."""
+        if self._newcomer is None:
+            return
+        (run, watch), self._newcomer = self._newcomer, None
+        if self._is_occupied():
+            watch.close()
+        else:
+            self._follow(run, watch)
+
+    def _is_occupied(self) -> bool:
+        return self.busy is not None or self.is_live()
+
     def close(self) -> None:
         """Listen no more."""
         self.watch.close()
+        if self._newcomer is not None:
+            self._newcomer[1].close()
         for shown in self.shown:
             if shown.fetched is not None:
                 shown.fetched.close()
@@ -200,6 +227,7 @@ class Model:
 
     def prepare(self) -> None:
         """What takes long, once: whoever has a command must not wait for it."""
+        self._await_newcomer()
         self.watch.prepare()
         if self.nan is not None:
             self.nan.find()
@@ -217,6 +245,7 @@ class Model:
 
     def news(self) -> list[Message]:
         """What has changed since the last time."""
+        self._greet_newcomer()
         graph_changed, looked = self.watch.follow(self.run is None or not self.run.finished)
         curves = [message for shown in self.shown if (message := shown.news()) is not None]
         found: list[Message] = []
@@ -238,6 +267,7 @@ class Model:
 
     def everything(self) -> list[Message]:
         """All that a page needs that has nothing."""
+        self._greet_newcomer()
         for shown in self.shown:
             shown.follow()
         self.watch.follow(False)

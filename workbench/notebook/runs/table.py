@@ -24,6 +24,18 @@ PAGE = 15  # rows at a time
 GROUPS = ("notebook", "sweep", "program", "name", "state")
 NONE = "nothing"
 _WORD = re.compile(r"[^\s,;]+")
+_STYLE = """<style>
+.wb-runs .itables_anywidget, .wb-runs .dt-container, .wb-runs .dt-container tr > :first-child {
+  background-color: var(--jp-layout-color0, Canvas); }
+.wb-runs .dt-container table.dataTable > thead > tr > th { padding-right: 6px; }
+.wb-runs .dt-container tr > :first-child { position: sticky; left: 0; z-index: 1; }
+.wb-runs .dt-layout-table > .dt-layout-cell { padding-bottom: 4px; scrollbar-width: thin;
+  scrollbar-color: var(--jp-ui-font-color3, #888) transparent;
+  animation: wb-more linear; animation-timeline: scroll(self x);
+  mask-image: linear-gradient(to left, transparent, #000 var(--wb-more)); }
+@property --wb-more { syntax: "<length>"; inherits: false; initial-value: 0px; }
+@keyframes wb-more { from { --wb-more: 48px; } 90% { --wb-more: 48px; } to { --wb-more: 0px; } }
+</style>"""  # where there are more columns than room their edge fades; they scroll, and the numbers of the runs stay
 _PRESENT_FIRST = """(() => {
   const order = window.$?.fn?.dataTable?.ext?.type?.order;
   if (!order) return undefined;
@@ -71,9 +83,12 @@ class RunTable:
         self._compare()
         self._draw()
         has_plot = bool(self._plot.value)
-        rows = [ipywidgets.HBox([self._group, self._numbers, self._log]), self._unknown, self._table, self._below]
+        style = ipywidgets.HTML(_STYLE, layout={"display": "none"})
+        choices = ipywidgets.HBox([self._group, self._numbers, self._log])
+        rows = [style, choices, self._unknown, self._table, self._below]
         rows += [ipywidgets.HBox([self._value, self._over]), self._plot] if has_plot else []
         self.widget = ipywidgets.VBox(rows, layout={"overflow": "auto"})
+        self.widget.add_class("wb-runs")
 
     @property
     def selected(self) -> list[RecordedRun]:

@@ -1,0 +1,24 @@
+"""The runs of programs that have begun in this process, as long as anybody has them.
+
+A run on an executor of the user's own is not among them: it is looked at where that executor is.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from workbench.experiments.run import Run
+from workbench.framework.program.program import Program
+
+_begun: list[ref[Run]] = []  # in their order
+
+
+def note(run: Run) -> None:
+    """A run begins."""
+    _begun[:] = [*(known for known in list(_begun) if known() is not None), ref(run)]
+
+
+def runs_of(program: Program) -> list[Run]:
+    """Those that train this very program, the newest last."""
+    found = [known() for known in list(_begun)]
+    return [run for run in found if run is not None and run.program is program]
