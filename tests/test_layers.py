@@ -160,7 +160,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expe
         ("workbench/runtime/gpu.py", "import cupy"),
         ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),
         ("magics/program.py", "from workbench.framework import Program\nfrom IPython.core import magic"),
-        ("workbench/static.py", "from workbench.executors.serial import Executor"),
+        ("workbench/static.py", "from workbench.executors.executor import Executor"),
     ],
 )
 def test_an_allowed_import_is_not(tmp_path: Path, where: str, line: str) -> None:

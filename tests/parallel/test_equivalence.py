@@ -18,7 +18,7 @@ import workbench as wb
 from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
-from workbench.executors.step import Prepared, Step, prepare
+from workbench.executors.reference.step import Prepared, Step, prepare
 from workbench.framework.clone import keep_operators
 from workbench.framework.roles import LOSS_GRAD, OPTIMIZE
 from workbench.framework.rows import Rows, concat
