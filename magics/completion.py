@@ -12,7 +12,7 @@ from IPython.core.magic import Magics
 
 from workbench.errors import EnforceNotMet
 from workbench.experiments import runs
-from workbench.framework.variable import Variable
+from workbench.framework.program.variable import Variable
 from workbench.magics.arguments import options
 from workbench.magics.dashboards import targets
 from workbench.magics.runs import comparable

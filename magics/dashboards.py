@@ -12,11 +12,11 @@ from workbench.errors import did_you_mean, one_of
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments import Run
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.magics.arguments import parse
 from workbench.notebook.dashboard.dashboard import Dashboard, dashboard
+from workbench.notebook.dashboard.views import GraphView, View, feeds, scopes, ssa
 from workbench.notebook.session import Session
-from workbench.notebook.views import GraphView, View, feeds, scopes, ssa
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
 

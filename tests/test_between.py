@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from workbench import between, static
 from workbench.framework import names
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.runtime.scope import Scope, scope_guard
 
 Step = Callable[[], Any]

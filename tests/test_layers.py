@@ -1,9 +1,9 @@
 """The layers: a file imports from its own row and from rows below, never above.
 
-`ROWS` is the one place where the table is written down; a package that is in no row fails the test.
+`ROWS` is the one place where the table is written down, `ROOMS` goes on with it inside packages; a package that is in
+no row fails the test, and so does a sub-package that has no place.
 """
 
-import ast
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.imports import ROOT, circles, import_graph, imports, module_name, sources
 
 ROWS: dict[int, tuple[str, ...]] = {
     0: ("framework", "config", "errors", "events", "between", "version", "assets"),
@@ -43,23 +43,21 @@ ROWS: dict[int, tuple[str, ...]] = {
 STRANGERS = {frozenset({"graph", "runtime"}), frozenset({"executors", "dygraph"})}
 ROW_OF = {package: row for row, packages in ROWS.items() for package in packages}
 
+ROOMS: dict[str, tuple[str, ...]] = {
+    "framework": ("", "values", "expr", "op", "program", "text"),
+    "graph": ("", "passes"),
+    "runtime": ("", "words", "reach", "kernels", "native", "comm"),
+    "experiments": ("", "bench"),
+    "notebook": ("", "runs", "figures", "dashboard"),
+}
+"""The sub-packages of a package, the lowest first; "" are the files that lie in its own folder."""
+
+ROOMS_LEFT = {"executors"}
+"""Packages whose sub-packages and own files still import each other both ways."""
+
 FRONT_ENDS = {"IPython", "ipywidgets", "anywidget", "matplotlib", "ipykernel", "jupyter_client", "jupyterlab"}
 LOWEST_FRONT_END_ROW = 8
 CUPY_FILES = {"workbench/runtime/gpu.py", "workbench/runtime/comm/nccl.py"}
-
-
-def sources(root: Path = ROOT) -> list[Path]:
-    folders = [root / "workbench", root / "magics", root / "assets"]
-    return sorted(path for folder in folders for path in folder.rglob("*.py"))
-
-
-def module_name(path: Path, root: Path = ROOT) -> str:
-    parts = list(path.relative_to(root).with_suffix("").parts)
-    if parts[0] != "workbench":
-        parts.insert(0, "workbench")
-    if parts[-1] == "__init__":
-        parts.pop()
-    return ".".join(parts)
 
 
 def package_of(module: str) -> str:
@@ -67,22 +65,10 @@ def package_of(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
-def absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
-    if not node.level:
-        return node.module or ""
-    base = module.split(".") if is_package else module.split(".")[:-1]
-    base = base[: len(base) - node.level + 1]
-    return ".".join(base + ([node.module] if node.module else []))
-
-
-def imported(path: Path, module: str) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import in the file, those inside functions included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        if isinstance(node, ast.ImportFrom):
-            source = absolute(node, module, path.name == "__init__.py")
-            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+def room_of(name: str) -> str:
+    """`workbench.framework.op.record` is in room `op` of `framework`, `workbench.framework.names` in room ``""``."""
+    _, package, first = [*name.split("."), "", ""][:3]
+    return first if first in ROOMS.get(package, ()) else ""
 
 
 def violations(path: Path, root: Path = ROOT) -> Iterator[str]:
@@ -92,8 +78,11 @@ def violations(path: Path, root: Path = ROOT) -> Iterator[str]:
     if package not in ROW_OF:
         yield f"{where}: package {package!r} is in no row of the table"
         return
-    for line, name in imported(path, module):
-        reason = objection(package, where, name)
+    if len(Path(where).parts) > 3 and not room_of(module) and package not in ROOMS_LEFT:
+        yield f"{where}: {path.parent.name} has no place among the sub-packages of {package}"
+        return
+    for line, name, _ in imports(path, module):
+        reason = objection(package, where, name) or room_objection(module, name)
         if reason:
             yield f"{where}:{line}: imports {name}: {reason}"
 
@@ -107,6 +96,14 @@ def objection(package: str, where: str, name: str) -> str | None:
     if top in FRONT_ENDS and ROW_OF[package] < LOWEST_FRONT_END_ROW:
         return f"only rows {LOWEST_FRONT_END_ROW} and above import {top}"
     return layer_objection(package, name) if top == "workbench" else None
+
+
+def room_objection(module: str, name: str) -> str | None:
+    package, own, target = package_of(module), room_of(module), room_of(name)
+    order = ROOMS.get(package, ("",))
+    if package_of(name) != package or order.index(target) <= order.index(own):
+        return None
+    return f"{package}.{target} is above {f'{package}.{own}' if own else f'the files of {package}'}"
 
 
 def layer_objection(package: str, name: str) -> str | None:
@@ -130,8 +127,8 @@ def test_file_imports_nothing_above_its_row(path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "line", "expected"),
     [
-        ("workbench/framework/block.py", "from workbench.ops import add", "row 1 is above row 0"),
-        ("workbench/framework/block.py", "from ..ops.math import add", "row 1 is above row 0"),
+        ("workbench/framework/program/block.py", "from workbench.ops import add", "row 1 is above row 0"),
+        ("workbench/framework/program/block.py", "from ...ops.math import add", "row 1 is above row 0"),
         ("workbench/framework/__init__.py", "from ..executors import Executor", "row 4 is above row 0"),
         ("workbench/ops/math.py", "def f():\n    import workbench", "row 10 is above row 1"),
         ("workbench/ops/math.py", "from workbench import static", "row 10 is above row 1"),
@@ -143,6 +140,12 @@ def test_file_imports_nothing_above_its_row(path: Path) -> None:
         ("magics/program.py", "import magics.arguments", "exists twice"),
         ("magics/program.py", "from workbench import enable_static", "row 10 is above row 9"),
         ("workbench/shapes/a.py", "import numpy", "in no row"),
+        ("workbench/graph/shapes/a.py", "import numpy", "no place among the sub-packages of graph"),
+        ("workbench/autodiff/rules/a.py", "import numpy", "no place among the sub-packages of autodiff"),
+        ("workbench/framework/op/record.py", "from ..program.block import Block", "is above framework.op"),
+        ("workbench/framework/op/record.py", "from workbench.framework import text", "framework.text is above"),
+        ("workbench/framework/names.py", "from .op.record import Op", "framework.op is above the files"),
+        ("workbench/graph/ssa.py", "def f():\n    from .passes import fuse", "graph.passes is above"),
     ],
 )
 def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expected: str) -> None:
@@ -155,12 +158,16 @@ def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expe
 @pytest.mark.parametrize(
     ("where", "line"),
     [
-        ("workbench/framework/block.py", "from workbench.errors import ProgramError"),
+        ("workbench/framework/program/block.py", "from workbench.errors import ProgramError"),
         ("workbench/optimizer/adam.py", "from workbench.autodiff import append_backward"),
         ("workbench/runtime/gpu.py", "import cupy"),
         ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),
         ("magics/program.py", "from workbench.framework import Program\nfrom IPython.core import magic"),
         ("workbench/static.py", "from workbench.executors.executor import Executor"),
+        ("workbench/framework/text/printer.py", "from workbench.framework.program.block import Block"),
+        ("workbench/framework/text/printer.py", "from workbench.framework import names"),
+        ("workbench/framework/text/printer.py", "from . import lexicon"),
+        ("workbench/executors/tape/rules.py", "from workbench.executors.plan import Row"),
     ],
 )
 def test_an_allowed_import_is_not(tmp_path: Path, where: str, line: str) -> None:
@@ -173,6 +180,28 @@ def test_an_allowed_import_is_not(tmp_path: Path, where: str, line: str) -> None
 def test_every_package_is_in_exactly_one_row() -> None:
     packages = [package for packages in ROWS.values() for package in packages]
     assert len(packages) == len(set(packages))
+
+
+def test_every_place_is_that_of_a_sub_package() -> None:
+    for package, rooms in ROOMS.items():
+        folders = {path.parent.name for path in (ROOT / "workbench" / package).glob("*/__init__.py")}
+        assert {room for room in rooms if room} == folders, package
+
+
+@pytest.mark.parametrize("package", sorted(ROOMS_LEFT))
+def test_a_package_that_can_be_ordered_is(package: str) -> None:
+    between: dict[str, set[str]] = {}
+    for module, targets in import_graph().items():
+        if package_of(module) == package:
+            there = {folder_of(target) for target in targets if package_of(target) == package}
+            between.setdefault(folder_of(module), set()).update(there - {folder_of(module)})
+    assert circles(between)
+
+
+def folder_of(module: str) -> str:
+    """The package, or the sub-package, in which a module lies."""
+    parts = module.split(".")
+    return parts[1] if len(parts) < 3 or not (ROOT / "workbench" / parts[1] / parts[2]).is_dir() else parts[2]
 
 
 IMPORT_CHECK = """

@@ -11,7 +11,7 @@ import pytest
 
 import workbench as paddle
 from workbench.facade import PLANNED
-from workbench.framework.dtype import DType
+from workbench.framework.values.dtype import DType
 
 # What the language of static programs consists of, by the module Paddle 2.x has it in.
 NAMES = {

@@ -1,5 +1,6 @@
 """Static programs, trained on several devices at once, from a notebook."""
 
+from functools import partial as _partial
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
@@ -7,7 +8,8 @@ from workbench.dygraph.mode import default_mode as _default_mode
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
-from workbench.framework.op import load_on_demand as _load_on_demand
+from workbench.framework.op.record import load_on_demand as _load_ops
+from workbench.framework.written import load_on_demand as _load_forms
 from workbench.version import __version__ as __version__
 
 _root = _Path(__file__).resolve().parent.parent
@@ -16,7 +18,10 @@ if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").i
 del _Path, _root
 
 _default_mode()
-_load_on_demand(lambda: _import_module("workbench.ops"))
+_load_ops(lambda: _import_module("workbench.ops"))
+for _module in ("workbench.framework.text.printer", "workbench.framework.text.serialize", "workbench.graph.printer"):
+    _load_forms(_partial(_import_module, _module))
+del _module
 
 __getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)
 

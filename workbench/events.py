@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 from workbench.errors import InvalidType
 from workbench.framework.outside import is_from_outside
-from workbench.framework.place import Place
 from workbench.framework.site import Site
+from workbench.framework.values.place import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from workbench.errors import suggesting
 
 # Functions on tensors, Paddle 2.x's `paddle.*`.
 TENSOR = {
-    "workbench.framework.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool=bool_",
-    "workbench.framework.place": "CPUPlace CUDAPlace",
-    "workbench.framework.random": "seed",
+    "workbench.framework.values.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool=bool_",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.framework.values.random": "seed",
     "workbench.runtime.devices": "is_compiled_with_cuda",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
@@ -47,7 +47,7 @@ TENSOR = {
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.dashboard": "dashboard",
-    "workbench.notebook.views": "feeds scopes ssa",
+    "workbench.notebook.dashboard.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
     "workbench.ops.matmul": "bmm dot matmul mm",
     "workbench.ops.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
@@ -95,9 +95,9 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
 }
 
 STATIC = {
-    "workbench.framework.program": "Program",
-    "workbench.framework.variable": "Variable",
-    "workbench.framework.guard": (
+    "workbench.framework.program.program": "Program",
+    "workbench.framework.program.variable": "Variable",
+    "workbench.framework.program.guard": (
         "program_guard default_main_program default_startup_program"
     ),
     "workbench.autodiff": "append_backward gradients",

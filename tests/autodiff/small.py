@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from workbench import static
-from workbench.framework.check import check_program
-from workbench.framework.guard import static_mode
 from workbench.framework.names import guard
+from workbench.framework.program.check import check_program
+from workbench.framework.program.guard import static_mode
 
 
 class Built:

@@ -11,9 +11,9 @@ import pytest
 import workbench as wb
 from tests.autodiff.small import Built, number, slope
 from workbench import static
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.grad_op import backward_op
-from workbench.framework.op import Op, parse_slots
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.grad_op import backward_op
+from workbench.framework.op.record import Op, parse_slots
 
 
 def scale_in_place(p: Built, variable: Any, factor: float = 10.0) -> None:

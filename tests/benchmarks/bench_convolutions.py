@@ -23,7 +23,7 @@ from workbench.ops.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.native.words import AT, CONTROL, END, STATE_WORDS, TABLE
+from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
 ONE, TWO = ((1, 1), (1, 1)), ((2, 2), (2, 2))
 CASES = {

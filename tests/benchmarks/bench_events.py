@@ -28,8 +28,8 @@ from workbench.executors import engine
 from workbench.executors.steps import step
 from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope, scope_guard
 
 CHECKS = 1_000_000

@@ -16,13 +16,12 @@ from typing import Any
 
 import workbench as wb
 from workbench.framework import names
-from workbench.framework.check import check_program
-from workbench.framework.clone import clone, clone_for_test
-from workbench.framework.guard import default_main_program, program_guard, static_mode
-from workbench.framework.parser import parse_program
-from workbench.framework.program import Program
-from workbench.framework.prune import prune
-from workbench.framework.serialize import program_from_json, program_to_json
+from workbench.framework.program.check import check_program
+from workbench.framework.program.guard import default_main_program, program_guard, static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.text.parser import parse_program
+from workbench.framework.text.serialize import program_from_json, program_to_json
 
 SIZES = (1_000, 10_000, 50_000)
 WIDTH = 8
@@ -62,8 +61,8 @@ def measure(size: int) -> dict[str, tuple[float, int]]:
         loss = timed("build layers", lambda: forward(size), lambda: main)
         timed("backward, SGD", lambda: wb.optimizer.SGD(0.1).minimize(loss), lambda: main)
         timed("check", lambda: check_program(main), lambda: main)
-        timed("clone", lambda: clone(main), lambda: main)
-        timed("clone for test", lambda: clone_for_test(main), lambda: main)
+        timed("clone", main.clone, lambda: main)
+        timed("clone for test", lambda: main.clone(for_test=True), lambda: main)
         timed("prune", lambda: prune(main, [loss], ["x"]), lambda: main)
         text = timed("print", lambda: str(main), lambda: main)
         timed("print details", lambda: main.to_string(with_details=True), lambda: main)

@@ -20,7 +20,7 @@ from workbench.executors.tape.products import _Product
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.native.words import AT, CONTROL, END, STATE_WORDS, TABLE
+from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
 ROUNDS = 9
 FORWARD = (

@@ -19,10 +19,10 @@ from tests.native.one_row import kernels
 from tests.native.vector_rows import Op, form_of
 from workbench.executors.operands import Scratch
 from workbench.executors.tape.vector_code import VectorCode
-from workbench.framework.expr import Recording as xp
+from workbench.framework.expr.expr import Recording as xp
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.native.words import AT, CONTROL, END, STATE_WORDS, TABLE
+from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
 SECONDS = 0.3
 F = np.float32

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.executors.executor import Executor
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.builders.building import program
 from workbench.builders.data import data
 from workbench.errors import AlreadyExists, InvalidType, PreconditionNotMet, Unimplemented
-from workbench.framework.apply import recording
-from workbench.framework.evaluate import Evaluator
-from workbench.framework.guard import static_recorder
+from workbench.framework.op.evaluate import Evaluator
+from workbench.framework.op.recorder import recording
+from workbench.framework.program.guard import static_recorder
 
 
 def test_p15_unknown_dimensions():

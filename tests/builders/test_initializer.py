@@ -17,7 +17,7 @@ from workbench.builders.param_attr import ParamAttr
 from workbench.builders.variables import create_parameter
 from workbench.config import override
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.dtype import float32
+from workbench.framework.values.dtype import float32
 
 SIDE = 200
 

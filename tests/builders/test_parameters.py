@@ -12,10 +12,10 @@ from workbench.builders.norm import batch_norm
 from workbench.builders.param_attr import ParamAttr, spread_attr, to_attr
 from workbench.builders.variables import create_global_var, create_parameter
 from workbench.errors import AlreadyExists, EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
-from workbench.framework.apply import recording
-from workbench.framework.evaluate import Evaluator
-from workbench.framework.guard import program_guard
-from workbench.framework.program import Program
+from workbench.framework.op.evaluate import Evaluator
+from workbench.framework.op.recorder import recording
+from workbench.framework.program.guard import program_guard
+from workbench.framework.program.program import Program
 from workbench.optimizer.regularizer import L1Decay, L2Decay
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import workbench as paddle
 from tests.builders.building import Session, program
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from workbench.checkpoint.objects import load, save
 from workbench.checkpoint.tree import flatten, unflatten
 from workbench.data import DataLoader
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.optimizer import lr
 from workbench.runtime.tensor import LoDTensor
 

@@ -32,8 +32,8 @@ from workbench.checkpoint.program_files import (
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.executor import Executor
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 from workbench.ops.dropout import dropout
 from workbench.ops.loss import mse_loss
 from workbench.optimizer import Adam, lr
@@ -452,7 +452,7 @@ SAVER = """
 import os, sys
 import numpy as np
 from workbench.checkpoint.program_files import save
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.runtime.scope import global_scope
 
 program = Program()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.framework.guard import static_mode
 from workbench.framework.names import guard
+from workbench.framework.program.guard import static_mode
 
 static = wb.static
 

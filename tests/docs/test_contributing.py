@@ -18,7 +18,7 @@ import workbench.ops  # fills the op table, from which the fixture takes the exa
 from tests.graph.building import apply, build, regression
 from tests.graph.interpret import bits, interpret, some_values
 from tests.ops import case as harness
-from workbench.framework.op import OPS
+from workbench.framework.op.record import OPS
 from workbench.runtime import devices
 
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"

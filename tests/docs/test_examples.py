@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from workbench import facade, static
 from workbench.framework import names
-from workbench.framework.dtype import DType
+from workbench.framework.values.dtype import DType
 
 TABLES = {
     "": facade.TENSOR,

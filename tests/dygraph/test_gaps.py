@@ -10,8 +10,8 @@ import pytest
 
 import workbench as paddle
 from workbench.dygraph.mode import dynamic_recorder
-from workbench.framework.apply import recording
-from workbench.framework.guard import program_guard, static_mode
+from workbench.framework.op.recorder import recording
+from workbench.framework.program.guard import program_guard, static_mode
 
 nn, static = paddle.static.nn, paddle.static
 LAYERS: dict[str, Callable[[Any], Any]] = {

@@ -15,8 +15,8 @@ from workbench.events import (
     ScopeDrop,
     Step,
 )
-from workbench.framework.place import CPUPlace
 from workbench.framework.site import Site
+from workbench.framework.values.place import CPUPlace
 
 MS = 1_000_000  # nanoseconds
 PLACES = (CPUPlace(0), CPUPlace(1))

@@ -35,7 +35,7 @@ from workbench.events import (
     listening,
     subscribe,
 )
-from workbench.framework.place import CPUPlace
+from workbench.framework.values.place import CPUPlace
 
 PLACES = (CPUPlace(0), CPUPlace(1))
 ONE_OF_EACH: list[Event] = [

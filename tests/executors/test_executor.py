@@ -10,8 +10,8 @@ import pytest
 import workbench as wb
 from tests.executors.models import Model, regression
 from workbench import errors
-from workbench.framework.guard import static_mode
 from workbench.framework.names import guard
+from workbench.framework.program.guard import static_mode
 from workbench.runtime.tensor import LoDTensor
 
 static = wb.static

@@ -18,11 +18,11 @@ from tests.ops.test_cases import CASES
 from workbench import static
 from workbench.config import override
 from workbench.errors import DtypeError, EnforceNotMet, InvalidArgument, ShapeError
-from workbench.framework import grad_op
-from workbench.framework.dtype import as_dtype
-from workbench.framework.op import OPS, find_op, flat
-from workbench.framework.serialize import program_from_dict, program_to_dict
-from workbench.framework.spec import Spec
+from workbench.framework.op import grad_op
+from workbench.framework.op.record import OPS, find_op, flat
+from workbench.framework.text.serialize import program_from_dict, program_to_dict
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Spec
 from workbench.runtime.native import tape
 from workbench.runtime.reach.declare import OutOfReach
 

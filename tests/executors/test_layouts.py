@@ -8,8 +8,8 @@ from tests.parallel.lowerings import same_numbers
 from workbench import static
 from workbench.executors.parallel import ParallelExecutor
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 
 X = np.random.default_rng(4).standard_normal((64, 37, 11)).astype("float32")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.executors.merge import Merger, check_merge, merge
-from workbench.framework.rows import Rows
+from workbench.framework.values.rows import Rows
 from workbench.ops.control_flow import Stack
 
 FIRSTS = st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=1, max_size=6)

@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from workbench import static
 from workbench.framework.names import guard
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope, scope_guard
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.autodiff.small import Built
 from workbench import static
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 
 # The second interpreter: one line of plain NumPy per op type, read from slots and attributes.
 

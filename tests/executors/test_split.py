@@ -16,7 +16,7 @@ from workbench import static
 from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
 from workbench.executors.feed import Feed
 from workbench.executors.split import Fed, Splitter, split_sizes
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.runtime.tensor import LoDTensor
 
 CEIL = [

@@ -14,7 +14,7 @@ from tests.parallel.models import Model, build
 from workbench import static
 from workbench.config import override
 from workbench.executors.tape.segment import Segment
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 
 F = wb.nn.functional
 IMAGE = (3, 17, 20)

@@ -17,10 +17,10 @@ from tests.parallel.models import Model, build
 from workbench import static
 from workbench.config import override
 from workbench.executors.tape.segment import Segment
-from workbench.framework.bound_elementwise import steps_of
-from workbench.framework.guard import static_mode
-from workbench.framework.lowered import Lowered
-from workbench.framework.op import Op, look_up
+from workbench.framework.expr.lowered import Lowered
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.op.record import Op, look_up
+from workbench.framework.program.guard import static_mode
 
 NOT_NATIVE = {"elementwise_floordiv", "elementwise_mod", "cast"}
 """float32 ops whose steps stay NumPy calls: remainders, and casts to what is neither float32 nor bool."""

@@ -19,7 +19,7 @@ from workbench.executors.tape.products import MOST_ROWS, product_rows, way_of
 from workbench.executors.tape.segment import Segment
 from workbench.executors.tape.transposes import strided_copy
 from workbench.executors.tape.vector_code import Unsuitable
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
 

@@ -16,7 +16,7 @@ from tests.autodiff.small import Built
 from tests.executors.models import Model, regression
 from workbench import static
 from workbench.errors import InvalidArgument, InvalidType, NotFound
-from workbench.framework.op import OPS, find_op
+from workbench.framework.op.record import OPS, find_op
 from workbench.runtime.tensor import LoDTensor
 
 

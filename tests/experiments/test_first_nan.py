@@ -14,7 +14,7 @@ from tests.parallel.models import Model, build, column, constant
 from workbench import static
 from workbench.experiments.first_nan import StoppedOnNaN
 from workbench.experiments.setup import Setup
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 
 
 def logarithm() -> Any:

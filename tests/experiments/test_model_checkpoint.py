@@ -18,7 +18,7 @@ from tests.experiments.test_validation import held_out, trained
 from workbench import static
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.experiments import ModelCheckpoint, Run, runs
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader
 
 

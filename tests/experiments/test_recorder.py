@@ -145,7 +145,7 @@ def test_a_crash_loses_no_more_than_the_last_second(file: Path, monkeypatch: pyt
     safe = max(int(step) for step, at in lines if float(at) < end - 1.0)
     (found,) = runs(file)
     assert found.step >= safe and len(found.scalars["loss"]) >= safe and found.state == "running"
-    monkeypatch.setattr("workbench.experiments.run_table.LOST_S", 0.0)
+    monkeypatch.setattr("workbench.experiments.recorded_run.LOST_S", 0.0)
     assert runs(file)[1].state == "lost"
 
 

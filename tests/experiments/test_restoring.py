@@ -17,7 +17,7 @@ from workbench import static
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.errors import PreconditionNotMet
 from workbench.experiments import Run
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader
 
 

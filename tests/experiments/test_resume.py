@@ -15,7 +15,7 @@ from tests.parallel.models import Model, build, classifier
 from workbench import static
 from workbench.experiments import Setup, resume, runs, setup
 from workbench.experiments.run import Run
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 
 F = wb.nn.functional

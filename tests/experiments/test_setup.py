@@ -13,7 +13,7 @@ import workbench as wb
 from tests.parallel.models import Model, classifier
 from workbench.experiments import runs
 from workbench.experiments.setup import Setup, setup
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 
 

@@ -16,7 +16,7 @@ from tests.experiments.recorded import python
 from tests.parallel.models import classifier
 from workbench.experiments import runs, sweep
 from workbench.experiments.run import Run
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import TensorDataset
 
 

@@ -16,7 +16,7 @@ from tests.experiments.test_resume import dataset, drawing, saving
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.experiments import Run, runs, setup
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 
 

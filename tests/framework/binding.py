@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework import bound_steps
+from workbench.framework.expr import bound_steps
 
 FLOATS = ("float16", "float32", "float64")
 LONG = bound_steps._LONG

@@ -8,8 +8,8 @@ import pytest
 
 from tests.framework.toys import toys_declared
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,12 @@ import numpy as np
 
 from tests.framework import toys
 from workbench.framework import names
-from workbench.framework.block import Block
-from workbench.framework.guard import default_main_program, program_guard, static_mode
 from workbench.framework.names import grad_name
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, FORWARD, LOSS, LOSS_GRAD, LR_SCHED, OPTIMIZE
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.program.block import Block
+from workbench.framework.program.guard import default_main_program, program_guard, static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, FORWARD, LOSS, LOSS_GRAD, LR_SCHED, OPTIMIZE
+from workbench.framework.program.variable import Parameter, Variable
 
 
 def data(name: str, shape: tuple[int, ...], dtype: str = "float32") -> Variable:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from workbench.framework.block import Block
-from workbench.framework.dtype import ALL
-from workbench.framework.portable import portable
-from workbench.framework.program import Program
+from workbench.framework.program.block import Block
+from workbench.framework.program.program import Program
+from workbench.framework.values.dtype import ALL
+from workbench.framework.values.portable import portable
 
 DTYPES = st.sampled_from([d.name for d in ALL])
 SHAPES = st.lists(st.integers(-1, 2000) | st.just(-1), max_size=4).map(tuple)

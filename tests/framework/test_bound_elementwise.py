@@ -16,11 +16,12 @@ import workbench.ops  # fills the op table
 from tests.framework.binding import FLOATS, FULL, LONG, Scratch, run, same_bits, stale
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
-from workbench.framework.elementwise import elementwise, numpy_xp
-from workbench.framework.expr import Expr, Recording
-from workbench.framework.op import OPS, Op, find_op
-from workbench.framework.step_calls import BLOCK
-from workbench.framework.ufuncs import bind_elementwise, bind_expression, passes_through
+from workbench.framework.expr.expr import Expr, Recording
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.expr.step_calls import BLOCK
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.record import OPS, Op, find_op
+from workbench.framework.op.ufuncs import bind_elementwise, bind_expression, passes_through
 
 assert workbench.ops
 

@@ -10,13 +10,13 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, everything, nested, parameter, trained
 from workbench.errors import InvalidArgument
-from workbench.framework.block import Block
-from workbench.framework.check import check_program, problems
-from workbench.framework.guard import default_main_program
-from workbench.framework.op import OPS, Op
-from workbench.framework.operator import Operator
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.op.record import OPS, Op
+from workbench.framework.program.block import Block
+from workbench.framework.program.check import check_program, problems
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 
 
 @pytest.mark.parametrize("make", [trained, nested, everything, Program])

@@ -7,15 +7,14 @@ import numpy as np
 from tests.framework import toys
 from tests.framework.models import built, data, everything, forward, nested, trained
 from tests.framework.programs import ToyDecay
-from workbench.framework.block import Block
-from workbench.framework.check import problems
-from workbench.framework.clone import clone, clone_for_test
-from workbench.framework.guard import default_main_program
-from workbench.framework.operator import Operator
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, OPTIMIZE, OpRole
-from workbench.framework.serialize import program_to_json
-from workbench.framework.variable import Parameter
+from workbench.framework.program.block import Block
+from workbench.framework.program.check import problems
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, OPTIMIZE, OpRole
+from workbench.framework.program.variable import Parameter
+from workbench.framework.text.serialize import program_to_json
 
 
 def types(program: Program) -> list[str]:
@@ -103,7 +102,7 @@ def test_a_clone_made_while_building_is_not_under_construction() -> None:
 
 def test_p21_training_ops_go_and_what_only_they_named() -> None:
     program = trained()
-    twin = clone_for_test(program)
+    twin = program.clone(for_test=True)
     assert types(twin) == ["toy_mul", "toy_add", "toy_dropout", "toy_relu", "toy_mean"]
     names = set(twin.global_block().vars)
     assert names.isdisjoint({"learning_rate_0", "@LR_DECAY_COUNTER@", "fc_0.w_0@GRAD", "mean_0.tmp_0@GRAD"})
@@ -114,8 +113,8 @@ def test_p21_training_ops_go_and_what_only_they_named() -> None:
 def test_p21_variables_no_operator_names_go_too() -> None:
     program = trained()
     data("unused", (3,))
-    assert "unused" not in clone_for_test(program).global_block().vars
-    assert "unused" in clone(program).global_block().vars
+    assert "unused" not in program.clone(for_test=True).global_block().vars
+    assert "unused" in program.clone().global_block().vars
 
 
 def test_p21_without_a_loss_gradient_everything_stays() -> None:
@@ -124,7 +123,7 @@ def test_p21_without_a_loss_gradient_everything_stays() -> None:
     data("unused", (3,))
     with program.role_guard(BACKWARD):
         toys.relu(program.global_block().var("x"))
-    twin = clone_for_test(program)
+    twin = program.clone(for_test=True)
     assert types(twin) == types(program)
     assert list(twin.global_block().vars) == list(program.global_block().vars)
 
@@ -137,7 +136,7 @@ def test_p21_only_the_three_bits_decide() -> None:
             toys.show(x, text=name)
     with program.role_guard(OpRole.Optimize | OpRole.LRSched):
         toys.show(x, text="both")
-    kept = [op.attrs["text"] for op in clone_for_test(program).all_ops() if op.type == "toy_print"]
+    kept = [op.attrs["text"] for op in program.clone(for_test=True).all_ops() if op.type == "toy_print"]
     assert kept == ["Forward", "RPC", "Dist", "Loss", "NotSpecified"]
 
 
@@ -150,23 +149,24 @@ def test_p21_is_test_is_set_in_all_blocks() -> None:
     toys.dropout(x)
     block = program.global_block()
     block.append_op("toy_run", outputs={"Out": []}, attrs={"block": inner})
-    assert [op.attrs["is_test"] for op in clone_for_test(program).all_ops() if op.type == "toy_dropout"] == [True, True]
+    twin = program.clone(for_test=True)
+    assert [op.attrs["is_test"] for op in twin.all_ops() if op.type == "toy_dropout"] == [True, True]
     assert [op.attrs["is_test"] for op in program.all_ops() if op.type == "toy_dropout"] == [False, False]
-    assert not any("is_test" in op.attrs for op in clone_for_test(program).all_ops() if op.type != "toy_dropout")
+    assert not any("is_test" in op.attrs for op in twin.all_ops() if op.type != "toy_dropout")
 
 
 def test_p21_parameters_keep_what_they_know() -> None:
     program = trained()
     w = program.all_parameters()[0]
     w.need_clip, w.optimize_attr["learning_rate"], w.regularizer = False, 0.5, ToyDecay(0.1)
-    twin = clone_for_test(program).all_parameters()[0]
+    twin = program.clone(for_test=True).all_parameters()[0]
     assert isinstance(twin, Parameter) and twin.trainable and not twin.need_clip
     assert twin.optimize_attr == {"learning_rate": 0.5} and twin.regularizer.coeff == 0.1
 
 
 def test_p22_before_or_after_minimize_the_forward_is_the_same() -> None:
-    before = clone_for_test(built(forward))
-    after = clone_for_test(built(trained))
+    before = built(forward).clone(for_test=True)
+    after = built(trained).clone(for_test=True)
 
     def described(op: Operator) -> tuple[object, ...]:
         return op.type, op.inputs, op.outputs, op.call_attrs()
@@ -186,7 +186,7 @@ def test_p22_what_was_saved_for_a_gradient_is_forgotten() -> None:
         toys.constant(shape=(1,), value=1.0)
     with program.role_guard(BACKWARD):
         toys.show(saved)
-    twin = clone_for_test(program)
+    twin = program.clone(for_test=True)
     asked = [[op.attrs["block_saved"] for op in p.all_ops() if op.type == "toy_run"] for p in (program, twin)]
     assert asked == [[["toy_relu_1.tmp_0"], ["toy_add_0.tmp_0"]], [(), ()]]
     assert x.name in twin.global_block().vars and problems(twin) == []
@@ -202,7 +202,7 @@ def test_blocks_only_the_backward_ran_go() -> None:
     other = program.create_block()
     program.rollback()
     program.global_block().append_op("toy_run", outputs={"Out": []}, attrs={"block": other})
-    twin = clone_for_test(program)
+    twin = program.clone(for_test=True)
     assert [b.idx for b in twin.blocks] == [0, 1]
     assert twin.global_block().ops[-1].attrs["block"] is twin.blocks[1]
     assert problems(twin) == []
@@ -211,7 +211,7 @@ def test_blocks_only_the_backward_ran_go() -> None:
 def test_p23_metrics_survive() -> None:
     program = trained()
     toys.mean(program.global_block().var("toy_relu_0.tmp_0"))
-    assert types(clone_for_test(program)).count("toy_mean") == 2
+    assert types(program.clone(for_test=True)).count("toy_mean") == 2
 
 
 def test_the_step_counter_stays_where_something_draws() -> None:
@@ -219,13 +219,14 @@ def test_the_step_counter_stays_where_something_draws() -> None:
     block = program.global_block()
     block.create_var("@RNG_STEP@_0", (1,), "int64", persistable=True)
     program.rng_step = "@RNG_STEP@_0"
-    assert clone_for_test(program).rng_step == clone(program).rng_step == "@RNG_STEP@_0"
+    assert program.clone(for_test=True).rng_step == program.clone().rng_step == "@RNG_STEP@_0"
     dropout = next(op for op in block.ops if op.type == "toy_dropout")
     dropout.attrs["op_role"] = BACKWARD
-    assert clone_for_test(program).rng_step == "" and "@RNG_STEP@_0" not in clone_for_test(program).global_block().vars
+    twin = program.clone(for_test=True)
+    assert twin.rng_step == "" and "@RNG_STEP@_0" not in twin.global_block().vars
 
 
 def test_places_in_the_users_code_are_kept() -> None:
     program = trained()
     sites = {op.type: op.site for op in program.all_ops()}
-    assert all(op.site == sites[op.type] for op in clone_for_test(program).all_ops() if op.type != "toy_constant")
+    assert all(op.site == sites[op.type] for op in program.clone(for_test=True).all_ops() if op.type != "toy_constant")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework import dtype as D
-from workbench.framework.dtype import as_dtype, promote
-from workbench.framework.place import CPUPlace, CUDAPlace
+from workbench.framework.values import dtype as D
+from workbench.framework.values.dtype import as_dtype, promote
+from workbench.framework.values.place import CPUPlace, CUDAPlace
 
 NAMES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]
 

@@ -12,11 +12,11 @@ import pytest
 import workbench.ops  # noqa: F401  (fills the op table)
 from tests.ops.case import Case, specs_of
 from workbench.framework import names
-from workbench.framework.check import problems
-from workbench.framework.guard import default_main_program, program_guard
-from workbench.framework.parser import parse_program
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_from_json, program_to_json
+from workbench.framework.program.check import problems
+from workbench.framework.program.guard import default_main_program, program_guard
+from workbench.framework.program.program import Program
+from workbench.framework.text.parser import parse_program
+from workbench.framework.text.serialize import program_from_json, program_to_json
 
 FILES = sorted(path.stem for path in (Path(__file__).parent.parent / "ops").glob("cases_*.py"))
 

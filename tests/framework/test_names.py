@@ -7,9 +7,9 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, parameter
 from workbench.framework import names
-from workbench.framework.guard import default_main_program, program_guard
 from workbench.framework.names import UniqueNameGenerator, generate, grad_name
-from workbench.framework.program import Program
+from workbench.framework.program.guard import default_main_program, program_guard
+from workbench.framework.program.program import Program
 
 
 def test_p1_one_counter_per_key_from_zero() -> None:

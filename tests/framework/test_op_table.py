@@ -12,12 +12,12 @@ block.append_op("scale", {"X": "x"}, {"Out": "x"}, {"scale": 2.0})
 text = block.program.serialize_to_string()
 """
 CHECK = """
-from workbench.framework.check import check_program
-from workbench.framework.program import Program
+from workbench.framework.program.check import check_program
+from workbench.framework.program.program import Program
 check_program(Program.parse_from_string(open(sys.argv[1]).read()))
 """
 UNKNOWN = """
-from workbench.framework.op import find_op
+from workbench.framework.op.record import find_op
 try:
     find_op("sclae")
 except LookupError as error:
@@ -47,14 +47,14 @@ def test_a_program_from_a_file_is_checked_in_a_fresh_process(tmp_path: object) -
 
 
 INTERRUPTED = """
-from workbench.framework import op as table
-left, real = [AFTER], table.register
+from workbench.framework.op import declare, record as table
+left, real = [AFTER], declare.register
 def register(record):
     left[0] -= 1
     if left[0] == 0:
         raise KeyboardInterrupt
     return real(record)
-table.register = register
+declare.register = register
 try:
     table.find_op("scale")
 except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def test_an_import_that_was_interrupted_is_made_good_by_the_next_one(after: int)
 
 AGAIN = """
 import workbench.ops
-from workbench.framework.op import OPS
+from workbench.framework.op.record import OPS
 before = dict(OPS)
 for name in [name for name in sys.modules if name.startswith("workbench.ops")]:
     del sys.modules[name]  # as an import that fails does
@@ -88,7 +88,8 @@ def test_every_op_can_be_declared_by_another_import_of_its_module() -> None:
 TWICE = """
 import importlib
 import workbench.ops.unary
-from workbench.framework.op import op, OPS
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import OPS
 exp = OPS["exp"]
 
 def other(xp, x):

@@ -10,12 +10,12 @@ from tests.framework.models import built, everything, nested
 from tests.framework.programs import programs
 from tests.framework.toys import toys_declared
 from workbench.errors import AlreadyExists, EnforceNotMet, InvalidArgument, InvalidType, NotFound
-from workbench.framework.check import problems
-from workbench.framework.guard import default_main_program
-from workbench.framework.lexicon import quote, unquote
-from workbench.framework.parser import parse_program
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_to_json
+from workbench.framework.program.check import problems
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.program import Program
+from workbench.framework.text.lexicon import quote, unquote
+from workbench.framework.text.parser import parse_program
+from workbench.framework.text.serialize import program_to_json
 
 relaxed = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.framework.programs import ToyDecay
 from workbench.errors import InvalidArgument, NotFound
-from workbench.framework.portable import config_of, from_config, portable
+from workbench.framework.values.portable import config_of, from_config, portable
 
 
 def test_there_and_back() -> None:

@@ -10,10 +10,10 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, everything, nested, parameter, trained
 from tests.framework.programs import ToyDecay
-from workbench.framework.guard import default_main_program
-from workbench.framework.lexicon import name_text, quote, unquote, value_text
-from workbench.framework.operator import Operator
-from workbench.framework.printer import block_text, operator_text, variable_text
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.text.lexicon import name_text, quote, unquote, value_text
+from workbench.framework.text.printer import block_text, operator_text, variable_text
 
 
 def test_a_small_program() -> None:

@@ -9,15 +9,15 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, forward, nested, parameter, trained
 from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, NotFound, Unimplemented
-from workbench.framework.guard import (
+from workbench.framework.program.guard import (
     default_main_program,
     default_startup_program,
     in_static_mode,
     program_guard,
 )
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, LOSS, OpRole, role_text
-from workbench.framework.variable import Parameter
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, LOSS, OpRole, role_text
+from workbench.framework.program.variable import Parameter
 
 
 def test_p10_program_guard_switches_both_or_main_only() -> None:

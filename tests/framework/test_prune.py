@@ -7,11 +7,11 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, forward, nested, parameter, trained
 from workbench.errors import NotFound
-from workbench.framework.check import problems
-from workbench.framework.guard import default_main_program
-from workbench.framework.program import Program
-from workbench.framework.prune import prune
-from workbench.framework.roles import OPTIMIZE
+from workbench.framework.program.check import problems
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.program.roles import OPTIMIZE
 
 
 def types(program: Program) -> list[str]:

@@ -6,13 +6,13 @@ import pytest
 
 import workbench as wb
 from workbench.framework import names
-from workbench.framework.check import problems
-from workbench.framework.guard import default_startup_program, program_guard
-from workbench.framework.parser import parse_program
-from workbench.framework.program import Program
-from workbench.framework.prune import prune
-from workbench.framework.roles import OPTIMIZE
-from workbench.framework.serialize import program_from_json, program_to_json
+from workbench.framework.program.check import problems
+from workbench.framework.program.guard import default_startup_program, program_guard
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.text.parser import parse_program
+from workbench.framework.text.serialize import program_from_json, program_to_json
 
 
 def network() -> tuple[wb.static.Variable, wb.static.Variable]:

@@ -18,11 +18,11 @@ from tests.framework.models import built, data, everything, nested, parameter, t
 from tests.framework.programs import ToyDecay, programs
 from tests.framework.toys import toys_declared
 from workbench.errors import AlreadyExists, EnforceNotMet, InvalidArgument, InvalidType, NotFound
-from workbench.framework.check import problems
-from workbench.framework.guard import default_main_program
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_from_dict, program_from_json, program_to_dict, program_to_json
-from workbench.framework.variable import Parameter
+from workbench.framework.program.check import problems
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Parameter
+from workbench.framework.text.serialize import program_from_dict, program_from_json, program_to_dict, program_to_json
 
 relaxed = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -78,7 +78,7 @@ def test_places_in_the_users_code_stay_out_unless_asked_for() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8", "bool"])
 def test_arrays_keep_every_bit(dtype: str) -> None:
-    from workbench.framework.dtype import as_dtype
+    from workbench.framework.values.dtype import as_dtype
 
     raw = (
         np.random.default_rng(0).integers(0, 2, 48, np.uint8) if dtype == "bool" else np.arange(48, dtype=np.uint8) * 5

@@ -11,7 +11,7 @@ from tests.framework import toys
 from tests.framework.models import data
 from workbench.errors import InvalidArgument
 from workbench.framework import site
-from workbench.framework.guard import default_main_program
+from workbench.framework.program.guard import default_main_program
 from workbench.framework.site import Site, add_formatter, caller, file_label, remove_formatter
 
 CELL = "/tmp/ipykernel_77/123456.py"

@@ -8,10 +8,10 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, parameter
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, NotFound, ShapeError
-from workbench.framework.guard import default_main_program, program_guard, static_recorder
-from workbench.framework.op import op
-from workbench.framework.program import Program
-from workbench.framework.spec import Spec
+from workbench.framework.op.declare import op
+from workbench.framework.program.guard import default_main_program, program_guard, static_recorder
+from workbench.framework.program.program import Program
+from workbench.framework.values.spec import Spec
 
 
 def test_one_op_is_recorded_with_everything() -> None:
@@ -75,7 +75,7 @@ def test_lists_are_spelled_out() -> None:
     def never(xp, xs):  # type: ignore[no-untyped-def]
         return xs[0]
 
-    from workbench.framework.op import OPS
+    from workbench.framework.op.record import OPS
 
     try:
         with pytest.raises(InvalidType, match=r"input X: a float32\[2\]; b float32\[3\]"):

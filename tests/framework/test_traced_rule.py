@@ -11,9 +11,10 @@ import workbench.ops  # fills the op table
 from tests.framework.binding import same_bits
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
-from workbench.framework.elementwise import elementwise, numpy_xp
-from workbench.framework.grad_op import receiver_slots, rule_body
-from workbench.framework.op import OPS, Op, find_op
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.grad_op import receiver_slots, rule_body
+from workbench.framework.op.record import OPS, Op, find_op
 
 assert workbench.ops
 

@@ -13,12 +13,13 @@ from hypothesis.extra import numpy as npst
 import workbench.ops  # fills the op table
 from tests.framework.binding import FLOATS, FULL, LONG, Scratch, run, same_bits, stale
 from tests.ops.case import strided
-from workbench.framework import bound_steps
-from workbench.framework.elementwise import numpy_xp, trace
-from workbench.framework.expr import Expr, Recording
-from workbench.framework.op import find_op
-from workbench.framework.step_calls import BLOCK, select_calls
-from workbench.framework.ufuncs import bind_expression
+from workbench.framework.expr import bound_steps
+from workbench.framework.expr.expr import Expr, Recording
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.expr.step_calls import BLOCK, select_calls
+from workbench.framework.op.elementwise import trace
+from workbench.framework.op.record import find_op
+from workbench.framework.op.ufuncs import bind_expression
 
 assert workbench.ops
 

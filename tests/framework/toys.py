@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.dtype import as_dtype, uint8
-from workbench.framework.elementwise import elementwise
-from workbench.framework.op import OPS, op
-from workbench.framework.spec import STACK, Spec, same_dim
+from workbench.framework.op.declare import op
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.record import OPS
+from workbench.framework.values.dtype import as_dtype, uint8
+from workbench.framework.values.spec import STACK, Spec, same_dim
 
 _before = dict(OPS)
 

@@ -21,10 +21,10 @@ from workbench import static
 from workbench.config import override
 from workbench.errors import EnforceNotMet
 from workbench.experiments.bench.roofline import rows_by_lowering
-from workbench.framework.check import check_program
-from workbench.framework.parser import parse_program
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_from_json
+from workbench.framework.program.check import check_program
+from workbench.framework.program.program import Program
+from workbench.framework.text.parser import parse_program
+from workbench.framework.text.serialize import program_from_json
 from workbench.runtime import devices
 from workbench.runtime.cpu import CPUDevice
 

@@ -14,11 +14,11 @@ from tests.ops.case import Case, is_rows, specs_of, with_unknown
 from tests.ops.test_cases import CASES
 from tests.parallel import models, random_models
 from workbench import static
-from workbench.framework.guard import static_mode
-from workbench.framework.infer import infer_specs
 from workbench.framework.names import guard
-from workbench.framework.op import flat
-from workbench.framework.serialize import program_to_dict
+from workbench.framework.op.record import flat
+from workbench.framework.program.guard import static_mode
+from workbench.framework.program.infer import infer_specs
+from workbench.framework.text.serialize import program_to_dict
 
 F = wb.nn.functional
 _OFTEN = 60  # models are this many times as likely as a case

@@ -13,12 +13,12 @@ import numpy as np
 
 from tests.fuzz.corpus import Seed
 from workbench.errors import EnforceNotMet
-from workbench.framework.dtype import as_dtype
-from workbench.framework.infer import infer_specs
-from workbench.framework.op import OPS, flat
-from workbench.framework.printer import program_text
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_from_dict, program_to_dict
+from workbench.framework.op.record import OPS, flat
+from workbench.framework.program.infer import infer_specs
+from workbench.framework.program.program import Program
+from workbench.framework.text.printer import program_text
+from workbench.framework.text.serialize import program_from_dict, program_to_dict
+from workbench.framework.values.dtype import as_dtype
 
 Document = dict[str, Any]
 DIMS = (-1, 0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 1000)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import workbench as wb
-from workbench.framework.guard import static_mode
 from workbench.framework.names import guard
-from workbench.framework.parser import parse_program
-from workbench.framework.place import CPUPlace
+from workbench.framework.program.guard import static_mode
+from workbench.framework.text.parser import parse_program
+from workbench.framework.values.place import CPUPlace
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph
 from workbench.graph.passes import Pass

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
-from workbench.framework.random import Stream
-from workbench.framework.rows import Rows, dense
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
+from workbench.framework.values.random import Stream
+from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import (
     ALL_REDUCE,
     BROADCAST,

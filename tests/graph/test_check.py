@@ -8,8 +8,8 @@ import pytest
 
 import workbench as wb
 from tests.graph.building import REDUCE, SCALE, build, regression
-from workbench.framework.expr import Expr
-from workbench.framework.place import CPUPlace
+from workbench.framework.expr.expr import Expr
+from workbench.framework.values.place import CPUPlace
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph, problems
 from workbench.graph.passes.elementwise_chains import ElementwiseChains

@@ -11,8 +11,8 @@ import pytest
 import workbench as wb
 from tests.graph.building import REDUCE, apply, build, building, lines, regression, settings, types
 from workbench.config import override
-from workbench.framework.elementwise import elementwise
-from workbench.framework.op import OPS
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.record import OPS
 from workbench.graph.order import ORDER, edges
 from workbench.graph.passes import as_pass, default_passes, run_passes
 from workbench.graph.passes.coalesce import gradient_groups

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.graph.building import REDUCE, SCALE, apply, build, building, lines, regression, types
-from workbench.framework.block import Block
-from workbench.framework.roles import LOSS_GRAD
+from workbench.framework.program.block import Block
+from workbench.framework.program.roles import LOSS_GRAD
 from workbench.graph.loss import loss_gradients
 from workbench.graph.order import DATA, ORDER, add_hazard_edges, edges, hazards, levels
 from workbench.graph.passes import default_passes, run_passes

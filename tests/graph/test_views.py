@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.graph.building import REDUCE, apply, build, building, regression, types
-from workbench.framework.expr import Expr
+from workbench.framework.expr.expr import Expr
 from workbench.graph.columns import columns
 from workbench.graph.order import add_hazard_edges, edges, levels, predecessors, topological
 from workbench.graph.passes.elementwise_chains import ElementwiseChains

@@ -107,7 +107,16 @@ AREAS = (
     ),
     Area(
         "tape",
-        ("TapeWriter", "Segment", "rule_of", "write_update", "unstack_grad", "require_plain"),
+        (
+            "TapeWriter",
+            "Segment",
+            "rule_of",
+            "has_kernels",
+            "loss_factor",
+            "write_update",
+            "unstack_grad",
+            "require_plain",
+        ),
         (
             "tests/executors/test_tape_writer.py",
             "tests/executors/test_tape_copies.py",

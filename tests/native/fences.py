@@ -26,8 +26,8 @@ from tests.fuzz.mutate import Mutant
 from tests.native.one_row import kernels, run_tape
 from tests.native.test_convolutions import check, geometry
 from workbench import static
-from workbench.framework.guard import static_mode
-from workbench.framework.serialize import program_from_dict, program_to_dict
+from workbench.framework.program.guard import static_mode
+from workbench.framework.text.serialize import program_from_dict, program_to_dict
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.reach.table import reach_of
 

@@ -12,7 +12,7 @@ from workbench.runtime.native import library
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.native.words import AT, CONTROL, END, STATE_WORDS, TABLE
+from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
 
 def kernels() -> Kernels:

@@ -19,7 +19,7 @@ from workbench.runtime.native import library
 from workbench.runtime.native.elf import PAGE, Image, Unlinkable, joined, link
 from workbench.runtime.native.image import Damaged, Kernels, write_image
 from workbench.runtime.native.tape import address
-from workbench.runtime.native.words import DECLINED, DONE
+from workbench.runtime.words.codes import DECLINED, DONE
 
 # mov rax, rdi; ret — and: mov rax, [rip + distance to a word]; ret
 SAME, LOAD = b"\x48\x89\xf8\xc3", b"\x48\x8b\x05"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
 from tests.native.test_sums import SEEDS, numbers
-from workbench.runtime.native.words import DECLINED, DONE
+from workbench.runtime.words.codes import DECLINED, DONE
 
 SMALL = st.integers(1, 9)
 WIDTHS = st.sampled_from([1, 3, 15, 16, 17, 64, 100])

@@ -218,12 +218,12 @@ def test_a_compiler_that_fails_is_told(image: Path, cache: Path, monkeypatch: py
 
 def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runtime = tmp_path / "runtime"
-    for name in ("native", "kernels"):
+    for name in ("native", "kernels", "words"):
         shutil.copytree(Path(source.__file__).parent.parent / name, runtime / name)
     monkeypatch.setattr(source, "__file__", str(runtime / "native" / "source.py"))
     before = source.fingerprint.__wrapped__()
     assert before == source.fingerprint()
-    for path in (runtime / "kernels" / "losses.py", runtime / "native" / "elf.py"):
+    for path in (runtime / "kernels" / "losses.py", runtime / "native" / "elf.py", runtime / "words" / "codes.py"):
         content = path.read_bytes()
         path.write_bytes(content + b"#")
         assert source.fingerprint.__wrapped__() != before

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
 from workbench.runtime.native.blas import sgemm_address
-from workbench.runtime.native.product_words import DEPTH, PANEL, left_pitch
-from workbench.runtime.native.words import DONE
+from workbench.runtime.words.codes import DONE
+from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
 
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([47, 48, 49, 63, 64, 65, 100, 130]))
 TERMS = st.one_of(SIZES, st.sampled_from([DEPTH, DEPTH + 1, 2 * DEPTH + 3]))

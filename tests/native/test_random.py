@@ -1,4 +1,4 @@
-"""Random numbers of kernels: the bits of `framework.random`, which draws with NumPy's generator."""
+"""Random numbers of kernels: the bits of `framework.values.random`, which draws with NumPy's generator."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
-from workbench.framework.random import Stream
-from workbench.runtime.native.stream_words import BITS, CHUNK
-from workbench.runtime.native.words import DONE
+from workbench.framework.values.random import Stream
+from workbench.runtime.words.codes import DONE
+from workbench.runtime.words.stream import BITS, CHUNK
 
 WORDS = st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1))
 STREAMS = st.builds(Stream, WORDS, WORDS, WORDS, WORDS, WORDS)

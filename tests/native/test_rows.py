@@ -7,7 +7,7 @@ import numpy as np
 from tests.native.one_row import kernels, run_row, run_tape
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
-from workbench.runtime.native.words import DECLINED, DONE, PAUSED
+from workbench.runtime.words.codes import DECLINED, DONE, PAUSED
 
 
 def test_a_row_gets_addresses_and_numbers() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.native.one_row import kernels
 from workbench.runtime.native.control import Control, lines
-from workbench.runtime.native.stamp_words import BETWEEN, ROW, TIME
 from workbench.runtime.native.stamps import Ring, StampClock, counter_is_even, is_even
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.native.words import AT, CONTROL, DECLINED, DONE, END, STAMPS, STATE_WORDS, TABLE
+from workbench.runtime.words.codes import AT, CONTROL, DECLINED, DONE, END, STAMPS, STATE_WORDS, TABLE
+from workbench.runtime.words.stamp import BETWEEN, ROW, TIME
 
 ERROR = 5_000  # ns: of a clock read while the machine does other things
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
-from workbench.runtime.native.words import DONE
+from workbench.runtime.words.codes import DONE
 
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 255, 1024, 1025, 4096, 4097, 9000]))
 SEEDS = st.integers(0, 2**32 - 1)

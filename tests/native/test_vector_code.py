@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.native.vector_rows import Op, form_of, run
-from workbench.framework.expr import Recording as xp
-from workbench.framework.lowered import Lowered
+from workbench.framework.expr.expr import Recording as xp
+from workbench.framework.expr.lowered import Lowered
 
 SHAPES = (
     (), (1,), (2,), (15,), (16,), (17,), (127,), (128,), (129,), (1000,), (5000,), (1, 1), (7, 1), (1, 9), (3, 5),

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import erf
 
 from tests.native.vector_rows import compute, form_of, run
-from workbench.framework.expr import Recording as xp
+from workbench.framework.expr.expr import Recording as xp
 
 BOUNDS = {
     "exp": 0.9, "expm1": 1.5, "log": 0.9, "log1p": 1.5, "log2": 1.2, "log10": 1.0, "tanh": 2.7, "erf": 3.1, "sin": 0.6,

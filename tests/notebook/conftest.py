@@ -12,7 +12,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from workbench.framework import guard, names
+from workbench.framework import names
+from workbench.framework.program import guard
 from workbench.runtime.scope import Scope, scope_guard
 
 IMPORTS = """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.notebook.conftest import Notebook
 from workbench.framework.names import UniqueNameGenerator
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.notebook.extend import counters_after
 
 NET = """%%static_program net --seed 1

@@ -6,7 +6,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from tests.notebook.conftest import Notebook
 from workbench.dygraph.mode import disable_static, enable_static
-from workbench.framework.guard import in_static_mode
+from workbench.framework.program.guard import in_static_mode
 from workbench.framework.site import Site
 from workbench.magics import load
 

@@ -34,7 +34,7 @@ from workbench.errors import InvalidArgument
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments.bench.workloads import WORKLOADS, cpu_devices, started, training
 from workbench.framework import names
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.notebook.figures.curves import curves
 from workbench.notebook.figures.facts import Nodes, parts, slowest, summed
 from workbench.notebook.figures.feeds import feeds

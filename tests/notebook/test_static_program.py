@@ -6,9 +6,9 @@ from IPython.core.error import UsageError
 
 from tests.notebook.conftest import Notebook
 from workbench.errors import EnforceNotMet, InvalidArgument
-from workbench.framework.guard import default_main_program, default_startup_program, in_static_mode
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, OPTIMIZE
+from workbench.framework.program.guard import default_main_program, default_startup_program, in_static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, OPTIMIZE
 
 NET = """%%static_program net {options}
 x = static.data("x", [None, 4])

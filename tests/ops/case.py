@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.dtype import as_dtype
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.evaluate import Evaluator
-from workbench.framework.op import Op, find_op
-from workbench.framework.random import Stream
-from workbench.framework.spec import Spec, spec_of
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.evaluate import Evaluator
+from workbench.framework.op.record import Op, find_op
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.random import Stream
+from workbench.framework.values.spec import Spec, spec_of
 
 # rtol, atol of the forward result against the reference, which is computed in float64
 TOLERANCE = {

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case
-from workbench.framework.rows import Rows
+from workbench.framework.values.rows import Rows
 
 rng = np.random.default_rng(21)
 TABLE = rng.standard_normal((7, 3))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case
-from workbench.framework.rows import Rows
+from workbench.framework.values.rows import Rows
 
 rng = np.random.default_rng(25)
 P, G = rng.standard_normal((5, 3)), rng.standard_normal((5, 3))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.ops.reduce import sum as sum_of
 
 Build = Callable[..., Any]

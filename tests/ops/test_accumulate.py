@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import workbench.ops  # fills the op table
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
-from workbench.framework.rows import Rows
-from workbench.framework.spec import ROWS, spec_of
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
+from workbench.framework.values.rows import Rows
+from workbench.framework.values.spec import ROWS, spec_of
 
 assert workbench.ops
 SUM = find_op("sum")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
 from workbench.errors import InvalidArgument
-from workbench.framework.op import OPS, Op, find_op
+from workbench.framework.op.record import OPS, Op, find_op
 
 Layout = Callable[[np.ndarray], np.ndarray]
 

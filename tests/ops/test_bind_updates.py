@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ops.test_bind import Scratch, check
-from workbench.framework.op import Op, find_op
+from workbench.framework.op.record import Op, find_op
 
 UPDATES = ("sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "adamax")
 LARGE = 3 * 32768 + 17  # more than two blocks, the last one short

@@ -14,11 +14,11 @@ from hypothesis.extra import numpy as npst
 import workbench.ops  # fills the op table
 from tests.ops.case import run_forward
 from workbench.errors import ShapeError
-from workbench.framework.apply import recording
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.evaluate import Evaluator, Value, reduce_to
-from workbench.framework.op import find_op
-from workbench.framework.spec import Spec, broadcast_shapes, spec_of
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.evaluate import Evaluator, Value, reduce_to
+from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import recording
+from workbench.framework.values.spec import Spec, broadcast_shapes, spec_of
 from workbench.ops import extreme, reduce
 
 BINARY = [

@@ -15,15 +15,16 @@ import workbench.ops  # noqa: F401  (fills the op table)
 from tests.ops import case as C
 from workbench.errors import ShapeError
 from workbench.framework import names
-from workbench.framework.apply import recording
-from workbench.framework.dtype import as_dtype
-from workbench.framework.elementwise import numpy_xp, trace
-from workbench.framework.evaluate import Value, reduce_to
-from workbench.framework.grad_op import backward_op, call_rule
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.op import OPS, find_op
-from workbench.framework.program import Program
-from workbench.framework.spec import size_of, spec_of
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.elementwise import trace
+from workbench.framework.op.evaluate import Value, reduce_to
+from workbench.framework.op.grad_op import backward_op, call_rule
+from workbench.framework.op.record import OPS, find_op
+from workbench.framework.op.recorder import recording
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import size_of, spec_of
 
 HERE = Path(__file__).parent
 # Ops that cannot run from arrays alone: op type -> the test file that covers it.

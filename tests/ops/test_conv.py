@@ -13,8 +13,8 @@ import workbench as wb
 from tests.ops.cases_conv import PLAIN, ref_conv, ref_filter, ref_input, ref_transpose
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
 from workbench.ops import convolve
 
 F = wb.nn.functional
@@ -135,7 +135,7 @@ def test_transposed_layer() -> None:
 
 def test_depthwise_is_its_own_type() -> None:
     main = wb.static.Program()
-    with wb.framework.guard.static_mode(), wb.static.program_guard(main):
+    with wb.framework.program.guard.static_mode(), wb.static.program_guard(main):
         x = wb.static.data("x", [None, 4, 8, 8], "float32")
         w = wb.static.data("w", [8, 1, 3, 3], "float32")
         out = F.conv2d(x, w, groups=4, padding="SAME", name="dw")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.errors import InvalidArgument
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
-from workbench.framework.random import Stream
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
+from workbench.framework.values.random import Stream
 
 F = wb.nn.functional
 N = 200_000

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.errors import InvalidArgument
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.guard import static_mode
-from workbench.framework.op import find_op
-from workbench.framework.rows import Rows
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
+from workbench.framework.program.guard import static_mode
+from workbench.framework.values.rows import Rows
 from workbench.ops.embedding import LOOKUP_TABLE
 from workbench.ops.reduce import mean
 

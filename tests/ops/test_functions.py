@@ -14,8 +14,8 @@ from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.facade import FUNCTIONAL, TENSOR
 from workbench.facade import names as public_names
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 from workbench.ops import compare, creation
 
 F = wb.nn.functional
@@ -26,7 +26,7 @@ MINE = {f"workbench.ops.{topic}" for topic in TOPICS}
 @pytest.fixture(autouse=True)
 def _dynamic_mode() -> Iterator[None]:
     from workbench.dygraph.mode import dynamic_recorder
-    from workbench.framework.apply import recording
+    from workbench.framework.op.recorder import recording
 
     with recording(dynamic_recorder):
         yield
@@ -203,8 +203,8 @@ def test_sums_of_integers_do_not_overflow() -> None:
 
 def test_every_maximum_gets_the_gradient() -> None:
     """Paddle's reduce_max does not share the gradient among equal elements."""
-    from workbench.framework.elementwise import numpy_xp
-    from workbench.framework.op import find_op
+    from workbench.framework.expr.numpy_functions import numpy_xp
+    from workbench.framework.op.record import find_op
 
     back = find_op("reduce_max_grad")
     x, g = np.array([[1.0, 3.0, 3.0]]), np.array([2.0])
@@ -214,8 +214,8 @@ def test_every_maximum_gets_the_gradient() -> None:
 
 def test_ties_of_two_operands_and_corners() -> None:
     """Where a derivative jumps, the gradient is the one Paddle gives."""
-    from workbench.framework.elementwise import numpy_xp
-    from workbench.framework.op import find_op
+    from workbench.framework.expr.numpy_functions import numpy_xp
+    from workbench.framework.op.record import find_op
 
     def gradient(type: str, *arrays: Any, **attrs: Any) -> Any:
         op = find_op(type)

@@ -11,11 +11,11 @@ import workbench as wb
 from tests.ops.case import run_forward
 from workbench.errors import InvalidArgument
 from workbench.executors.parallel import ParallelExecutor
-from workbench.framework.bound_elementwise import bind_elementwise
-from workbench.framework.dtype import as_dtype, float32
-from workbench.framework.guard import static_mode
-from workbench.framework.op import find_op
-from workbench.framework.spec import Spec
+from workbench.framework.op.bound_elementwise import bind_elementwise
+from workbench.framework.op.record import find_op
+from workbench.framework.program.guard import static_mode
+from workbench.framework.values.dtype import as_dtype, float32
+from workbench.framework.values.spec import Spec
 from workbench.ops.fused import ACTIVATIONS, BY_INPUT, BY_RESULT
 
 rng = np.random.default_rng(61)

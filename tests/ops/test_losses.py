@@ -87,7 +87,7 @@ def test_kl_div_batchmean_divides_by_the_first_dimension() -> None:
 def test_square_error_cost_is_two_operators_of_one_layer() -> None:
     """P-5."""
     program = wb.static.Program()
-    with wb.framework.guard.static_mode(), wb.utils.unique_name.guard(), wb.static.program_guard(program):
+    with wb.framework.program.guard.static_mode(), wb.utils.unique_name.guard(), wb.static.program_guard(program):
         x, y = (wb.static.data(n, [None, 3], "float32") for n in "xy")
         F.square_error_cost(x, y)
     ops = program.global_block().ops

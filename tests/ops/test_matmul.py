@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
 
 MATMUL, MUL = find_op("matmul_v2"), find_op("mul")
 SIZES = st.integers(1, 4)
@@ -149,14 +149,14 @@ def test_in_programs() -> None:
 
 
 def test_cost_counts_two_flops_per_product() -> None:
-    spec = wb.framework.spec.Spec
-    f32 = wb.framework.dtype.float32
+    spec = wb.framework.values.spec.Spec
+    f32 = wb.framework.values.dtype.float32
     cost = MATMUL.cost(spec((8, 5, 4), f32), spec((4, 3), f32), trans_x=False, trans_y=False)
     assert cost == (2 * 8 * 5 * 4 * 3, 4 * (8 * 5 * 4 + 4 * 3 + 8 * 5 * 3))
 
 
 def test_gradients_cost_two_products() -> None:
-    spec, f32 = wb.framework.spec.Spec, wb.framework.dtype.float32
+    spec, f32 = wb.framework.values.spec.Spec, wb.framework.values.dtype.float32
     specs = [spec((8, 4), f32), spec((4, 3), f32), spec((8, 3), f32)]
     attrs = {"x_num_col_dims": 1, "y_num_col_dims": 1}
     work = find_op("mul_grad").estimate(specs, specs[:2], attrs)

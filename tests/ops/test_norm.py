@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import InvalidArgument
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 
 F = wb.nn.functional
 rng = np.random.default_rng(50)

@@ -11,8 +11,8 @@ import workbench as wb
 from tests.ops.cases_pool import ref_pick, ref_pool, ref_spread
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
 
 F = wb.nn.functional
 POOL, BACK, PICK = find_op("pool2d"), find_op("pool2d_grad"), find_op("pool2d_pick")

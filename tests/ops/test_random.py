@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench.ops  # fills the op table
-from workbench.framework.apply import recording
-from workbench.framework.dtype import as_dtype
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.evaluate import Evaluator
-from workbench.framework.ndtri import ndtri
-from workbench.framework.op import OPS, find_op
-from workbench.framework.random import Stream
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.evaluate import Evaluator
+from workbench.framework.op.record import OPS, find_op
+from workbench.framework.op.recorder import recording
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.ndtri import ndtri
+from workbench.framework.values.random import Stream
 from workbench.ops.random import normal, randint, uniform
 
 WORD = (1 << 64) - 1

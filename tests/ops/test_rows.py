@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import InvalidArgument
-from workbench.framework.rows import Rows, add, concat
-from workbench.framework.spec import spec_of
+from workbench.framework.values.rows import Rows, add, concat
+from workbench.framework.values.spec import spec_of
 
 
 def by_loop(g: Rows) -> np.ndarray:

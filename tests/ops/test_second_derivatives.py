@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.ops.embedding import LOOKUP_TABLE
 from workbench.ops.loss import sigmoid_cross_entropy_with_logits
 from workbench.ops.norm import BATCH_NORM

@@ -11,9 +11,9 @@ import workbench as wb
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _bind, _declare, _differentiable
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.op import OPS
-from workbench.framework.program import Program
+from workbench.framework.op.record import OPS
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
 from workbench.ops.reduce import sum as sum_of
 
 PER_OP = 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.ops.programs import both, check_second_derivative, dynamic, static
 from workbench.errors import InvalidArgument, InvalidType, ShapeError
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.ops.shape import resolve_shape
 
 DIMS = st.lists(st.integers(0, 6), min_size=1, max_size=4)
@@ -174,7 +174,7 @@ def test_gradient_of_tile_sums_the_copies(dims: list[int], times: list[int], see
     x = np.random.default_rng(seed).standard_normal(dims)
     tiled = np.tile(np.arange(x.size).reshape(x.shape), times)
     g = np.random.default_rng(seed + 1).standard_normal(tiled.shape)
-    back = wb.framework.op.find_op("tile_grad")
+    back = wb.framework.op.record.find_op("tile_grad")
     got = back.forward(np, x, g, wanted=(True,), repeat_times=times)
     np.testing.assert_allclose(got.ravel(), np.bincount(tiled.ravel(), g.ravel(), x.size), atol=1e-12)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.ops.case import run_forward
 from workbench.errors import InvalidArgument
-from workbench.framework.dtype import as_dtype, float32, float64
-from workbench.framework.op import find_op
-from workbench.framework.spec import Spec
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import as_dtype, float32, float64
+from workbench.framework.values.spec import Spec
 
 rng = np.random.default_rng(60)
 # How far the two may be apart: in units of the largest value compared

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import workbench.ops  # noqa: F401  (fills the op table)
 from workbench.errors import InvalidArgument
-from workbench.framework.dtype import as_dtype
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import find_op
-from workbench.framework.rows import Rows
-from workbench.framework.spec import Spec
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.rows import Rows
+from workbench.framework.values.spec import Spec
 
 
 def train(type: str, state: list[Any], steps: int, in_place: bool = False, **attrs: Any) -> list[float]:

@@ -10,9 +10,9 @@ from workbench.builders.data import data
 from workbench.builders.initializer import Assign
 from workbench.builders.param_attr import ParamAttr
 from workbench.builders.variables import create_parameter
-from workbench.framework.op import find_op
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 
 
 def total(x: Variable) -> Variable:

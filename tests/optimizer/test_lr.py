@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.optimizer import lr
 
 

@@ -14,9 +14,9 @@ from workbench.builders.initializer import Constant
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework import names
-from workbench.framework.op import find_op
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, LOSS, LOSS_GRAD, LR_SCHED, OPTIMIZE
+from workbench.framework.op.record import find_op
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, LR_SCHED, OPTIMIZE
 from workbench.optimizer import lr
 from workbench.optimizer.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from workbench.optimizer.regularizer import L1Decay, L2Decay

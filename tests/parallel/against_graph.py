@@ -12,7 +12,7 @@ from tests.parallel.models import Model
 from tests.parallel.plan_checker import check_plan
 from workbench.executors.engine import Engine
 from workbench.executors.reference.runner import Runner
-from workbench.framework.rows import Rows, dense
+from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import FETCH, Graph, Node, Value
 
 

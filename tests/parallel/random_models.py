@@ -11,7 +11,7 @@ import numpy as np
 import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import static
-from workbench.framework.roles import FORWARD, OPTIMIZE
+from workbench.framework.program.roles import FORWARD, OPTIMIZE
 
 F = wb.nn.functional
 WIDTH = 4  # columns of most values; the rows are the batch

@@ -25,8 +25,8 @@ from workbench.executors import steps
 from workbench.executors.tape import writer
 from workbench.executors.team import Team
 from workbench.runtime.native.arrays import array_layout
-from workbench.runtime.native.words import PAUSED
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.words.codes import PAUSED
 
 OPTIMIZERS = [wb.optimizer.SGD, wb.optimizer.Momentum, wb.optimizer.Adam, wb.optimizer.AdamW]
 F = wb.nn.functional

@@ -11,7 +11,7 @@ from tests.parallel.lowerings import as_calls, same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.errors import ExecutionError
-from workbench.framework.op import OPS
+from workbench.framework.op.record import OPS
 
 
 def update_of(executor: static.ParallelExecutor):

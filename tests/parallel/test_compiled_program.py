@@ -10,7 +10,7 @@ from tests.parallel.lowerings import in_both, same_numbers
 from tests.parallel.models import Model, batch, build, classifier, column, devices, line
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
-from workbench.framework.roles import OPTIMIZE
+from workbench.framework.program.roles import OPTIMIZE
 
 W, B = "fc_0.w_0", "fc_0.b_0"
 FOUR = {"X": column(0, 1, 2, 3)}

@@ -15,7 +15,7 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, line
 from workbench import static
 from workbench.executors import schedule
-from workbench.framework.roles import FORWARD, OPTIMIZE
+from workbench.framework.program.roles import FORWARD, OPTIMIZE
 from workbench.runtime.arena import Arena
 
 REDUCE = static.BuildStrategy.ReduceStrategy.Reduce

@@ -19,9 +19,8 @@ from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
 from workbench.executors.reference.step import Prepared, Step, prepare
-from workbench.framework.clone import keep_operators
-from workbench.framework.roles import LOSS_GRAD, OPTIMIZE
-from workbench.framework.rows import Rows, concat
+from workbench.framework.program.roles import LOSS_GRAD, OPTIMIZE
+from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.blas import one_blas_thread
 
 F = wb.nn.functional
@@ -403,8 +402,8 @@ class ByHand:
         before, after = ({id(op) for op in part} for part in (ops[:first], ops[first:]))
         pairs = dict(pair for op in ops[:first] for pair in op.role_vars)
         self.gradients = {gradient: owners.get(parameter, 0) for parameter, gradient in pairs.items()}
-        backward = keep_operators(model.main, lambda op: op.block.idx > 0 or id(op) in before)
-        update = keep_operators(model.main, lambda op: op.block.idx > 0 or id(op) in after)
+        backward = model.main.keep_operators(lambda op: op.block.idx > 0 or id(op) in before)
+        update = model.main.keep_operators(lambda op: op.block.idx > 0 or id(op) in after)
         (seed,) = (op for op in backward.global_block().ops if op.role == LOSS_GRAD)
         seed.attrs["value"] = 1 / count
         self.loss, self.names = model.loss.name, [model.loss.name, *self.gradients]

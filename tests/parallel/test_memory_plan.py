@@ -21,7 +21,7 @@ from workbench.executors import schedule as schedule_module
 from workbench.executors.memory import Memory
 from workbench.executors.plan import Plan
 from workbench.executors.shapes import is_static
-from workbench.framework.spec import Spec
+from workbench.framework.values.spec import Spec
 from workbench.graph.ssa import FUSED_ALL_REDUCE
 
 X = np.random.default_rng(5).standard_normal((6, 4)).astype("float32")

@@ -87,7 +87,7 @@ def test_x_11_three_rows_on_two_devices():
 @given(st.integers(1, 20), st.sampled_from([1, 2, 4]), st.sampled_from(["floor", "ceil"]))
 @settings(max_examples=25, deadline=None)
 def test_x_10_x_11_the_parts_are_the_batch_in_order(rows, count, split):
-    with wb.framework.guard.static_mode():
+    with wb.framework.program.guard.static_mode():
         model = line()
         program = model.test
         model.start()
@@ -289,7 +289,7 @@ def test_x_27_fed_arrays_are_neither_kept_nor_written(form):
 def test_x_27_dict_and_list_give_the_same_bits(seed):
     results = []
     for form in ("dict", "list"):
-        with wb.framework.guard.static_mode():
+        with wb.framework.program.guard.static_mode():
             model = classifier(wb.optimizer.Adam(0.01)).start()
             pe = model.parallel(2)
             feed = batch(7, seed)

@@ -151,7 +151,7 @@ def test_x_43_tensors_never_change_afterwards(strategy):
 @given(st.lists(st.sampled_from([W, B, W + "@GRAD", "X", "fc_0.tmp_1", "mean_0.tmp_0"]), min_size=1), st.booleans())
 @settings(max_examples=15, deadline=None)
 def test_x_43_merged_values_never_change_either(names, return_numpy):
-    with wb.framework.guard.static_mode():
+    with wb.framework.program.guard.static_mode():
         model = line().start()
         pe = model.parallel(2)
         first = pe.run(names, feed=FOUR, return_numpy=return_numpy)

@@ -116,7 +116,7 @@ def test_g_30_g_31_in_the_tensors_dtype(seeds):
                 total = np.float32(total + value)
         return total
 
-    with wb.framework.guard.static_mode():
+    with wb.framework.program.guard.static_mode():
         everywhere, owned = seeded(Mode.AllReduce, seeds), seeded(Mode.Reduce, seeds)
     assert all(g.tolist() == [added(0)] * len(seeds) for g in everywhere)
     owners = [i % len(seeds) for i in range(4)]

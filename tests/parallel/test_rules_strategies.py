@@ -150,7 +150,7 @@ def test_b_11_another_shape_or_dtype_is_an_error(wrong):
 @settings(max_examples=20, deadline=None)
 def test_b_12_gradients_are_summed(seeds):
     """The gradient of mean(w x) is, on each device, its seed times its mean of x."""
-    with wb.framework.guard.static_mode():
+    with wb.framework.program.guard.static_mode():
         model = line().start()
         pe = model.parallel(4, build_strategy=building(gradient_scale_strategy=Scale.Customized))
         (g,) = pe.run([W + "@GRAD"], feed=FOUR | {SEED: np.array(seeds, np.float32)})
@@ -182,7 +182,7 @@ def test_b_14_trainers_scale_without_exchanging():
 def test_weighted_by_samples_gives_the_gradient_of_the_whole_batch(sizes, mode, as_list):
     """Compared with a plain executor on all rows; the loss is a mean."""
     feed = batch(sum(sizes))
-    with wb.framework.guard.static_mode():
+    with wb.framework.program.guard.static_mode():
         model, whole = classifier().start(), classifier().start()
         strategy = building(gradient_scale_strategy=Scale.WeightedBySamples, reduce_strategy=mode)
         pe = model.parallel(len(sizes), build_strategy=strategy)

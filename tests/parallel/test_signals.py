@@ -19,7 +19,7 @@ from workbench.config import override
 from workbench.errors import PreconditionNotMet
 from workbench.executors import steps
 from workbench.framework import names
-from workbench.framework.guard import switch_main_program
+from workbench.framework.program.guard import switch_main_program
 from workbench.runtime.arena import Arena
 
 ROOT = Path(__file__).parents[2]

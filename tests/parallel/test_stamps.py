@@ -19,7 +19,7 @@ from workbench.executors.at_once import AtOnce
 from workbench.executors.binding import Binding
 from workbench.executors.stamps import Stamps
 from workbench.executors.tape.segment import Segment
-from workbench.runtime.native.words import STAMPS
+from workbench.runtime.words.codes import STAMPS
 
 TIMED = events.OpRun, events.Wait, events.Collective
 

@@ -19,7 +19,8 @@ from tests.parallel.observe import binding_of, bits, costly_ops, held, threads_o
 from workbench import events, static
 from workbench.errors import ExecutionError, Unavailable
 from workbench.executors import compiler, schedule
-from workbench.framework.op import OPS, Cost, op
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import OPS, Cost
 from workbench.runtime.arena import Arena
 
 PATIENCE = 20.0  # seconds until a test gives up, on however busy a machine

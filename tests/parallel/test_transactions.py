@@ -25,7 +25,8 @@ from workbench.executors import replicas, team
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.transaction import Broken
 from workbench.executors.watch import watched
-from workbench.framework.op import OPS, Cost, op
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import OPS, Cost
 
 MODES = ["AllReduce", "Reduce"]
 

@@ -21,7 +21,7 @@ def built(_static: None) -> Model:
 
 @pytest.fixture
 def _static() -> Any:
-    from workbench.framework.guard import static_mode
+    from workbench.framework.program.guard import static_mode
 
     with static_mode():
         yield

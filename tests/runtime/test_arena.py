@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import InvalidArgument, Unavailable
-from workbench.framework.place import CPUPlace
+from workbench.framework.values.place import CPUPlace
 from workbench.runtime import arena as arena_module
 from workbench.runtime.arena import ALIGN, Arena
 from workbench.runtime.cpu import CPUDevice

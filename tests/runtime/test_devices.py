@@ -13,7 +13,7 @@ import pytest
 import workbench as paddle
 from workbench.config import get_flag, override, set_flags
 from workbench.errors import InvalidArgument, InvalidType, Unavailable
-from workbench.framework.place import CPUPlace, CUDAPlace
+from workbench.framework.values.place import CPUPlace, CUDAPlace
 from workbench.runtime import devices
 from workbench.runtime.devices import cpu_places, cuda_places, discover, missing_for_gpu, require_gpu
 

@@ -9,12 +9,12 @@ from typing import Any
 from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.walk import Walk, differentiate, gradient_of, names_of
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
-from workbench.framework.infix import not_a_variable
 from workbench.framework.names import grad_name
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
-from workbench.framework.undo import unchanged_on_error
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.op.infix import not_a_variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
+from workbench.framework.program.undo import unchanged_on_error
+from workbench.framework.program.variable import Parameter, Variable
 
 
 def append_backward(

@@ -8,12 +8,12 @@ from typing import Any
 from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.reach import Use
 from workbench.autodiff.walk import Walk, differentiate, grad_maker, gradient_of
-from workbench.framework.block import Block
 from workbench.framework.names import EMPTY, grad_name
-from workbench.framework.op import grad_slot
-from workbench.framework.operator import Operator
-from workbench.framework.spec import Spec
-from workbench.framework.variable import Variable
+from workbench.framework.op.record import grad_slot
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.spec import Spec
 from workbench.ops.control_flow import SAVED
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from workbench.autodiff.reach import Overwrites
 from workbench.errors import Unimplemented
-from workbench.framework.apply import recording
-from workbench.framework.block import Block
-from workbench.framework.grad_op import call_rule
-from workbench.framework.guard import static_recorder, switch_main_program
 from workbench.framework.names import EMPTY
-from workbench.framework.op import Op, find_op, grad_slot
-from workbench.framework.operator import Operator
-from workbench.framework.roles import BACKWARD, OPTIMIZE
+from workbench.framework.op.grad_op import call_rule
+from workbench.framework.op.record import Op, find_op, grad_slot
+from workbench.framework.op.recorder import recording
+from workbench.framework.program.block import Block
+from workbench.framework.program.guard import static_recorder, switch_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.roles import BACKWARD, OPTIMIZE
 
 
 def expand_grad_ops(

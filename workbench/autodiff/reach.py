@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import Unimplemented
-from workbench.framework.block import Block
 from workbench.framework.names import EMPTY
-from workbench.framework.operator import Operator
-from workbench.framework.roles import OPTIMIZE
-from workbench.framework.variable import Variable
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.program.variable import Variable
 
 Key = tuple[str, int]
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from workbench.autodiff.reach import Key, Overwrites, Reach, Use, find_reach
-from workbench.framework.block import Block
-from workbench.framework.grad_op import receiver_slots
-from workbench.framework.infer import infer_specs
 from workbench.framework.names import EMPTY, grad_name
-from workbench.framework.op import grad_slot
-from workbench.framework.operator import Operator
-from workbench.framework.roles import BACKWARD, ROLE
-from workbench.framework.spec import ROWS, Spec
-from workbench.framework.variable import Variable
+from workbench.framework.op.grad_op import receiver_slots
+from workbench.framework.op.record import grad_slot
+from workbench.framework.program.block import Block
+from workbench.framework.program.infer import infer_specs
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.roles import BACKWARD, ROLE
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.spec import ROWS, Spec
 
 GradMaker = Callable[["Walk", Use], None]
 Seeds = Sequence[tuple[str, str]]
@@ -200,7 +200,7 @@ def append_grad_op(walk: Walk, use: Use) -> None:
 
 
 def _grad_record(op: Operator) -> Any:
-    from workbench.framework.op import find_op
+    from workbench.framework.op.record import find_op
 
     return find_op(op.record.grad_type)
 

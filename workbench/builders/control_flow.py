@@ -7,13 +7,13 @@ from typing import Any
 
 from workbench.builders.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
-from workbench.framework.block import Block
-from workbench.framework.guard import default_main_program, default_startup_program, in_static_mode
-from workbench.framework.infix import not_a_variable
 from workbench.framework.names import generate
-from workbench.framework.op import find_op
-from workbench.framework.undo import unchanged_on_error
-from workbench.framework.variable import Variable
+from workbench.framework.op.infix import not_a_variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.block import Block
+from workbench.framework.program.guard import default_main_program, default_startup_program, in_static_mode
+from workbench.framework.program.undo import unchanged_on_error
+from workbench.framework.program.variable import Variable
 from workbench.ops.control_flow import cond_op, while_op
 
 Function = Callable[..., Any]

@@ -9,9 +9,9 @@ from workbench.builders.initializer import Normal
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument
-from workbench.framework.infix import not_a_variable
-from workbench.framework.op import find_op
-from workbench.framework.variable import Variable
+from workbench.framework.op.infix import not_a_variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.variable import Variable
 from workbench.ops import conv as ops
 from workbench.ops.arguments import one_int, pair
 from workbench.ops.shape import reshape

@@ -7,10 +7,10 @@ from typing import Any
 
 from workbench.builders.layer import require_static
 from workbench.errors import AlreadyExists, InvalidType, Unimplemented
-from workbench.framework.dtype import as_dtype
-from workbench.framework.guard import default_main_program
-from workbench.framework.spec import Spec
-from workbench.framework.variable import Variable
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Spec
 
 
 def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: int = 0) -> Variable:

@@ -8,11 +8,11 @@ from typing import Any
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.dtype import as_dtype
-from workbench.framework.infix import not_a_variable
-from workbench.framework.op import find_op
-from workbench.framework.spec import normalize_axis, size_of
-from workbench.framework.variable import Variable
+from workbench.framework.op.infix import not_a_variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import normalize_axis, size_of
 
 
 def fc(

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
-from workbench.framework.block import Block
-from workbench.framework.dtype import DType
-from workbench.framework.op import find_op
-from workbench.framework.operator import Operator
-from workbench.framework.spec import Shape, shape_text, size_of
-from workbench.framework.variable import Variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.dtype import DType
+from workbench.framework.values.spec import Shape, shape_text, size_of
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:

@@ -11,13 +11,13 @@ from workbench.builders.initializer import Initializer, default_initializer
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, PreconditionNotMet, did_you_mean
 from workbench.framework import names
-from workbench.framework.block import Block
-from workbench.framework.dtype import DType, as_dtype
-from workbench.framework.guard import default_main_program, default_startup_program, in_static_mode
-from workbench.framework.op import OPS, Op
-from workbench.framework.spec import Shape, Spec, shape_text
-from workbench.framework.undo import unchanged_on_error
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.op.record import OPS, Op
+from workbench.framework.program.block import Block
+from workbench.framework.program.guard import default_main_program, default_startup_program, in_static_mode
+from workbench.framework.program.undo import unchanged_on_error
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.dtype import DType, as_dtype
+from workbench.framework.values.spec import Shape, Spec, shape_text
 
 
 def require_static(what: str) -> None:

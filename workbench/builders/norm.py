@@ -8,10 +8,10 @@ from workbench.builders.initializer import Constant
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import ParamAttr, required_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.dtype import DType, bfloat16, float16, float32
-from workbench.framework.infix import not_a_variable
-from workbench.framework.spec import size_of
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.op.infix import not_a_variable
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.dtype import DType, bfloat16, float16, float32
+from workbench.framework.values.spec import size_of
 
 _HALVES = (float16, bfloat16)
 

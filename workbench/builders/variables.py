@@ -8,8 +8,8 @@ from typing import Any
 from workbench.builders.initializer import Constant, Initializer
 from workbench.builders.layer import building
 from workbench.builders.param_attr import ParamAttr, required_attr
-from workbench.framework.dtype import as_dtype
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.dtype import as_dtype
 
 
 def create_parameter(

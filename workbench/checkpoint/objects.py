@@ -8,8 +8,8 @@ from typing import Any
 from workbench.checkpoint.files import is_document, read_json, read_tensors, write_json, write_tensors
 from workbench.checkpoint.tree import flatten, unflatten
 from workbench.errors import InvalidArgument
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_from_dict, program_to_dict
+from workbench.framework.program.program import Program
+from workbench.framework.text.serialize import program_from_dict, program_to_dict
 
 PROGRAM = "program"
 

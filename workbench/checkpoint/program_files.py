@@ -28,11 +28,11 @@ from workbench.checkpoint.restore import Restore
 from workbench.checkpoint.tree import flatten
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean, one_of
 from workbench.executors.executor import Executor
-from workbench.framework.guard import default_main_program
-from workbench.framework.portable import config_of
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_to_dict
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.text.serialize import program_to_dict
+from workbench.framework.values.portable import config_of
 from workbench.runtime.scope import Scope, global_scope
 
 PARAMS, MODEL = ".wbparams", ".wbmodel"

@@ -11,9 +11,9 @@ import numpy as np
 
 from workbench.checkpoint.tree import unflatten
 from workbench.errors import InvalidArgument, one_of
-from workbench.framework.program import Program
-from workbench.framework.roles import OpRole
-from workbench.framework.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import OpRole
+from workbench.framework.program.variable import Variable
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import ConstantRate
 from workbench.runtime.scope import Scope

@@ -8,15 +8,15 @@ import numpy as np
 
 from workbench.dygraph.tensor import Tensor
 from workbench.errors import InvalidType
-from workbench.framework import guard
-from workbench.framework.apply import has_mode, set_mode
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.evaluate import Evaluator
-from workbench.framework.infer import infer
-from workbench.framework.op import Op
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.evaluate import Evaluator
+from workbench.framework.op.record import Op
+from workbench.framework.op.recorder import has_mode, set_mode
+from workbench.framework.program import guard
+from workbench.framework.program.infer import infer
+from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
-from workbench.framework.spec import spec_of
-from workbench.framework.variable import Variable
+from workbench.framework.values.spec import spec_of
 
 
 class DynamicRecorder(Evaluator):

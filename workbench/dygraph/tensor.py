@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidType, Unimplemented
-from workbench.framework.dtype import DType, as_dtype, float32, int64
-from workbench.framework.infix import Infix
-from workbench.framework.op import Op
-from workbench.framework.place import CPUPlace, Place
-from workbench.framework.spec import require_place_for, spec_of
+from workbench.framework.op.infix import Infix
+from workbench.framework.op.record import Op
+from workbench.framework.values.dtype import DType, as_dtype, float32, int64
+from workbench.framework.values.place import CPUPlace, Place
+from workbench.framework.values.spec import require_place_for, spec_of
 
 _NO_TAPE = (
     "dynamic mode computes but does not record yet, so there is nothing to go backward through; "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.plan import Plan
-from workbench.framework.op import find_op
+from workbench.framework.op.record import find_op
 from workbench.graph.alike import own_variables
 from workbench.graph.ssa import Node
 from workbench.runtime.bucket import Bucket

@@ -18,15 +18,15 @@ from workbench.executors.merge import Merger
 from workbench.executors.split import Fed, Recipe
 from workbench.executors.tape.segment import Segment
 from workbench.runtime.blas import one_blas_thread
-from workbench.runtime.native import step_words as words
 from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
-from workbench.runtime.native.words import BLEMISHED, PAUSED
 from workbench.runtime.undisturbed import Call
+from workbench.runtime.words import step as words
+from workbench.runtime.words.codes import BLEMISHED, PAUSED
 
 Result = tuple[Merger, list[Any]]
-_Move = tuple[int, int, int, int]  # see `step_words`
+_Move = tuple[int, int, int, int]  # see `words.step`
 _Source = tuple[int, str]  # of a feed: device and name
 
 
@@ -73,7 +73,7 @@ class AtOnce:
         self.looks = self.blemished = False
 
     def look_at(self, stretches: np.ndarray) -> None:
-        """Look at these stretches of float32 before the commit, see `step_words`; `run` returns None at a NaN or Inf.
+        """Look at these stretches of float32 before the commit, see `words.step`; `run` returns None at a NaN or Inf.
 
         The binding keeps them.
         """

@@ -24,14 +24,14 @@ from workbench.executors.split import Recipe
 from workbench.executors.tape.segment import NativeFlag, Segment
 from workbench.executors.tape.writer import TapeWriter
 from workbench.executors.team import Flag, Strand, Team
-from workbench.framework.op import find_op
-from workbench.framework.spec import Spec, agree, spec_of
-from workbench.framework.variable import Variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.spec import Spec, agree, spec_of
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
 from workbench.runtime.device import Memory
-from workbench.runtime.native.stream_words import STREAM_WORDS
 from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.words.stream import STREAM_WORDS
 
 
 class Part(NamedTuple):

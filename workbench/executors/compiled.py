@@ -12,8 +12,8 @@ from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
 from workbench.executors.parts import run_needed
-from workbench.framework.place import CPUPlace, Place
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import CPUPlace, Place
 from workbench.graph.loss import check_loss, loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy

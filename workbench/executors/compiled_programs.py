@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.executors.cache import Cache
 from workbench.executors.compiled import CompiledProgram
-from workbench.framework.place import Place
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import Place
 from workbench.runtime.scope import Scope
 
 _SCOPES = 8  # an engine keeps the values of its scope

@@ -15,10 +15,10 @@ from workbench.executors.plan import KEPT, OBSERVED, Layout, Plan, make_plan
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed
 from workbench.executors.tape.table import has_kernels, joins_natively
-from workbench.framework.check import check_program
-from workbench.framework.place import Place
-from workbench.framework.program import Program
-from workbench.framework.spec import spec_of
+from workbench.framework.program.check import check_program
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import Place
+from workbench.framework.values.spec import spec_of
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph
 from workbench.graph.passes import default_passes, run_passes

@@ -38,9 +38,9 @@ from workbench.executors.split import Fed, Splitter
 from workbench.executors.steps import kind_of_step
 from workbench.executors.team import Team
 from workbench.executors.transaction import Broken, Fill, commit, load
-from workbench.framework.operator import Operator
-from workbench.framework.place import Place
-from workbench.framework.program import Program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import Place
 from workbench.graph.loss import has_backward, loss_gradients
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy

@@ -16,11 +16,11 @@ from workbench.executors.feed import Feed, as_dict, check_feed
 from workbench.executors.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.parts import needed_part, run_needed
 from workbench.executors.reference.interpreter import is_startup, run_in_order
-from workbench.framework.guard import default_main_program
-from workbench.framework.operator import Operator
-from workbench.framework.place import CPUPlace, CUDAPlace, Place
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.devices import require_gpu
 from workbench.runtime.ending import require_time
 from workbench.runtime.scope import Scope, global_scope

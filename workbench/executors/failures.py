@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
 from workbench.framework.outside import is_from_outside
-from workbench.framework.spec import Spec, size_of
+from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import Graph, Node, Value, values_of
 
 

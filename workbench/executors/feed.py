@@ -17,10 +17,10 @@ from workbench.errors import (
     did_you_mean,
     one_of,
 )
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
-from workbench.framework.spec import shape_text
-from workbench.framework.variable import Variable
+from workbench.framework.values.spec import shape_text
 from workbench.runtime.tensor import LoDTensor
 
 Feed = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None

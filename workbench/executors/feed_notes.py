@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, add_line
 from workbench.executors.split import Fed
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.graph.ssa import values_of
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, described
-from workbench.framework.operator import Operator
-from workbench.framework.roles import OPTIMIZE
-from workbench.framework.rows import dense
-from workbench.framework.variable import Variable
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.rows import dense
 from workbench.ops.control_flow import Stack
 from workbench.runtime.tensor import LoDTensor
 

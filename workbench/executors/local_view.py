@@ -7,7 +7,7 @@ import numpy as np
 from workbench.errors import PreconditionNotMet
 from workbench.executors.binding import Binding
 from workbench.executors.memory import Ref
-from workbench.framework.rows import dense
+from workbench.framework.values.rows import dense
 from workbench.graph.ssa import Value
 from workbench.runtime.scope import Scope, ScopeVariable
 

@@ -18,10 +18,10 @@ from workbench.executors.lower_updates import lower_update
 from workbench.executors.memory import shown_input
 from workbench.executors.operands import Call, Cell, Context, Scratch, arrays_of, bind_op, is_dynamic
 from workbench.executors.plan import Row
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import flat
-from workbench.framework.rows import Rows
-from workbench.framework.ufuncs import bind_expression
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import flat
+from workbench.framework.op.ufuncs import bind_expression
+from workbench.framework.values.rows import Rows
 from workbench.graph.ssa import (
     COLLECTIVES,
     FUSED_ELEMENTWISE,

@@ -11,8 +11,8 @@ import numpy as np
 from workbench.executors.memory import flat_offsets
 from workbench.executors.operands import Call, Context, Scratch, arrays_of, bind_op
 from workbench.executors.plan import gradients_of
-from workbench.framework.elementwise import numpy_xp
-from workbench.framework.op import Op, find_op
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import Op, find_op
 from workbench.graph.ssa import Node
 
 

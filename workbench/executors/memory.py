@@ -19,10 +19,10 @@ from workbench.executors.ahead import strides_ahead
 from workbench.executors.failures import explained, no_memory
 from workbench.executors.schedule import Schedule
 from workbench.executors.shapes import Shapes, is_static
-from workbench.framework.op import Op
+from workbench.framework.op.record import Op
+from workbench.framework.op.ufuncs import passes_through
 from workbench.framework.outside import is_from_outside
-from workbench.framework.spec import Spec, size_of
-from workbench.framework.ufuncs import passes_through
+from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import (
     ALL_REDUCE,
     FETCH,

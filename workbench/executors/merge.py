@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.fetch import fetchable
-from workbench.framework.spec import Shape, shape_text, size_of
+from workbench.framework.values.spec import Shape, shape_text, size_of
 from workbench.runtime.undisturbed import Call, in_one_call
 
 

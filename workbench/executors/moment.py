@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.executors.split import Fed
-from workbench.framework.place import Place
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import Place
 from workbench.runtime.tensor import LoDTensor
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from workbench.executors.observed import Observation
 from workbench.executors.split import Fed
 from workbench.executors.stepper import NodeRun, describe
 from workbench.executors.watch import blemished, numbers
-from workbench.framework.spec import shape_text
+from workbench.framework.values.spec import shape_text
 from workbench.graph.ssa import Node, Value
 
 _ROWS = 6  # numbers of rows that are listed

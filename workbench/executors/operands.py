@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench.executors.memory import Ref
 from workbench.executors.plan import Row
-from workbench.framework.op import Op
-from workbench.framework.ufuncs import bind_elementwise
+from workbench.framework.op.record import Op
+from workbench.framework.op.ufuncs import bind_elementwise
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
 
@@ -84,7 +84,7 @@ class Context:
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
         twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
         is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
-        stream: of a random node, the words of its random stream (`native.stream_words`) in the step that runs.
+        stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
     """
 
     array: Callable[[Value], np.ndarray]

@@ -10,8 +10,8 @@ from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feed import Feed
 from workbench.executors.parts import run_needed
-from workbench.framework.guard import default_main_program
-from workbench.framework.program import Program
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.program import Program
 from workbench.graph.loss import check_loss
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover

@@ -13,11 +13,11 @@ from workbench.executors.engine import Engine
 from workbench.executors.feed import Feed
 from workbench.executors.fetch import plain_names, split_optimize_ops
 from workbench.framework.notice import tell
-from workbench.framework.operator import Operator
-from workbench.framework.program import Program
-from workbench.framework.prune import prune
-from workbench.framework.roles import OPTIMIZE
-from workbench.framework.variable import Variable
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.program.variable import Variable
 
 
 def run_needed(

@@ -14,8 +14,8 @@ from typing import Any
 from workbench.executors.memory import Memory, Ref
 from workbench.executors.schedule import Schedule, make_schedule
 from workbench.executors.shapes import Shapes, Specs, is_static
-from workbench.framework.op import Cost, find_op
-from workbench.framework.spec import ROWS, Spec
+from workbench.framework.op.record import Cost, find_op
+from workbench.framework.values.spec import ROWS, Spec
 from workbench.graph.ssa import (
     FETCH,
     FUSED_UPDATE,

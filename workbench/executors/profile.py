@@ -22,8 +22,8 @@ from typing import Literal, TypeVar
 from workbench.errors import InvalidArgument, PreconditionNotMet, one_of
 from workbench.events import Collective, Event, OpInfo, OpRun, Step, Subscription, Wait, subscribe
 from workbench.executors.chrome import write_trace
-from workbench.framework.place import Place
 from workbench.framework.site import Site
+from workbench.framework.values.place import Place
 
 By = Literal["total", "mean", "median", "max", "calls"]
 K = TypeVar("K", bound=Event)

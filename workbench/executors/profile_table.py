@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from workbench.errors import InvalidArgument
 from workbench.events import Error, Event, Feed, Memory, PlanCompiled, ScopeDrop, Step
 from workbench.executors.profile import By, Line, layers, of_kind, op_types, single_ops, thread_times, traffic
-from workbench.framework.place import Place
+from workbench.framework.values.place import Place
 
 _NAME = 48  # longer names of ops are cut
 _TIMES = ["calls", "total ms", "mean ms", "median ms", "max ms", "share"]

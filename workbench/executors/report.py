@@ -11,9 +11,9 @@ from workbench.executors.exchanges import Exchange, Exchanges, contribution
 from workbench.executors.plan import Plan, Row
 from workbench.executors.split import Fed
 from workbench.executors.stamps import Span
-from workbench.framework.dtype import as_dtype
-from workbench.framework.place import Place
-from workbench.framework.roles import role_text
+from workbench.framework.program.roles import role_text
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.place import Place
 from workbench.graph.columns import layer_of
 from workbench.runtime.device import Memory
 

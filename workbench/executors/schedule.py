@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.framework.op import Cost
+from workbench.framework.op.record import Cost
 from workbench.graph.ssa import FETCH, Node
 from workbench.runtime.devices import processors
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.infer import infer
-from workbench.framework.op import Cost, Op, find_op, flat
-from workbench.framework.spec import DENSE, Spec, broadcast_shapes, size_of
+from workbench.framework.op.record import Cost, Op, find_op, flat
+from workbench.framework.program.infer import infer
+from workbench.framework.values.spec import DENSE, Spec, broadcast_shapes, size_of
 from workbench.graph.ssa import (
     FETCH,
     FUSED_ELEMENTWISE,

@@ -25,8 +25,8 @@ from workbench.executors.feed import (
     made_at,
     note_exchanged,
 )
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 
 Arrays = dict[str, np.ndarray]
 Index = slice | EllipsisType  # which rows of an array a device gets; `...` is the whole array

@@ -15,8 +15,8 @@ import numpy as np
 from workbench.executors.binding import Binding, Part, ThreadProgram
 from workbench.executors.plan import Row
 from workbench.executors.tape.segment import NativeFlag, Segment
-from workbench.runtime.native.stamp_words import ROW, TIME
 from workbench.runtime.native.stamps import Ring, stamp_clock
+from workbench.runtime.words.stamp import ROW, TIME
 
 _SPARE = 64  # entries beyond one for every row and piece
 _SHORTEST = 200  # ns: a look at a flag that is up is no wait

@@ -16,10 +16,10 @@ from workbench.executors.engine import Engine
 from workbench.executors.feed import Feed
 from workbench.executors.fetch import fetchable
 from workbench.executors.observed import Observation
-from workbench.framework.dtype import as_dtype
-from workbench.framework.roles import role_text
+from workbench.framework.program.roles import role_text
 from workbench.framework.site import Site
-from workbench.framework.spec import shape_text
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import shape_text
 from workbench.graph.printer import node_text
 from workbench.graph.ssa import Node, Value
 

@@ -23,8 +23,8 @@ from workbench.framework.outside import is_from_outside
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import address
-from workbench.runtime.native.words import BOX_CONTROL, BOX_WORDS, FINISHED, GO, LAST, STATE
 from workbench.runtime.undisturbed import in_one_call
+from workbench.runtime.words.codes import BOX_CONTROL, BOX_WORDS, FINISHED, GO, LAST, STATE
 
 Call = Callable[[], Any]
 _POLL = 0.05  # seconds

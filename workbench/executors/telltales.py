@@ -19,8 +19,8 @@ import numpy as np
 from workbench.executors.plan import gradients_of
 from workbench.framework.quiet import quietly
 from workbench.graph.ssa import FUSED_UPDATE, Node, Value, is_update
-from workbench.runtime.native.step_words import STRETCH_WORDS
 from workbench.runtime.native.tape import address
+from workbench.runtime.words.step import STRETCH_WORDS
 
 if TYPE_CHECKING:
     from workbench.executors.binding import Binding

@@ -23,7 +23,7 @@ from workbench.executors.split import Fed
 from workbench.executors.team import Stopped, Strand
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
-from workbench.framework.rows import Patch, dense
+from workbench.framework.values.rows import Patch, dense
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.ending import require_time
 from workbench.runtime.tensor import LoDTensor

@@ -12,7 +12,7 @@ from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.plan import Row
 from workbench.executors.stamps import Stamps
 from workbench.executors.tape.segment import Segment
-from workbench.framework.rows import Patch, Rows
+from workbench.framework.values.rows import Patch, Rows
 from workbench.graph.ssa import Value
 
 

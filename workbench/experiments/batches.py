@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 
 
 def feed_names(program: Program) -> list[str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,44 +17,14 @@ from workbench.errors import InvalidArgument
 from workbench.executors.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.executors.engine import Engine
 from workbench.experiments.kept import KeptFiles
+from workbench.experiments.loop import Loop
+from workbench.experiments.position import Position
 from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
 from workbench.runtime.undisturbed import undisturbed
 
-if TYPE_CHECKING:
-    from workbench.experiments.loop import Loop
-
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
 _HISTORY = "history: {number}"  # and what recorded values are, whose labels may be no text a tensor can be named by
-
-
-class Position(NamedTuple):
-    """Where a run is.
-
-    Attributes:
-        step: steps done. passes: begun ones but the last; batches: taken in the last one.
-        metric: sum and number of the first fetches since the schedules took a step, where one follows them.
-        history, validated, val_labels: as in `Run`.
-        kept: the checkpoints that are kept beside this one; None if none are.
-    """
-
-    step: int
-    passes: int
-    batches: int
-    metric: tuple[float, int]
-    history: dict[str, list[float]]
-    validated: list[int]
-    val_labels: tuple[str, ...]
-    kept: KeptFiles | None = None
-
-    def recording(self, labels: Iterable[str], val_labels: Iterable[str]) -> Position:
-        """The same for a run that records these; what was not recorded so far is NaN in the steps before."""
-        history = {label: list(values) for label, values in self.history.items()}
-        for names, count in ((labels, self.step), (val_labels, len(self.validated))):
-            for label in names:
-                values = history.setdefault(label, [])
-                values += [math.nan] * (count - len(values))
-        return self._replace(history=history, val_labels=tuple(dict.fromkeys((*self.val_labels, *val_labels))))
 
 
 class Restorable:

@@ -11,9 +11,10 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.experiments.overlay import overlay_html
+from workbench.experiments.recorded_run import RecordedRun
 from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run
-from workbench.experiments.run_table import RecordedRun, runs
+from workbench.experiments.run_table import runs
 
 _MISSING = "-"
 

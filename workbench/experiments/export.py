@@ -7,19 +7,18 @@ import io
 import json
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from workbench.checkpoint.atomic import replace_file
-
-if TYPE_CHECKING:
-    from workbench.experiments.run_table import RecordedRun, Runs
+from workbench.experiments.recorded_run import RecordedRun
 
 PLAIN = ("number", "name", "state", "step", "steps", "seconds", "begun", "ended", "error", "settings", "notes", "tags")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the beginning of one
 
 
-def write_csv(found: Runs, path: str | os.PathLike[str]) -> None:
-    """One line per run, all columns; lists and dicts as JSON. Replaces the file whole.
+def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], path: str | os.PathLike[str]) -> None:
+    """One line per row, all columns; lists and dicts as JSON. Replaces the file whole.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front.
 
@@ -27,9 +26,9 @@ def write_csv(found: Runs, path: str | os.PathLike[str]) -> None:
         OSError: it cannot be written.
     """
     out = io.StringIO()
-    writer = csv.DictWriter(out, found.columns)
+    writer = csv.DictWriter(out, columns)
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in found.rows())
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     replace_file(path, [out.getvalue().encode()])
 
 
@@ -39,7 +38,7 @@ def _cell(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def write_json(found: Runs, path: str | os.PathLike[str]) -> None:
+def write_json(found: Iterable[RecordedRun], path: str | os.PathLike[str]) -> None:
     """A list of runs with everything known: settings, values of every step, events, checkpoints. Replaces the file.
 
     Numbers JSON has no word for (NaN, infinities) become null.

@@ -5,25 +5,35 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
 from workbench.experiments.batches import close, feed_names, feed_of, length_of
-from workbench.experiments.checkpoints import Position
+from workbench.experiments.kept import KeptFiles
+from workbench.experiments.position import Position
 from workbench.experiments.run import Evaluated, Run
 from workbench.experiments.runners import Runner, guarded
 from workbench.experiments.validation import Validation
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from workbench.experiments.first_nan import NaNGuard
-    from workbench.experiments.model_checkpoint import Keeper
+
+
+class Resumable(Protocol):
+    """An observer that keeps checkpoints and goes on with a resumed run."""
+
+    def state(self) -> KeptFiles:
+        """What goes into a checkpoint, so that the run that goes on from it keeps the same ones."""
+
+    def go_on(self, state: KeptFiles | None, run: Run) -> None:
+        """Go on from what a checkpoint held of `state`."""
 
 
 class Loop:
@@ -53,7 +63,7 @@ class Loop:
         self.program, self.loader, self.labels = program, loader, labels
         self.executor, self.scope, self.lr_step = executor, scope, lr_step
         self.passes, self.validation, self.valid_every = passes, validation, valid_every
-        self.keeper: Keeper | None = None
+        self.keeper: Resumable | None = None
         self.guard: NaNGuard | None = None
         self.done = self.batches = 0
         self.metric = (0.0, 0)
@@ -61,7 +71,7 @@ class Loop:
         self._is_followed = lr_step != "never" and any(isinstance(s, ReduceOnPlateau) for s in schedulers)
         self._feeds = feed_names(program)
 
-    def attend(self, guard: NaNGuard, keeper: Keeper | None) -> None:
+    def attend(self, guard: NaNGuard, keeper: Resumable | None) -> None:
         """Have these look at the run that works here; before it begins."""
         self.guard, self.keeper = guard, keeper
 

@@ -6,9 +6,10 @@ import os
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound
+from workbench.experiments.recorded_run import RecordedRun
 from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run
-from workbench.experiments.run_table import RecordedRun, runs
+from workbench.experiments.run_table import runs
 from workbench.experiments.setup import Setup
 
 

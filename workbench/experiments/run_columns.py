@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from workbench.experiments.run_table import RecordedRun, Runs
+from workbench.experiments.recorded_run import RecordedRun
 
 ALWAYS = ("number", "name", "state", "begun", "step")
 HEADS = {"number": "run", "step": "steps", "steps_per_second": "steps/s"}
@@ -24,9 +23,9 @@ SURROUNDINGS = (
 )  # fmt: skip
 
 
-def usual_columns(found: Runs) -> list[str]:
+def usual_columns(found: Sequence[RecordedRun]) -> list[str]:
     """What is shown unless something else is asked for: what tells these runs apart."""
-    differing = [name for name in telling_settings(list(found)) if name not in ALWAYS and name != "steps"]
+    differing = [name for name in telling_settings(found) if name not in ALWAYS and name != "steps"]
     values = list(dict.fromkeys(name for run in found for name in run.last))
     tags = ["tags"] if any(run.tags for run in found) else []
     return [*ALWAYS, *values[:VALUES], *differing[:SETTINGS], *tags]

@@ -12,7 +12,7 @@ from workbench.executors.engine import Engine
 from workbench.executors.executor import Executor
 from workbench.executors.moment import Guard
 from workbench.executors.parallel import ParallelExecutor
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope, global_scope

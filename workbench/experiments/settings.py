@@ -13,9 +13,9 @@ import numpy as np
 from workbench.errors import EnforceNotMet
 from workbench.executors.engine import Engine
 from workbench.experiments.runners import Runner, engine_of
-from workbench.framework.portable import config_of
-from workbench.framework.program import Program
-from workbench.framework.serialize import program_to_dict
+from workbench.framework.program.program import Program
+from workbench.framework.text.serialize import program_to_dict
+from workbench.framework.values.portable import config_of
 from workbench.graph.options import show
 from workbench.runtime.scope import Scope
 

@@ -19,8 +19,8 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.executor import Executor
 from workbench.experiments.run import Run
 from workbench.experiments.train import train
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 from workbench.graph.loss import loss_of
 from workbench.graph.options import Options
 from workbench.graph.strategy import BuildStrategy

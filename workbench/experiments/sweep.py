@@ -12,13 +12,14 @@ from html import escape
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.experiments.recorded_run import RecordedRun
 from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run, State
-from workbench.experiments.run_table import RecordedRun, Runs, runs
+from workbench.experiments.run_table import Runs, runs
 from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import program_hash
 from workbench.experiments.setup import SETTINGS, Setup, setup
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 
 KEY, TRIAL = "sweep", "trial"  # settings under which a run of a sweep is found again
 

@@ -23,8 +23,8 @@ from workbench.experiments.runs_file import RunsFile
 from workbench.experiments.settings import settings_of
 from workbench.experiments.validation import Validation
 from workbench.framework.notice import tell
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope
 

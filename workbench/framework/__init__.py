@@ -1,1 +1,1 @@
-"""The language: Program, Block, Variable, dtypes, places, names, the op record and `apply`."""
+"""The language: what a value is, expressions, the op record, programs, programs as text."""

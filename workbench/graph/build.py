@@ -7,11 +7,11 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet, NotFound, PreconditionNotMet, Unimplemented
 from workbench.framework.names import EMPTY
-from workbench.framework.operator import Operator
-from workbench.framework.place import Place
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
-from workbench.framework.spec import ROWS, size_of
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
+from workbench.framework.values.place import Place
+from workbench.framework.values.spec import ROWS, size_of
 from workbench.graph.loss import perhaps
 from workbench.graph.ssa import (
     ALL_REDUCE,

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument
-from workbench.framework import op as ops
-from workbench.framework.spec import agree
+from workbench.framework.op import record as ops
+from workbench.framework.values.spec import agree
 from workbench.graph.loss import loss_gradients
 from workbench.graph.printer import node_text
 from workbench.graph.ssa import (

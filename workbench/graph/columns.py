@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from workbench.framework.roles import role_text
+from workbench.framework.program.roles import role_text
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value, values_of
 

@@ -6,8 +6,8 @@ from weakref import WeakKeyDictionary
 
 from workbench.errors import InvalidArgument, did_you_mean
 from workbench.framework.names import grad_name
-from workbench.framework.program import Program
-from workbench.framework.roles import LOSS_GRAD
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import LOSS_GRAD
 
 _losses: WeakKeyDictionary[Program, tuple[int, str | None]] = WeakKeyDictionary()  # with the version they are of
 

@@ -16,14 +16,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.errors import NotFound
-from workbench.framework.expr import Expr
-from workbench.framework.lexicon import SPELLED, quote, type_text, value_text, word_text
-from workbench.framework.op import find_op
-from workbench.framework.roles import role_text
-from workbench.framework.spec import spec_of
+from workbench.framework.expr.expr import Expr
+from workbench.framework.op.record import find_op
+from workbench.framework.program.roles import role_text
+from workbench.framework.text.lexicon import SPELLED, quote, type_text, value_text, word_text
+from workbench.framework.values.spec import spec_of
+from workbench.framework.written import writes
 from workbench.graph.ssa import FUSED_UPDATE, Graph, Node, Slot, Value
 
 
+@writes(Graph)
 def graph_text(graph: Graph) -> str:
     """A graph, the same text for the same graph in every process."""
     number = {node: index for index, node in enumerate(graph.nodes)}

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.framework.op import Op, find_op
-from workbench.framework.operator import Operator
-from workbench.framework.place import Place
-from workbench.framework.program import Program
-from workbench.framework.roles import OPTIMIZE, role_text
-from workbench.framework.spec import Spec
+from workbench.framework.op.record import Op, find_op
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import OPTIMIZE, role_text
+from workbench.framework.values.place import Place
+from workbench.framework.values.spec import Spec
+from workbench.framework.written import written
 
 ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE = "all_reduce", "fused_all_reduce", "reduce"
 BROADCAST, FUSED_BROADCAST = "broadcast", "fused_broadcast"
@@ -211,9 +212,7 @@ class Graph:
                 node.after = [last.get(n, n) for n in node.after if n in last or n not in mapping]
 
     def __str__(self) -> str:
-        from workbench.graph.printer import graph_text
-
-        return graph_text(self)
+        return written(self)
 
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes, {self.devices} devices, {len(self.collectives())} collectives)"

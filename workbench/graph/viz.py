@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.framework.roles import BACKWARD, LOSS, LR_SCHED, OPTIMIZE
+from workbench.framework.program.roles import BACKWARD, LOSS, LR_SCHED, OPTIMIZE
 from workbench.graph.ssa import FETCH, Graph, Node, Value, values_of
 
 _COLORS = ((LR_SCHED, "#f2e3f7"), (OPTIMIZE, "#fbe3c9"), (LOSS, "#f9d0d0"), (BACKWARD, "#d5e5f7"))

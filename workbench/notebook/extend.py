@@ -7,8 +7,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from workbench.framework.names import UniqueNameGenerator
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 
 
 class Lineage:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.notebook.summary import CODE, Amount, count, memory_text, ops_by_role, roles_text
 
 HEADINGS = ("name", "operators", "parameters", "memory", "feeds")

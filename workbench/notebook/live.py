@@ -15,7 +15,7 @@ from IPython.display import display
 
 from workbench.experiments import Run
 from workbench.experiments.line_chart import Line, line_chart
-from workbench.notebook.dashboard.buckets import Buckets
+from workbench.notebook.buckets import Buckets
 from workbench.notebook.summary import CODE
 
 REDRAW_S = 0.25

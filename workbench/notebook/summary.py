@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from workbench.framework.program import Program
-from workbench.framework.roles import BACKWARD, LR_SCHED, OPTIMIZE
-from workbench.framework.spec import size_of
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import BACKWARD, LR_SCHED, OPTIMIZE
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.spec import size_of
 
 CODE = "font-family:var(--jp-code-font-family, monospace); font-size:var(--jp-code-font-size, 13px)"
 ROLES = ("forward", "backward", "optimize")

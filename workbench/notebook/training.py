@@ -11,8 +11,8 @@ from IPython.core.error import UsageError
 from workbench import experiments
 from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
-from workbench.framework.program import Program
-from workbench.framework.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework import rows
-from workbench.framework.elementwise import elementwise
-from workbench.framework.op import Cost, op
-from workbench.framework.spec import (
+from workbench.framework.op.declare import op
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.record import Cost
+from workbench.framework.values import rows
+from workbench.framework.values.spec import (
     DENSE,
     ROWS,
     Spec,

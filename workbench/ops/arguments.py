@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from workbench.errors import InvalidType, ShapeError
-from workbench.framework.infix import Infix
-from workbench.framework.spec import normalize_axis
+from workbench.framework.op.infix import Infix
+from workbench.framework.values.spec import normalize_axis
 
 
 def one_int(what: str, value: Any) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.dtype import as_dtype
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.bound import Calls, Scratch, copied, filled, seen_as
 from workbench.ops.bound_softmax import in_range_check
 from workbench.ops.index_range import require_in_range

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.dtype import as_dtype
-from workbench.framework.spec import broadcast_shapes
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import Calls, Scratch, copied, multiplied, seen_as
 
 

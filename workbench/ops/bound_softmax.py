@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.bound import Calls, Scratch, is_plain, or_scratch
 from workbench.ops.label import checked_labels, reduced_shape
 

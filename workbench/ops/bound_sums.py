@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.dtype import as_dtype
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.bound import Calls, Scratch, copied, is_wide, number, reduced, seen_as
 
 

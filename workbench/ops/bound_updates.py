@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.expr import Expr, Recording
-from workbench.framework.lowered import lower
-from workbench.framework.step_calls import copy_calls, ufunc_calls
-from workbench.framework.ufuncs import bind_expression
+from workbench.framework.expr.expr import Expr, Recording
+from workbench.framework.expr.lowered import lower
+from workbench.framework.expr.step_calls import copy_calls, ufunc_calls
+from workbench.framework.op.ufuncs import bind_expression
 from workbench.ops.bound import Calls, Scratch, copied, is_wide, number
 
 BLOCK = 32768  # elements: 128 KiB in float32, a few of which stay in the second-level cache

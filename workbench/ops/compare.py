@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidType, Unimplemented
-from workbench.framework.dtype import bool_
-from workbench.framework.elementwise import elementwise
-from workbench.framework.infix import Infix, constant_like, is_number, tensor_method
-from workbench.framework.spec import Spec, broadcast_shapes, require_same_dtype
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.infix import Infix, constant_like, is_number, tensor_method
+from workbench.framework.values.dtype import bool_
+from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype
 from workbench.ops.creation import zeros_like
 from workbench.ops.pointwise import Tensor, binary, into
 

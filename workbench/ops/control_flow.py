@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework import rows
-from workbench.framework.dtype import uint8
-from workbench.framework.op import op
-from workbench.framework.spec import STACK, Spec
+from workbench.framework.op.declare import op
+from workbench.framework.values import rows
+from workbench.framework.values.dtype import uint8
+from workbench.framework.values.spec import STACK, Spec
 
 RunBlock = Callable[..., list[Any]]
 

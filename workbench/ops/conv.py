@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.op import Cost, Op, op
-from workbench.framework.spec import (
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost, Op
+from workbench.framework.values.spec import (
     Shape,
     Spec,
     require_float,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, ShapeError
-from workbench.framework.dtype import as_dtype, float32, int64
-from workbench.framework.infix import Infix, is_number, tensor_method
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import Infix, is_number, tensor_method
+from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.spec import Shape, Spec
 from workbench.ops.arguments import one_int
 from workbench.ops.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 from workbench.ops.pointwise import Tensor

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.dtype import uint8
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec, normalize_axis, require_float
+from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import uint8
+from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_float
 from workbench.ops.bound import Calls, Scratch, copied, filled, number
 
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"

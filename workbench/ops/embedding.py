@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
-from workbench.framework.dtype import float32
-from workbench.framework.op import Cost, op
-from workbench.framework.rows import Rows, dense
-from workbench.framework.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
+from workbench.framework.values.dtype import float32
+from workbench.framework.values.rows import Rows, dense
+from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.bound_copies import bind_lookup
 from workbench.ops.index_range import require_in_range
 
@@ -138,7 +139,7 @@ def embedding(
         x: integer tensor of any shape, ids in [0, rows).
         weight: floating tensor `[rows, width]`.
         padding_idx: this id gives zeros, and its row no gradient; negative ones count from the end.
-        sparse: the gradient of `weight` holds only the rows that were read (`framework.rows.Rows`).
+        sparse: the gradient of `weight` holds only the rows that were read (`framework.values.rows.Rows`).
 
     Returns:
         a tensor `[*x.shape, width]` in the dtype of `weight`.

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.dtype import as_dtype
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import op
-from workbench.framework.spec import Spec, normalize_axis
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
 from workbench.ops.pointwise import Tensor
 from workbench.ops.reduce import (

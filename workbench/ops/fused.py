@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.op import find_op, op
-from workbench.framework.spec import Spec, require_float, require_same_dtype, same_dim, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import find_op
+from workbench.framework.values.spec import Spec, require_float, require_same_dtype, same_dim, shape_text
 from workbench.ops import activation  # noqa: F401 (declares the activations)
 from workbench.ops.math import ADD
 from workbench.ops.norm import BATCH_NORM

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, ShapeError
-from workbench.framework.dtype import as_dtype
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import find_op, op
-from workbench.framework.spec import Shape, Spec, normalize_axis, require_same_dtype, same_dim, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_same_dtype, same_dim, shape_text
 from workbench.ops.arguments import one_int
 from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import rounded, wide

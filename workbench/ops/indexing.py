@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
-from workbench.framework.infix import Infix, tensor_method
+from workbench.framework.op.infix import Infix, tensor_method
 from workbench.ops.arguments import one_int
 from workbench.ops.gather import GATHER, GATHER_ND, constant_index
 from workbench.ops.join import stack

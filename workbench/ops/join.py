@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec, merge_dim, normalize_axis, require_same_dtype, same_dim
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.spec import Shape, Spec, merge_dim, normalize_axis, require_same_dtype, same_dim
 from workbench.ops.arguments import int_list, one_int
 from workbench.ops.bound_copies import bind_concat, bind_parts, bind_stack
 

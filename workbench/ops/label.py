@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.dtype import as_dtype
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec, normalize_axis, same_dim, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text
 from workbench.ops.index_range import require_in_range
 
 IGNORE_INDEX = -100

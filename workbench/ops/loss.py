@@ -6,10 +6,10 @@ from typing import Any
 
 from workbench.errors import InvalidArgument
 from workbench.framework import names
-from workbench.framework.dtype import float16
-from workbench.framework.elementwise import elementwise
-from workbench.framework.op import find_op
-from workbench.framework.spec import normalize_axis, shape_text
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import float16
+from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.activation import sigmoid
 from workbench.ops.creation import ones_like
 from workbench.ops.embedding import LOOKUP_TABLE

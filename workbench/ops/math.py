@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, ShapeError
-from workbench.framework.dtype import as_dtype, float32
-from workbench.framework.elementwise import elementwise
-from workbench.framework.infix import Infix, fit_to_number, is_number, tensor_method
-from workbench.framework.op import find_op
-from workbench.framework.spec import (
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.infix import Infix, fit_to_number, is_number, tensor_method
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import as_dtype, float32
+from workbench.framework.values.spec import (
     Spec,
 )
 from workbench.ops.compare import logical_and, where

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError, Unimplemented
-from workbench.framework.dtype import float32, int32
-from workbench.framework.op import op
-from workbench.framework.spec import Spec, same_dim, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import float32, int32
+from workbench.framework.values.spec import Spec, same_dim, shape_text
 from workbench.ops.sort import topk
 
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.op import Cost, op
-from workbench.framework.spec import (
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
+from workbench.framework.values.spec import (
     Shape,
     Spec,
     merge_dim,

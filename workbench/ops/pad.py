@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.op import op
-from workbench.framework.spec import Spec, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.values.spec import Spec, shape_text
 from workbench.ops.arguments import int_list
 from workbench.ops.precision import rounded, wide
 

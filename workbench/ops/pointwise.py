@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidType
-from workbench.framework.dtype import float32
-from workbench.framework.elementwise import elementwise
-from workbench.framework.infix import Infix, constant_like, fit_to_number, is_number, tensor_method
-from workbench.framework.op import Op
-from workbench.framework.spec import Spec, broadcast_shapes, require_float, require_same_dtype
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.infix import Infix, constant_like, fit_to_number, is_number, tensor_method
+from workbench.framework.op.record import Op
+from workbench.framework.values.dtype import float32
+from workbench.framework.values.spec import Spec, broadcast_shapes, require_float, require_same_dtype
 
 Tensor = Infix  # a Variable (static mode) or a Tensor (dynamic mode)
 

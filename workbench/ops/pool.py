@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.dtype import bool_, int32
-from workbench.framework.op import Cost, op
-from workbench.framework.spec import Shape, Spec, require_float, size_of
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
+from workbench.framework.values.dtype import bool_, int32
+from workbench.framework.values.spec import Shape, Spec, require_float, size_of
 from workbench.ops.arguments import int_list, pair
 from workbench.ops.pooling import (
     Windows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.framework.dtype import DType, float32
+from workbench.framework.values.dtype import DType, float32
 
 NARROW = 2  # bytes: float16 and bfloat16
 

@@ -1,4 +1,4 @@
-"""Random tensors. Every op draws from the stream it is handed (see `framework.random`).
+"""Random tensors. Every op draws from the stream it is handed (see `framework.values.random`).
 
 Attributes of every random op: `seed` (0: that of the program), `stream` (the op's number among the random
 ops of its program, given by the recorder), `startup` (1: an initialiser, keyed without the step).
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, ShapeError
-from workbench.framework.dtype import as_dtype, float32, int64
-from workbench.framework.infix import Infix, is_number
-from workbench.framework.op import op
-from workbench.framework.spec import Spec, broadcast_shapes, require_float
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import Infix, is_number
+from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.spec import Spec, broadcast_shapes, require_float
 from workbench.ops.arguments import one_int
 from workbench.ops.creation import as_shape
 from workbench.ops.pointwise import Tensor

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.dtype import as_dtype, bool_, int64
-from workbench.framework.evaluate import reduce_to
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
+from workbench.framework.op.declare import op
+from workbench.framework.op.evaluate import reduce_to
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.dtype import as_dtype, bool_, int64
+from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.bound_sums import bind_mean, bind_spread, bind_sum
 from workbench.ops.compare import where

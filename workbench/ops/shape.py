@@ -9,10 +9,10 @@ import math
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.dtype import int32, int64
-from workbench.framework.infix import Infix, tensor_method
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import Infix, tensor_method
+from workbench.framework.values.dtype import int32, int64
+from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.bound_copies import bind_reshape, bind_reshape_like, bind_view
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import op
-from workbench.framework.spec import Shape, Spec
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.spec import Shape, Spec
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.bound_copies import bind_view
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.op import Cost, op
-from workbench.framework.spec import (
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
+from workbench.framework.values.spec import (
     Spec,
     normalize_axis,
     require_float,

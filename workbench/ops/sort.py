@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.dtype import int64
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import find_op, op
-from workbench.framework.spec import Spec, normalize_axis
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import int64
+from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
 from workbench.ops.gather import PUT_ALONG_AXIS
 

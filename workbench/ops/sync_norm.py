@@ -23,9 +23,9 @@ import math
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
-from workbench.framework.dtype import float64
-from workbench.framework.op import op
-from workbench.framework.spec import Spec, require_float, same_dim, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import float64
+from workbench.framework.values.spec import Spec, require_float, same_dim, shape_text
 from workbench.ops.channels import (
     gradient_sums,
     input_gradient,

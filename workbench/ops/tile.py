@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.infix import tensor_method
-from workbench.framework.op import find_op, op
-from workbench.framework.spec import Shape, Spec, broadcast_shapes, same_dim, shape_text
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.record import find_op
+from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, same_dim, shape_text
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.precision import rounded, wide
 from workbench.ops.shape import RESHAPE, RESHAPE_LIKE, TRANSPOSE, flatten

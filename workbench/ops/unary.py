@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.framework.dtype import bool_
-from workbench.framework.elementwise import elementwise
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.values.dtype import bool_
 from workbench.ops.creation import zeros_like
 from workbench.ops.pointwise import float_elementwise, into, unary
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.framework.op import Op, op
-from workbench.framework.rows import Patch, Rows, dense
-from workbench.framework.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Op
+from workbench.framework.values.rows import Patch, Rows, dense
+from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.bound import Calls, Scratch
 from workbench.ops.bound_updates import bind_update
 from workbench.ops.precision import NARROW, wide

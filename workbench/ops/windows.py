@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.spec import Shape, Spec, same_dim
+from workbench.framework.values.spec import Shape, Spec, same_dim
 from workbench.ops.arguments import int_list
 
 EXPLICIT, SAME, VALID = "EXPLICIT", "SAME", "VALID"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.framework.variable import Parameter
+from workbench.framework.program.variable import Parameter
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number

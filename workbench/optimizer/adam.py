@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import InvalidType
-from workbench.framework.variable import Parameter
+from workbench.framework.program.variable import Parameter
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import (

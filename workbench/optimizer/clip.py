@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.dtype import promote
-from workbench.framework.op import find_op
-from workbench.framework.roles import OPTIMIZE
-from workbench.framework.spec import ROWS
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.dtype import promote
+from workbench.framework.values.spec import ROWS
 
 Pairs = list[tuple[Parameter, Variable]]
 

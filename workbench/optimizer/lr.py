@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, suggesting
-from workbench.framework.portable import portable
+from workbench.framework.values.portable import portable
 from workbench.optimizer.plateau import ReduceOnPlateau
 from workbench.optimizer.schedule import LRScheduler, number, positive, positive_int, rate, shrinking
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import Unimplemented
-from workbench.framework.variable import Parameter
+from workbench.framework.program.variable import Parameter
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number, refuse_multi_precision

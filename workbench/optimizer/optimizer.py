@@ -20,16 +20,16 @@ from workbench.builders.initializer import Constant
 from workbench.builders.layer import global_variable
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented, one_of
 from workbench.framework import names
-from workbench.framework.block import Block
-from workbench.framework.dtype import DType, bfloat16, float16, float32
-from workbench.framework.guard import default_startup_program, program_guard, static_mode
 from workbench.framework.notice import tell
-from workbench.framework.operator import Operator
-from workbench.framework.portable import portable
-from workbench.framework.program import Program
-from workbench.framework.roles import LOSS_GRAD, LR_SCHED, OPTIMIZE
-from workbench.framework.undo import unchanged_on_error
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.program.block import Block
+from workbench.framework.program.guard import default_startup_program, program_guard, static_mode
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import LOSS_GRAD, LR_SCHED, OPTIMIZE
+from workbench.framework.program.undo import unchanged_on_error
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.dtype import DType, bfloat16, float16, float32
+from workbench.framework.values.portable import portable
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.regularizer import add_decay, as_regularizer

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.portable import portable
+from workbench.framework.values.portable import portable
 from workbench.optimizer.schedule import LRScheduler, choice, number, rate, shrinking
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.framework.names import grad_name
-from workbench.framework.op import find_op
-from workbench.framework.portable import portable
-from workbench.framework.spec import ROWS
-from workbench.framework.variable import Parameter, Variable
+from workbench.framework.op.record import find_op
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.portable import portable
+from workbench.framework.values.spec import ROWS
 
 NEW_GRAD = "@NEWGRAD@"  # P-8
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.place import CPUPlace, Place
+from workbench.framework.values.place import CPUPlace, Place
 from workbench.runtime.arena import Arena
 from workbench.runtime.device import Call, Memory, Stream
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import DTypeLike
 
-from workbench.framework.place import Place
+from workbench.framework.values.place import Place
 
 Call = Callable[[], Any]
 

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.config import environment, get_flag, set_environment
 from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, Unavailable
 from workbench.framework.notice import say
-from workbench.framework.place import CPUPlace, CUDAPlace, Place
+from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.cpu import CPUDevice
 from workbench.runtime.device import Device
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from workbench import between
 from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavailable, did_you_mean
-from workbench.framework.place import Place
 from workbench.framework.site import Site
+from workbench.framework.values.place import Place
 from workbench.runtime.tensor import LoDTensor, Moves
 from workbench.runtime.undisturbed import is_undisturbed
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidType, PreconditionNotMet, Unavailable
-from workbench.framework.dtype import DType, as_dtype
-from workbench.framework.place import CPUPlace, Place
+from workbench.framework.values.dtype import DType, as_dtype
+from workbench.framework.values.place import CPUPlace, Place
 from workbench.runtime.undisturbed import Call, in_one_call
 
 

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.parallel.models import Model as Built
 from tests.parallel.models import classifier
 from workbench.framework import names
-from workbench.framework.guard import static_mode
+from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.subject import Subject

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.notebook.dashboard.buckets import Buckets, Points
+from workbench.notebook.buckets import Buckets, Points
 
 FLOATS = st.floats(-1e6, 1e6, width=32)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from workbench.notebook.dashboard.messages import DTYPES, Table, encode
 from workbench.notebook.dashboard.previews import preview
+from workbench.notebook.messages import DTYPES, Table, encode
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 LEAVES = st.none() | st.booleans() | st.integers(-100, 100) | FINITE | st.text()

@@ -17,7 +17,7 @@ from workbench import events, static
 from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.experiments.recorder import record_of
-from workbench.framework.place import CPUPlace
+from workbench.framework.values.place import CPUPlace
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.model import Model

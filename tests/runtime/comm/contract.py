@@ -26,7 +26,7 @@ import pytest
 
 from workbench.config import override
 from workbench.errors import Aborted, ExecutionTimeout, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
-from workbench.framework.rows import Rows
+from workbench.framework.values.rows import Rows
 from workbench.runtime.comm import Collective, Communicator
 
 SIZES = (1, 2, 3, 4, 5)

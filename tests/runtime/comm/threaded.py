@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import Aborted, ExecutionTimeout, PreconditionNotMet, Unavailable
-from workbench.framework.rows import Rows
+from workbench.framework.values.rows import Rows
 from workbench.runtime.comm.base import Collective, Communicator, Handle
 from workbench.runtime.comm.overlap import require_apart
 from workbench.runtime.comm.request import ALL_GATHER, BROADCAST, Request

@@ -18,13 +18,13 @@ from workbench.errors import (
     PreconditionNotMet,
     located,
 )
-from workbench.framework.block import Block
-from workbench.framework.elementwise import numpy_xp
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.names import EMPTY
-from workbench.framework.op import flat
-from workbench.framework.operator import Operator
+from workbench.framework.op.record import flat
 from workbench.framework.outside import is_from_outside
-from workbench.framework.spec import spec_of
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.values.spec import spec_of
 
 Values = dict[str, Any]
 Pairs = list[tuple[str, Any]]

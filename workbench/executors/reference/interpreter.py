@@ -11,7 +11,7 @@ from typing import Any
 from workbench.errors import Unavailable
 from workbench.executors.reference.ownership import warn_of_overwriting
 from workbench.executors.reference.step import Prepared, Step, prepare
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope
 
 _ATTEMPTS = 100

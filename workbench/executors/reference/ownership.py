@@ -13,9 +13,9 @@ import warnings
 import weakref
 from collections.abc import Iterable
 
-from workbench.framework.block import Block
-from workbench.framework.program import Program
-from workbench.framework.variable import Parameter
+from workbench.framework.program.block import Block
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Parameter
 from workbench.runtime.scope import Owner, Scope
 
 

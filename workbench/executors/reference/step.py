@@ -21,13 +21,13 @@ from workbench.errors import InvalidArgument, InvalidType, NotFound, Preconditio
 from workbench.executors.reference.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
 from workbench.executors.reference.ownership import owner_of, written_first
 from workbench.executors.reference.runner import Runner
-from workbench.framework.block import Block
-from workbench.framework.operator import Operator
-from workbench.framework.program import Program
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
-from workbench.framework.rows import dense
-from workbench.framework.spec import agree, spec_of
-from workbench.framework.variable import Variable
+from workbench.framework.values.rows import dense
+from workbench.framework.values.spec import agree, spec_of
 from workbench.graph.loss import perhaps
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.config import get_flag
-from workbench.framework.operator import Operator
-from workbench.framework.random import Stream, process_entropy, program_seed
+from workbench.framework.program.operator import Operator
+from workbench.framework.values.random import Stream, process_entropy, program_seed
 
 
 def stream_of(op: Operator, seed_of_program: int, place: int, step: int, trips: tuple[int, ...] = ()) -> Stream:

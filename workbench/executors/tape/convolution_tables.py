@@ -1,4 +1,4 @@
-"""The tables of convolutions: what kernels are told of them, see `native.convolution_words`."""
+"""The tables of convolutions: what kernels are told of them, see `words.convolution`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.ops.convolve import Geometry
 from workbench.ops.windows import extent
-from workbench.runtime.native import convolution_words as words
+from workbench.runtime.words import convolution as words
 
 LANES = 16
 PIXELS = (14, 10, 8, 7)  # of the micro-kernels of channels

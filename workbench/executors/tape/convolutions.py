@@ -26,11 +26,12 @@ from workbench.executors.tape.convolution_tables import (
     weights_in_order,
     weights_turned,
 )
-from workbench.executors.tape.rules import native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
 from workbench.ops.convolve import Geometry
 from workbench.ops.windows import NCHW, SAME, both_pads, extent
-from workbench.runtime.native import convolution_words as words
+from workbench.runtime.words import convolution as words
 
 BLOCK_BYTES = 256 << 10  # of unfolded windows: they stay in the second cache
 MOST_SUMS = 1 << 20  # bytes of parts of a filter's gradient

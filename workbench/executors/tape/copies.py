@@ -7,20 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import (
-    FLOAT,
-    copy,
-    elementwise,
-    expression,
-    fill,
-    native,
-    operands,
-    require,
-    require_plain,
-)
+from workbench.executors.tape.elementwise import elementwise
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, copy, expression, fill, operands, require, require_plain
 from workbench.executors.tape.sums import add_up
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.pad import CONSTANT
 from workbench.ops.slicing import sliced
 

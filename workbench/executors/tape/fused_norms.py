@@ -9,11 +9,12 @@ import numpy as np
 
 from workbench.executors.plan import Row
 from workbench.executors.tape.norms import write_batch_norm, write_batch_norm_grad
-from workbench.executors.tape.rules import FLOAT, expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, expression, operands, require, require_plain
 from workbench.executors.tape.vector_code import Unsuitable
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.bound_elementwise import steps_of
-from workbench.framework.op import Op, find_op
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.op.record import Op, find_op
 
 
 @native("fused_batch_norm_act")

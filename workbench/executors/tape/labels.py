@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import operands, require, require_plain
 from workbench.executors.tape.sums import with_last
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.spec import normalize_axis
+from workbench.framework.values.spec import normalize_axis
 from workbench.ops.embedding import NO_PADDING
 
 MOST_BEST = 64  # of a row: each is compared with those found so far

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import copy, expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import copy, expression, operands, require, require_plain
 from workbench.executors.tape.sums import add_up, with_last
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.expr import Recording
-from workbench.framework.spec import normalize_axis
+from workbench.framework.expr.expr import Recording
+from workbench.framework.values.spec import normalize_axis
 
 
 def _axis(row: Row, x: np.ndarray) -> int:

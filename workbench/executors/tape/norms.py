@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import expression, operands, require, require_plain
 from workbench.executors.tape.sums import sum_axes
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.expr import Recording
+from workbench.framework.expr.expr import Recording
 from workbench.ops.channels import channel_axis, uses_given_statistics
 from workbench.runtime.native.tape import address
 

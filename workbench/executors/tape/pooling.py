@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
 from workbench.ops.pooling import Windows, bins, sliding
 from workbench.ops.windows import NCHW, both_pads
-from workbench.runtime.native import pooling_words as words
 from workbench.runtime.native.tape import Pointer, pointer
+from workbench.runtime.words import pooling as words
 
 LANES = 16
 _PAIR = 2
@@ -77,7 +78,7 @@ class Axis(NamedTuple):
         starts, ends: of windows, none of them before that of an earlier window.
         size: of the dimension.
         counts: what averages divide by, per window.
-        of_nan: where a maximum is that is NaN, see `pooling_words`.
+        of_nan: where a maximum is that is NaN, see `words.pooling`.
     """
 
     starts: np.ndarray
@@ -156,7 +157,7 @@ def _memory(writer: TapeWriter, pixels: int) -> Pointer:
 
 
 def _size(writer: TapeWriter, planes: int, windows: list[Axis], strip: int = 0) -> np.ndarray:
-    """What kernels are told, see `pooling_words`."""
+    """What kernels are told, see `words.pooling`."""
     height, width = windows
     having = height.turned_round()
     runs = _runs(width)

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import FLOAT, fill, native, operands, require
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, fill, operands, require
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.spec import broadcast_shapes
+from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
-from workbench.runtime.native.product_words import DEPTH, LINE, PANEL, left_pitch
 from workbench.runtime.native.tape import Pointer, pointer
+from workbench.runtime.words.product import DEPTH, LINE, PANEL, left_pitch
 
 AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
 MOST_ROWS = 64  # of a tape, for one product

@@ -1,4 +1,4 @@
-"""Dropout and uniform random numbers as rows of a tape; their bits are those of `framework.random`."""
+"""Dropout and uniform random numbers as rows of a tape; their bits are those of `framework.values.random`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from math import ceil
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import FLOAT, expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, expression, operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.expr import Recording
+from workbench.framework.expr.expr import Recording
 from workbench.ops.dropout import kept_factor, mask_shape
-from workbench.runtime.native.stream_words import BITS, CHUNK
+from workbench.runtime.words.stream import BITS, CHUNK
 
 
 def _stream(writer: TapeWriter, row: Row) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from workbench.executors.team import Stopped, Team
 from workbench.framework.quiet import quietly
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.native.words import (
+from workbench.runtime.words.codes import (
     AGAIN,
     AT,
     CONTROL,

@@ -9,9 +9,10 @@ from itertools import groupby
 import numpy as np
 
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import copy, expression, native, operands, require, require_plain
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import copy, expression, operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.expr import Recording
+from workbench.framework.expr.expr import Recording
 from workbench.ops.reduce import reduced_axes
 
 PARTIAL = 1024  # columns whose partial sums stay in the first cache

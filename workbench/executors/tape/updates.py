@@ -10,12 +10,13 @@ import numpy as np
 from workbench.executors.lower_collectives import as_one
 from workbench.executors.lower_updates import flat_operands, summands
 from workbench.executors.plan import Row
-from workbench.executors.tape.rules import FLOAT, expression, native, operands, require
+from workbench.executors.tape.registry import native
+from workbench.executors.tape.rules import FLOAT, expression, operands, require
 from workbench.executors.tape.vector_code import Unsuitable
 from workbench.executors.tape.writer import TapeWriter
-from workbench.framework.expr import Expr
-from workbench.framework.lowered import lower
-from workbench.framework.op import find_op
+from workbench.framework.expr.expr import Expr
+from workbench.framework.expr.lowered import lower
+from workbench.framework.op.record import find_op
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE, Node
 from workbench.ops.bound_updates import Split, traced
 from workbench.ops.update import UPDATES

@@ -1,4 +1,4 @@
-"""Element-wise ops as vector code: the steps of `framework.lowered` for blocks of float32 in native code.
+"""Element-wise ops as vector code: the steps of `framework.expr.lowered` for blocks of float32 in native code.
 
 Ops that follow each other and have one shape become one row: what the first makes, the next takes from a register.
 """
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.tape.vector_row import Instruction, Leaf, Memory, RowWriter
-from workbench.framework.lowered import Lowered, Step
-from workbench.runtime.native.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
+from workbench.framework.expr.lowered import Lowered, Step
 from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 
 BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache
 MOST = 2048  # floats a block has at most

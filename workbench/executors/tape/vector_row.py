@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.runtime.native.opcodes import (
+from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.words.opcodes import (
     ADVANCES,
     CASE,
     CHAIN,
@@ -25,7 +26,6 @@ from workbench.runtime.native.opcodes import (
     TILED,
     WHOLE,
 )
-from workbench.runtime.native.tape import Pointer, Tape, pointer
 
 Memory = Callable[[int], np.ndarray]
 _VECTOR = 16  # floats

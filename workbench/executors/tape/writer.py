@@ -1,7 +1,7 @@
 """The *tape* lowering: rows of a plan become rows of a table that compiled kernels work through.
 
-What has no native form stays a NumPy call and cuts the tape in two. The rules, which kernels an op takes, are in
-`tape_rules`.
+What has no native form stays a NumPy call and cuts the tape in two. The rules, which kernels an op takes, are noted in
+`registry`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 from workbench.executors.operands import Call, Context, Scratch, is_dynamic
 from workbench.executors.plan import Row
 from workbench.executors.schedule import seconds
+from workbench.executors.tape.registry import rule_of, writes_once
 from workbench.executors.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.team import Team
-from workbench.framework.lowered import Lowered
+from workbench.framework.expr.lowered import Lowered
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.reach.declare import OutOfReach
@@ -73,12 +74,10 @@ class TapeWriter:
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
-        from workbench.executors.tape.table import elementwise, rule_of
-
         rule = None if is_dynamic(row) or not row.node.writes else rule_of(row.node)
         if rule is None:
             return False
-        before = self._state(once=rule is elementwise)
+        before = self._state(once=writes_once(rule))
         if waits:
             self._flush()
         for flag in waits:

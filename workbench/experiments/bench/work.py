@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from workbench.executors.plan import Plan, Row
-from workbench.framework.op import Op, find_op
-from workbench.framework.spec import Spec, size_of
+from workbench.framework.op.record import Op, find_op
+from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import FUSED_UPDATE, Node, Value, is_update, values_of
 
 PRODUCTS = {"mul", "matmul_v2", "conv2d", "depthwise_conv2d", "conv2d_transpose"}

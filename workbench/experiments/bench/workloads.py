@@ -18,9 +18,9 @@ from workbench.builders.norm import layer_norm
 from workbench.executors.executor import Executor
 from workbench.executors.parallel import ParallelExecutor
 from workbench.framework import names
-from workbench.framework.guard import program_guard, static_mode
-from workbench.framework.place import CPUPlace
-from workbench.framework.program import Program
+from workbench.framework.program.guard import program_guard, static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import CPUPlace
 from workbench.ops.activation import gelu
 from workbench.ops.matmul import matmul
 from workbench.ops.pool import max_pool2d

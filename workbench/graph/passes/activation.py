@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from workbench.framework.op import find_op
+from workbench.framework.op.record import find_op
 from workbench.graph.ssa import Node, Slot, Uses, Value
 
 

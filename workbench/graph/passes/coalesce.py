@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.config import get_flag
-from workbench.framework.dtype import DType
-from workbench.framework.spec import DENSE, size_of
+from workbench.framework.values.dtype import DType
+from workbench.framework.values.spec import DENSE, size_of
 from workbench.graph.ssa import ALL_REDUCE, Graph, Node
 
 Group = list[Node]

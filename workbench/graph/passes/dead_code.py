@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.framework.op import Op
-from workbench.framework.roles import BACKWARD, OPTIMIZE
+from workbench.framework.op.record import Op
+from workbench.framework.program.roles import BACKWARD, OPTIMIZE
 from workbench.graph.passes.rewrite import renumber
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Graph, Node, Value, values_of
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from workbench.framework.expr import Expr, Recording
+from workbench.framework.expr.expr import Expr, Recording
 from workbench.framework.outside import is_from_outside
-from workbench.framework.spec import DENSE
+from workbench.framework.values.spec import DENSE
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import dims_of
 from workbench.graph.passes.rewrite import join, read_instead, renumber

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.framework.op import find_op
+from workbench.framework.op.record import find_op
 from workbench.graph.passes.activation import Activation, activation_of, made_of, only_reader, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.rewrite import Layout, join, renumber

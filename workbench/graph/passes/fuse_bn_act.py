@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from workbench.framework.op import find_op
+from workbench.framework.op.record import find_op
 from workbench.graph.passes.activation import Activation, activation_of, is_temporary, made_of, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import Dims, dims_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.framework.spec import DENSE
+from workbench.framework.values.spec import DENSE
 from workbench.graph.passes.rewrite import Layout, join
 from workbench.graph.ssa import BROADCAST, FUSED_BROADCAST, Graph, Node
 

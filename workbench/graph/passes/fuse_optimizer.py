@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from workbench.framework.spec import DENSE
+from workbench.framework.values.spec import DENSE
 from workbench.graph.passes.rewrite import Layout, join
 from workbench.graph.ssa import FUSED_UPDATE, Graph, Node, Slot, Value, is_update
 

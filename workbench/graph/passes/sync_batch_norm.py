@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from workbench.errors import Unimplemented
-from workbench.framework.block import Block
-from workbench.framework.op import find_op
-from workbench.framework.operator import Operator
+from workbench.framework.op.record import find_op
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
 from workbench.graph.passes.activation import made_of, results_of, slots_of
 from workbench.graph.ssa import ALL_REDUCE, Graph, Node, Value
 

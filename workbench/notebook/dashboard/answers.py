@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from workbench.executors.chrome import write_trace
-from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.node_message import node_message, statistics_now, statistics_of_nan
 from workbench.notebook.dashboard.watch import Watch
+from workbench.notebook.messages import Message
 
 
 def answer(model: Model, message: Message) -> Message | None:

@@ -16,12 +16,12 @@ from workbench.executors.engine import Engine
 from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
 from workbench.experiments.setup import Setup, loss_of
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.graph.strategy import ReduceStrategy
-from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.settings import SETTINGS, checked
 from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.dashboard.watch import strategy_of
+from workbench.notebook.messages import Message
 
 LENGTHS = ("steps", "epochs")  # whichever comes first ends a run; choosing one takes the place of what was given
 CHECKPOINTS = {"last": (0, True), "best": (1, False), "best and last": (1, True)}  # how many of the best, and the last

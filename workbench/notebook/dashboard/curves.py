@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from workbench.notebook.dashboard.buckets import Buckets, Points
-from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.buckets import Buckets, Points
+from workbench.notebook.messages import Message, column
 
 _AT_ONCE = 20_000  # values taken over in one go: reading them keeps the training thread waiting
 _RATE_S = 0.1  # seconds of training over which steps are counted, at least

@@ -11,7 +11,7 @@ from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments.run import Run
 from workbench.experiments.run_table import Runs
 from workbench.experiments.sweep import Sweep
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.dashboard import dashboard, live_runs
 from workbench.notebook.runs.table import RunTable
 from workbench.notebook.training import PRINTED

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.executors.shapes import Shapes
-from workbench.framework.roles import role_text
-from workbench.framework.spec import size_of
+from workbench.framework.program.roles import role_text
+from workbench.framework.values.spec import size_of
 from workbench.graph.columns import label_of, layer_of
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value
-from workbench.notebook.dashboard.messages import Message, Table, column
+from workbench.notebook.messages import Message, Table, column
 
 
 def graph_message(number: int, title: str, graph: Graph, shapes: Shapes) -> Message:

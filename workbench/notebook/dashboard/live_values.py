@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from workbench.executors.engine import Engine
 from workbench.executors.shapes import Shapes
-from workbench.framework.dtype import DType
-from workbench.framework.spec import size_of
-from workbench.framework.variable import Parameter
+from workbench.framework.program.variable import Parameter
+from workbench.framework.values.dtype import DType
+from workbench.framework.values.spec import size_of
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE, Graph, is_update
 from workbench.notebook.dashboard.graph_message import nbytes
-from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.messages import Message
 
 _SHOWN = 200
 _SUMS = (ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE)

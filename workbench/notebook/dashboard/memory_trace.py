@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench import events
 from workbench.executors.engine import Engine
-from workbench.notebook.dashboard.buckets import Points
-from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.buckets import Points
+from workbench.notebook.messages import Message, column
 
 _DROPS = 1000  # that are shown; all are counted
 

@@ -12,19 +12,19 @@ from workbench.experiments.recorder import record_of
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
 from workbench.experiments.setup import loss_of
-from workbench.framework.variable import Variable
+from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.differences import differences
 from workbench.notebook.dashboard.fetched import Fetched
 from workbench.notebook.dashboard.memory_trace import Past
-from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.nan_message import nan_message
 from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
 from workbench.notebook.dashboard.unwatched import Unwatched
 from workbench.notebook.dashboard.watch import Watch
+from workbench.notebook.messages import Message
 from workbench.notebook.summary import memory_text
 
 FLAGS = ("pause", "resume", "step", "stop")  # of a run that goes on: they only set flags

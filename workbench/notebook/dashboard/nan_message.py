@@ -8,7 +8,7 @@ from workbench.executors.engine import Engine
 from workbench.executors.moment import Moment
 from workbench.experiments.first_nan import FirstNaN
 from workbench.graph.ssa import Graph, Node
-from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.messages import Message
 
 _APART = 50  # steps without a NaN after which another one is news
 

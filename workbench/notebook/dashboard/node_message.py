@@ -14,11 +14,11 @@ from workbench.executors.fetch import fetchable
 from workbench.executors.observed import Observation
 from workbench.executors.shapes import Shapes
 from workbench.experiments.first_nan import FirstNaN
-from workbench.framework.roles import role_text
+from workbench.framework.program.roles import role_text
 from workbench.graph.columns import label_of
 from workbench.graph.ssa import Graph, Node, Value
 from workbench.notebook.dashboard.graph_message import nbytes
-from workbench.notebook.dashboard.messages import Message
+from workbench.notebook.messages import Message
 
 _BINS = 24
 _ATTRIBUTE = 200  # characters shown of an attribute

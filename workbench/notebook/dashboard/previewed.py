@@ -8,8 +8,8 @@ from typing import TypeVar
 from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.experiments.setup import loss_of
-from workbench.framework.place import Place
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import Place
 from workbench.graph.options import Options
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.notebook.dashboard.messages import Message, column
+from workbench.notebook.messages import Message, column
 
 _IMAGES, _VECTORS, _NUMBERS, _LABELS = 4, 3, 8, 32
 _PIXELS, _LENGTH = 64, 128  # of the longer side of a thumbnail; numbers of a vector

@@ -14,8 +14,8 @@ from workbench.errors import EnforceNotMet
 from workbench.notebook.dashboard.answers import answer
 from workbench.notebook.dashboard.clicks import is_late, stamped
 from workbench.notebook.dashboard.keep import keep
-from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.model import FLAGS, Model, Slow
+from workbench.notebook.messages import Message
 
 _PULSE_S = 0.1  # at most ten updates a second
 _IDLE, _IDLE_S = 50, 0.5  # after so many pulses without news they come more seldom

@@ -13,11 +13,11 @@ from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.engine import Engine
 from workbench.executors.split import Fed
-from workbench.framework.place import Place
-from workbench.framework.spec import Spec, size_of
+from workbench.framework.values.place import Place
+from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look, Told
-from workbench.notebook.dashboard.messages import Message, Table, column
 from workbench.notebook.dashboard.previews import preview
+from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together
 _RECENT = 25  # steps over which times are taken

@@ -12,7 +12,7 @@ from workbench.executors.engine import Engine
 from workbench.executors.parallel import ParallelExecutor
 from workbench.experiments.run import Run
 from workbench.experiments.runners import engine_of
-from workbench.framework.program import Program
+from workbench.framework.program.program import Program
 
 Target = ParallelExecutor | CompiledProgram | Program | Run
 

@@ -7,8 +7,8 @@ from workbench.errors import PreconditionNotMet
 from workbench.executors.shapes import Shapes
 from workbench.graph.ssa import Graph
 from workbench.notebook.dashboard.graph_message import graph_message
-from workbench.notebook.dashboard.messages import Message
 from workbench.notebook.dashboard.samples import Samples
+from workbench.notebook.messages import Message
 
 
 class Unwatched:

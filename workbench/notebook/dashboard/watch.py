@@ -17,11 +17,11 @@ from workbench.notebook.dashboard.graph_message import graph_message
 from workbench.notebook.dashboard.live_values import live_values, totals
 from workbench.notebook.dashboard.looks import Look, Looks
 from workbench.notebook.dashboard.memory_trace import MemoryTrace, Past
-from workbench.notebook.dashboard.messages import Message, column
 from workbench.notebook.dashboard.nan_message import LoopNaN
 from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of, graph_with
 from workbench.notebook.dashboard.samples import Samples, fed_message, sample_of_last
+from workbench.notebook.messages import Message, column
 
 _LOOK_S = 0.3  # seconds between two looks
 

@@ -10,7 +10,7 @@ import anywidget
 
 from workbench import assets
 from workbench.notebook.dashboard.line import line
-from workbench.notebook.dashboard.messages import Message, encode
+from workbench.notebook.messages import Message, encode
 
 _ASSETS = Path(assets.__file__).parent
 

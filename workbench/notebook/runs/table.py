@@ -14,8 +14,9 @@ from typing import Any
 
 from workbench.experiments.overlay import overlay_html
 from workbench.experiments.parallel_chart import parallel_chart, settings_of
+from workbench.experiments.recorded_run import RecordedRun
 from workbench.experiments.run_columns import cell, head, short_apart
-from workbench.experiments.run_table import RecordedRun, Runs
+from workbench.experiments.run_table import Runs
 from workbench.experiments.run_table_text import titled
 
 MOST = 2000  # runs that the page gets

@@ -30,7 +30,7 @@ import numpy as np
 
 from workbench.config import get_flag
 from workbench.errors import Aborted, InvalidArgument, InvalidType
-from workbench.framework.rows import Rows, concat
+from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.comm.request import (
     ALL_GATHER,
     ALL_REDUCE,

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.dtype import as_dtype
+from workbench.framework.values.dtype import as_dtype
 
 ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER = "all_reduce", "reduce", "broadcast", "all_gather"
 OPS = ("sum",)

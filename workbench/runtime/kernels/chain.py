@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from workbench.runtime.kernels.functions import BODIES
 from workbench.runtime.kernels.intrinsics import INT
 from workbench.runtime.kernels.vectors import I64, VECTOR, WIDTH, Operand, Vectors, loop, vectors_in
-from workbench.runtime.native.opcodes import CASES, LINK_WORDS, LOAD, SHORT, STORE
+from workbench.runtime.words.opcodes import CASES, LINK_WORDS, LOAD, SHORT, STORE
 
 MANY = 8 if llvm.get_host_cpu_features().get("avx512f") else 4
 """Vectors of the accumulator: half of the registers, or all where a vector takes two."""

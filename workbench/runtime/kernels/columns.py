@@ -6,7 +6,7 @@ from workbench.runtime.kernels.convolutions import group_bytes
 from workbench.runtime.kernels.intrinsics import INT, INTS, ROW, address_of, call_row, floats, function, ints, sgemm
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tiles import accumulate, clear, move
-from workbench.runtime.native.convolution_words import (
+from workbench.runtime.words.convolution import (
     BLOCK,
     DILATION_HEIGHT,
     DILATION_WIDTH,

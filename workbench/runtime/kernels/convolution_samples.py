@@ -12,7 +12,7 @@ from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, call_row
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tiles import clear
 from workbench.runtime.kernels.transposes import turn_block
-from workbench.runtime.native.convolution_words import (
+from workbench.runtime.words.convolution import (
     AT_POSITIONS,
     AT_TAPS,
     COLUMNS,

@@ -2,7 +2,7 @@
 
 Images get a border of zeros and go through the micro-kernels of `convolution_tiles`. Filters are read through a table,
 so that the gradient of the input is such a convolution, too: of the output's gradient, with the filter turned round.
-What the convolution is, and in which parts it is done, is told by tables, see `native.convolution_words`.
+What the convolution is, and in which parts it is done, is told by tables, see `words.convolution`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, address_of, call_row, floats, function, ints
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tiles import clear, interleave, move
-from workbench.runtime.native.convolution_words import (
+from workbench.runtime.words.convolution import (
     AT_LINES,
     AT_POSITIONS,
     AT_TAPS,

@@ -14,7 +14,7 @@ from workbench.runtime.kernels.intrinsics import (
 )
 from workbench.runtime.kernels.registry import entry, kernel
 from workbench.runtime.kernels.stamps import walk_with_stamps
-from workbench.runtime.native.words import (
+from workbench.runtime.words.codes import (
     AGAIN,
     AT,
     BOX_CONTROL,

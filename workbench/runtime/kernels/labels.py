@@ -13,7 +13,7 @@ from workbench.runtime.kernels.losses import labels_fit
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.sums import add, fill
 from workbench.runtime.kernels.transposes import copy_floats
-from workbench.runtime.native.words import DECLINED
+from workbench.runtime.words.codes import DECLINED
 
 F = np.float32
 INTS32 = types.CPointer(types.int32)

@@ -12,7 +12,7 @@ from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.sums import CHUNK
 from workbench.runtime.kernels.sweeps import ADDED, LARGEST_NUMBER, sweep
 from workbench.runtime.kernels.vectors import Vectors
-from workbench.runtime.native.words import DECLINED
+from workbench.runtime.words.codes import DECLINED
 
 F = np.float32
 NEAR = 2048  # floats that stay in the first cache

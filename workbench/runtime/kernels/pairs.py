@@ -14,7 +14,7 @@ from llvmlite import ir
 from workbench.runtime.kernels.functions import maximum
 from workbench.runtime.kernels.tiles import BYTES, declare
 from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, loop
-from workbench.runtime.native.pooling_words import GROUP_WORDS, PIECES
+from workbench.runtime.words.pooling import GROUP_WORDS, PIECES
 
 Addresses = Sequence[Any]
 Step = Callable[[Any, Any, Any], None]  # of the lines' form, the byte in both lines, the byte in the result
@@ -60,7 +60,7 @@ class _Line:
 
 
 class _Pieces(_Line):
-    """Sixteen pairs of several lines: a group of the table that `native.pooling_words` tells of."""
+    """Sixteen pairs of several lines: a group of the table that `words.pooling` tells of."""
 
     def __init__(self, v: Vectors, group: Any) -> None:
         self.v = v

@@ -1,4 +1,4 @@
-"""Maxima and averages over windows of planes, and their gradients; windows are told by `native.pooling_words`.
+"""Maxima and averages over windows of planes, and their gradients; windows are told by `words.pooling`.
 
 Sixteen planes are treated at once, a strip of rows after the other; windows of 2 x 2 side by side also otherwise.
 """
@@ -21,7 +21,7 @@ from workbench.runtime.kernels.windows import (
     totals_of_windows,
     touching,
 )
-from workbench.runtime.native.pooling_words import (
+from workbench.runtime.words.pooling import (
     HEIGHT,
     OUT_HEIGHT,
     OUT_WIDTH,

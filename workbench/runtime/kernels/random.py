@@ -1,4 +1,4 @@
-"""Random streams, with the bits of `framework.random`: Philox4x64-10.
+"""Random streams, with the bits of `framework.values.random`: Philox4x64-10.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 """
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from workbench.runtime.kernels.intrinsics import INT, INTS, floats, function, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, loop
-from workbench.runtime.native.stream_words import BITS, CHUNK, OP, PLACE, SEED, STEP, TRIP
+from workbench.runtime.words.stream import BITS, CHUNK, OP, PLACE, SEED, STEP, TRIP
 
 I128, HALVES = ir.IntType(128), types.CPointer(types.uint32)
 ROUNDS = 10

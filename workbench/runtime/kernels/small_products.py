@@ -17,8 +17,8 @@ from workbench.runtime.kernels.intrinsics import INT, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.transposes import copy_floats, transpose_matrix
 from workbench.runtime.kernels.vectors import F32, I64, VECTOR, WIDTH, Vectors, loop
-from workbench.runtime.native import product_words
-from workbench.runtime.native.product_words import COPIED_DEPTH, DEPTH
+from workbench.runtime.words import product as product_words
+from workbench.runtime.words.product import COPIED_DEPTH, DEPTH
 
 # Rows of tiles by their vectors: sums, a row of B and an element of A fill the registers
 if llvm.get_host_cpu_features().get("avx512f"):

@@ -10,7 +10,20 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels.intrinsics import INT, atomic_load, call_row, clock, function, ints
 from workbench.runtime.kernels.registry import entry
-from workbench.runtime.native.stamp_words import (
+from workbench.runtime.words.codes import (
+    AT,
+    CONTROL,
+    DONE,
+    END,
+    FAILED,
+    PAUSED,
+    ROW_KERNEL,
+    ROW_LENGTH,
+    STAMPS,
+    STOPPED,
+    TABLE,
+)
+from workbench.runtime.words.stamp import (
     BETWEEN,
     CLOCK,
     ENTRIES,
@@ -23,19 +36,6 @@ from workbench.runtime.native.stamp_words import (
     ROW,
     TICKS,
     TIME,
-)
-from workbench.runtime.native.words import (
-    AT,
-    CONTROL,
-    DONE,
-    END,
-    FAILED,
-    PAUSED,
-    ROW_KERNEL,
-    ROW_LENGTH,
-    STAMPS,
-    STOPPED,
-    TABLE,
 )
 
 ATTEMPTS = 8

@@ -27,7 +27,7 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels.intrinsics import INT
 from workbench.runtime.kernels.vectors import F32, I32, I64, MASK, VECTOR, WIDTH, Vectors, loop, map_vectors
-from workbench.runtime.native.convolution_words import (
+from workbench.runtime.words.convolution import (
     AHEAD,
     BACK,
     END_TAP,
@@ -99,7 +99,7 @@ def pixel_tile(rows: int, vectors: int) -> Any:
     """A tile of `rows` output channels and `vectors` times sixteen pixels.
 
     The function takes (image, positions, taps, packed, out, plane): `packed` holds the weights [taps, rows], `plane` is
-    the distance of output channels. The tables of positions and taps are told in `native.convolution_words`.
+    the distance of output channels. The tables of positions and taps are told in `words.convolution`.
     """
 
     def body(v: Vectors, image: Any, positions: Any, taps: Any, packed: Any, out: Any, plane: Any) -> None:

@@ -12,7 +12,8 @@ from workbench.runtime.kernels.functions import BODIES
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, ROW, address_of, floats, function, ints, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, Operand, add_rows, map_long
-from workbench.runtime.native.opcodes import (
+from workbench.runtime.words.codes import DECLINED
+from workbench.runtime.words.opcodes import (
     ADVANCES,
     BLOCK,
     CHAIN,
@@ -32,7 +33,6 @@ from workbench.runtime.native.opcodes import (
     TOTAL,
     TRUTHS,
 )
-from workbench.runtime.native.words import DECLINED
 
 LANES = 64  # of long functions: several registers, as one step of a function waits long for the one before
 

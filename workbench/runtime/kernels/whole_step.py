@@ -16,8 +16,9 @@ from numba.extending import intrinsic
 from workbench.runtime.kernels.interpreter import walk_any
 from workbench.runtime.kernels.intrinsics import INT, floats, function, ints
 from workbench.runtime.kernels.registry import entry
-from workbench.runtime.native import step_words
-from workbench.runtime.native.step_words import (
+from workbench.runtime.words import step as step_words
+from workbench.runtime.words.codes import AT, BLEMISHED, DECLINED, DONE, PAUSED, START
+from workbench.runtime.words.step import (
     COUNTED,
     COUNTERS,
     DATA,
@@ -40,7 +41,6 @@ from workbench.runtime.native.step_words import (
     TELLTALES,
     TOLD,
 )
-from workbench.runtime.native.words import AT, BLEMISHED, DECLINED, DONE, PAUSED, START
 
 RUNS = step_words.RUNS
 WELL_PLACED = 0x101  # NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED

@@ -18,7 +18,7 @@ from workbench.runtime.kernels.tiles import BYTES, declare
 from workbench.runtime.kernels.transposes import transpose_matrix
 from workbench.runtime.kernels.vectors import F32, I1, I64, MASK, Vectors, loop
 from workbench.runtime.kernels.vectors import WIDTH as LANES
-from workbench.runtime.native.pooling_words import (
+from workbench.runtime.words.pooling import (
     COUNT,
     HEIGHT,
     IS_FIRST,
@@ -171,7 +171,7 @@ def give_to_first(x, out, pitch, length, step, tops, g, ahead, count, of_nan):
     """Add `g` to `out` at the first register of windows where `x` is their maximum, `tops`.
 
     pitch: distance of a window's registers; step: of windows; ahead: of their maxima, and of what belongs to them.
-    Where a maximum is NaN, `of_nan` tells which register it is, see `native.pooling_words`.
+    Where a maximum is NaN, `of_nan` tells which register it is, see `words.pooling`.
     """
     _give(x, out, pitch, length, step, tops, g, ahead, count, of_nan)
 

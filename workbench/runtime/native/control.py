@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import address
-from workbench.runtime.native.words import CONTROL_WORDS, FAILED, PATIENCE, STEP, YIELD
+from workbench.runtime.words.codes import CONTROL_WORDS, FAILED, PATIENCE, STEP, YIELD
 
 _PATIENCE = 20_000  # times a waiting thread offers its processor to others before it comes back: some milliseconds
 

@@ -28,7 +28,7 @@ def fingerprint() -> str:
     """Differs whenever another image would be made: kernels, compiler, processor."""
     digest = hashlib.sha256()
     root = Path(__file__).resolve().parent.parent
-    for path in sorted([*(root / "kernels").glob("*.py"), *(root / "native").glob("*.py")]):
+    for path in sorted(path for folder in ("kernels", "native", "words") for path in (root / folder).glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for package in ("numba", "llvmlite"):
         digest.update(f"{package} {_version(package)}\n".encode())

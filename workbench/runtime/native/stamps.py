@@ -16,7 +16,8 @@ import numpy as np
 
 from workbench.runtime.native.control import libc_address, lines
 from workbench.runtime.native.image import Kernels
-from workbench.runtime.native.stamp_words import (
+from workbench.runtime.native.tape import address
+from workbench.runtime.words.stamp import (
     CLOCK,
     ENTRIES,
     ENTRY_WORDS,
@@ -26,7 +27,6 @@ from workbench.runtime.native.stamp_words import (
     READING_WORDS,
     TICKS,
 )
-from workbench.runtime.native.tape import address
 
 _EVEN = {"constant_tsc", "nonstop_tsc"}  # at any frequency, and in any sleep, of the processor
 _BASELINE = 1_000_000_000  # ns over which the counter's rate is taken

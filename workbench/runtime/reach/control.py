@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.runtime.native.words import CONTROL_WORDS
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches, span
+from workbench.runtime.words.codes import CONTROL_WORDS
 
 
 @reaches("flag", "control")

@@ -1,10 +1,11 @@
-"""Convolutions: what they touch follows from the tables they are told by, see `native.convolution_words`."""
+"""Convolutions: what they touch follows from the tables they are told by, see `words.convolution`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from workbench.runtime.native.convolution_words import (
+from workbench.runtime.reach.declare import FLOAT, WORD, reaches, require_inside
+from workbench.runtime.words.convolution import (
     AHEAD,
     BLOCK,
     COLUMNS,
@@ -41,7 +42,6 @@ from workbench.runtime.native.convolution_words import (
     WEIGHT,
     WIDTH,
 )
-from workbench.runtime.reach.declare import FLOAT, WORD, reaches, require_inside
 
 LANES = 16
 REGISTER = FLOAT * LANES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.runtime.native.product_words import DEPTH, PANEL, left_pitch
 from workbench.runtime.reach.declare import FLOAT, reaches, span
+from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
 
 FLIPPED = 112  # as CBLAS numbers it
 

@@ -1,4 +1,4 @@
-"""Pooling: what it touches follows from the table it is told by, see `native.pooling_words`."""
+"""Pooling: what it touches follows from the table it is told by, see `words.pooling`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.runtime.native.pooling_words import (
+from workbench.runtime.reach.declare import FLOAT, WORD, reaches, require_inside
+from workbench.runtime.words.pooling import (
     COUNT,
     GROUP_WORDS,
     HEIGHT,
@@ -23,7 +24,6 @@ from workbench.runtime.native.pooling_words import (
     TABLE,
     WIDTH,
 )
-from workbench.runtime.reach.declare import FLOAT, WORD, reaches, require_inside
 
 _PIXEL = 64  # bytes of a pixel of sixteen planes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.runtime.native.stream_words import CHUNK, STREAM_WORDS
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches
+from workbench.runtime.words.stream import CHUNK, STREAM_WORDS
 
 # Sums
 

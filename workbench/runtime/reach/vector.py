@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.runtime.native.opcodes import (
+from workbench.runtime.reach.declare import FLOAT, OutOfReach, Touched, reaches_of_words
+from workbench.runtime.words.opcodes import (
     ADVANCES,
     COLUMN_SUM,
     GATHERED,
@@ -17,7 +18,6 @@ from workbench.runtime.native.opcodes import (
     TRUTHS,
     WHOLE,
 )
-from workbench.runtime.reach.declare import FLOAT, OutOfReach, Touched, reaches_of_words
 
 _BUFFER, _FILLED, _ADDRESS, _SIZES, _STRIDES = 2, 3, 4, 5, 9  # of a leaf
 _HEAD = HEAD_WORDS - 2  # words of a row before the slots; kernel and length come first

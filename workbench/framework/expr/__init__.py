@@ -1,0 +1,1 @@
+"""Element-wise bodies as expressions, and expressions as prebound NumPy calls."""

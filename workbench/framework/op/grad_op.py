@@ -1,0 +1,191 @@
+"""`<type>_grad`: the backward op of a forward op, made from its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.errors import DtypeError, ShapeError
+from workbench.framework.op.evaluate import Evaluator, reduce_to
+from workbench.framework.op.record import Cost, Op, Slot, grad_slot
+from workbench.framework.op.recorder import recording
+from workbench.framework.op.traced_rule import traced_rule
+from workbench.framework.values.spec import Spec, same_dim, shape_text
+
+
+def backward_op(record: Op) -> Op:
+    """The `Op` of `<type>_grad`.
+
+    Inputs: every forward input (those not in `saved` only for their shape), the saved outputs, and the
+    gradient of every output. Outputs: the gradient of every input that can have one.
+    """
+    saved_outputs = tuple(s for s in record.outputs if s.name in record.saved)
+    inputs = (
+        *record.inputs,
+        *saved_outputs,
+        *(Slot(grad_slot(s.name), s.is_list, optional=True) for s in record.outputs),
+    )
+    receivers = tuple(s for s in record.inputs if s.name not in record.no_grad)
+    outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True) for s in receivers)
+    shown = {outputs[0].name: inputs[-1].name} if record.grad_is_view else {}
+    return Op(
+        record.grad_type,
+        inputs,
+        outputs,
+        _body(record, receivers, saved_outputs),
+        _infer(record, receivers, saved_outputs),
+        attrs=dict(record.attrs),
+        saved=tuple(s.name for s in inputs),
+        shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
+        sparse=record.sparse,
+        needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
+        bind=record.grad_bind,
+        cost=_cost(record),
+        aliases=shown,
+        is_view=record.grad_is_view,
+        is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
+        doc=f"Gradient of `{record.type}`.",
+        forward_of=record,
+    )
+
+
+def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:
+    positions = [i for i, s in enumerate(record.inputs) if s in receivers]
+
+    def twins(*specs: Any, **attrs: Any) -> Any:
+        found = tuple(specs[i] for i in positions)
+        return found[0] if len(found) == 1 else found
+
+    own = record.grad_infer or twins
+
+    def infer(*specs: Any, **attrs: Any) -> Any:
+        _require_outputs(record, saved_outputs, specs, attrs)
+        return own(*specs, **attrs)
+
+    return infer
+
+
+def _require_outputs(
+    record: Op, saved_outputs: Sequence[Slot], specs: Sequence[Any], attrs: dict[str, Any]
+) -> None:
+    """What is given of the outputs, and of their gradients, is what the op makes of these inputs.
+
+    Raises:
+        ShapeError, DtypeError: it is not, or the op does not take the inputs.
+    """
+    made = record.infer(*specs[: len(record.inputs)], **attrs)
+    outputs = dict(zip(record.outputs, (made,) if len(record.outputs) == 1 else made, strict=True))
+    given = zip((*saved_outputs, *record.outputs), specs[len(record.inputs) :], strict=True)
+    for number, (slot, spec) in enumerate(given):
+        name = slot.name if number < len(saved_outputs) else grad_slot(slot.name)
+        _require_like(name, slot.name, spec, outputs[slot])
+
+
+def _require_like(name: str, output: str, spec: Any, made: Any) -> None:
+    if spec is None or made is None:
+        return
+    if isinstance(made, list):
+        if len(spec) != len(made):
+            raise ShapeError(f"{name} must have an entry for each of {output}", f"{len(made)} of them", len(spec))
+        for one, other in zip(spec, made, strict=True):
+            _require_like(name, output, one, other)
+        return
+    if spec.dtype is not made.dtype:
+        raise DtypeError(f"{name} must have the dtype of {output}", made.dtype, spec.dtype)
+    if len(spec.shape) != len(made.shape) or not all(map(same_dim, spec.shape, made.shape)):
+        raise ShapeError(f"{name} must have the shape of {output}", shape_text(made.shape), shape_text(spec.shape))
+
+
+def _cost(record: Op) -> Callable[..., Cost] | None:
+    """Twice the forward work where a rule knows it: a product has two gradients, each a product as large."""
+    forward_cost = record.cost
+    if forward_cost is None:
+        return None
+
+    def cost(*specs: Any, **attrs: Any) -> Cost:
+        work = forward_cost(*specs[: len(record.inputs)], **attrs)
+        return Cost(2 * work.flops, 2 * work.bytes)
+
+    return cost
+
+
+def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:
+    if record.grad_forward is not None:
+        return record.grad_forward
+    positions = [i for i, s in enumerate(record.inputs) if s in receivers]
+    body = rule_body(record, positions, saved_outputs)
+    plain = record.is_elementwise and not record.sparse and not any(s.is_list for s in record.inputs)
+    return traced_rule(body, positions) if plain else body
+
+
+def rule_body(record: Op, positions: Sequence[int], saved_outputs: Sequence[Slot]) -> Callable[..., Any]:
+    """The body that runs `record.grad` through public ops, for the inputs at `positions`."""
+    n_in = len(record.inputs)
+
+    def forward(xp: Any, *arrays: Any, wanted: Sequence[bool] | None = None, **attrs: Any) -> Any:
+        """Run the gradient rule on arrays, then undo broadcasting."""
+        evaluator = Evaluator(xp)
+        ins = [_lift(evaluator, a) for a in arrays[:n_in]]
+        rest = iter(arrays[n_in:])
+        kept = {s.name: _lift(evaluator, next(rest)) for s in saved_outputs}
+        outs = [kept.get(s.name) for s in record.outputs]
+        gs = [_lift(evaluator, g) for g in rest]
+        with recording(evaluator):
+            grads = call_rule(record, gs, outs, ins, attrs)
+            results = []
+            for place, position in enumerate(positions):
+                keep = wanted is None or wanted[place]
+                results.append(_lower(xp, grads[position], arrays[position]) if keep else None)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return forward
+
+
+def call_rule(record: Op, gs: list[Any], outs: list[Any], ins: list[Any], attrs: dict[str, Any]) -> list[Any]:
+    """Call `record.grad`; returns one entry per input slot (a value, a list, None, or a function giving it).
+
+    A rule of an op with one output slot gets `g` and `out` themselves, otherwise tuples; it may return the
+    gradients as functions, which are called only for those that are wanted.
+    """
+    assert record.grad is not None
+    one = len(record.outputs) == 1
+    g, out = (gs[0], outs[0]) if one else (tuple(gs), tuple(outs))
+    grads = record.grad(g, out, *ins, **attrs)
+    if not isinstance(grads, tuple):
+        grads = (grads,)
+    return list(grads) + [None] * (len(record.inputs) - len(grads))
+
+
+def _lift(evaluator: Any, array: Any) -> Any:
+    if array is None:
+        return None
+    if isinstance(array, list):
+        return [_lift(evaluator, a) for a in array]
+    return evaluator.wrap(array)
+
+
+def _lower(xp: Any, grad: Any, array: Any) -> Any:
+    """The array of a gradient, in the shape and dtype of the input it belongs to; zeros where the rule has none."""
+    if callable(grad):
+        grad = grad()
+    if array is None:
+        return None
+    if isinstance(array, list):
+        return [_lower(xp, g, a) for g, a in zip(grad or [None] * len(array), array, strict=True)]
+    if grad is None:
+        return None if getattr(array, "symbolic", False) else xp.zeros_like(array)
+    g = grad.array
+    if getattr(g, "symbolic", False):
+        return g
+    g = reduce_to(xp, g, array.shape)
+    return g if g.dtype == array.dtype else g.astype(array.dtype)
+
+
+def receiver_slots(record: Op) -> tuple[Slot, ...]:
+    """The input slots of a forward op that can receive a gradient, in order."""
+    return tuple(s for s in record.inputs if s.name not in record.no_grad)
+
+
+def spec_like(spec: Any) -> Any:
+    """The spec of a gradient of a value: the same, dense."""
+    return [spec_like(s) for s in spec] if isinstance(spec, list) else Spec(spec.shape, spec.dtype)

@@ -1,0 +1,246 @@
+"""The op record: everything workbench knows of an op, declared once (see `ops/`).
+
+An op has a *type* (the name it bears in a Program), named input and output *slots*, attributes with
+defaults, and rules:
+
+    infer(*specs, **attrs)             -> Spec or tuple of Specs, one per output slot
+    forward(xp, *arrays, **attrs)      -> array or tuple; `xp` is NumPy or CuPy
+    grad(g, out, *inputs, **attrs)     -> gradient or tuple, one per input slot, written with public ops
+    forward_out(xp, outs, *arrays, **attrs)   the same, into buffers, one per output slot
+    bind(outs, arrays, scratch, **attrs)      the same, prepared once for given NumPy buffers
+    cost(*specs, **attrs)              -> Cost(flops, bytes)
+
+Slots are written in one line, `"X, Y, Bias? -> Out"`: `?` marks an optional slot (its value may be None),
+`*` a slot that holds a list. Arrays travel by position in slot order, attributes by keyword.
+
+Every differentiable op owns one backward op `<type>_grad`. Its slots are the forward inputs, the forward
+outputs the rule reads, and the gradients of the outputs; its outputs are the gradients of the inputs.
+Its body runs the `grad` rule on arrays unless the op brings a direct body (`grad_forward`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from workbench.errors import NotFound, did_you_mean
+from workbench.framework.names import GRAD_SUFFIX
+from workbench.framework.op.recorder import current_recorder
+from workbench.framework.values.spec import Spec, size_of
+
+
+class Slot(NamedTuple):
+    """A named place for one value (or a list of values) of an op."""
+
+    name: str
+    is_list: bool = False
+    optional: bool = False
+
+    def __str__(self) -> str:
+        return self.name + "*" * self.is_list + "?" * self.optional
+
+
+class Cost(NamedTuple):
+    """Work of one execution. `bytes` counts reads and writes of whole tensors."""
+
+    flops: int
+    bytes: int
+
+
+def parse_slots(text: str) -> tuple[Slot, ...]:
+    """`"X, Y*, Bias?"` as slots."""
+    slots = []
+    for word in text.replace(",", " ").split():
+        name = word.rstrip("*?")
+        slots.append(Slot(name, "*" in word[len(name) :], "?" in word[len(name) :]))
+    return tuple(slots)
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One op. Declare it with the decorators `op` and `elementwise`, find it with `find_op`.
+
+    Attributes:
+        saved: names of the input and output slots whose *values* the gradient needs.
+        shape_only: names of the input slots of which only shape and dtype are read.
+        aliases: `{output slot: input slot}` where the output may take over the input's buffer
+            (an update `ParamOut` of `Param`, a reshape).
+        is_view: the one output only shows the memory of the input named in `aliases` in another way: `forward`
+            returns a view whenever NumPy can do so without copying. Such an op is never run over its input.
+        grad_is_view: the same of the backward op, whose output shows the gradient of the output.
+        no_grad: names of the input slots that never receive a gradient (labels, indices).
+        sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
+        needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
+            `"run_block"` (runs a sub-block), `"wanted"` (which outputs are asked for), `"place"`.
+        grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
+            **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
+            gradients are not dense twins.
+        bind: `(outs, arrays, scratch, **attrs)` -> callables without arguments that compute into `outs` what `forward`
+            gives for `arrays`, bit for bit, or None where there is no prepared form for these operands.
+            `scratch(shape, dtype)` gives memory that is theirs while they run. An out may be the memory of an
+            input where `aliases` says so, and in element-wise ops. An entry of `outs` is None if nobody wants it.
+        grad_bind: `bind` of the backward op: `arrays` and `outs` in the order of its slots, without `wanted`. Of
+            slots that are `shape_only` nothing but shape and dtype is read.
+        patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
+            where a sparse gradient changes every row.
+        is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
+        layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
+        forward_of: for a `<type>_grad` op, the op it belongs to.
+    """
+
+    type: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    forward: Callable[..., Any]
+    infer: Callable[..., Any]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    grad: Callable[..., Any] | None = None
+    grad_forward: Callable[..., Any] | None = None
+    grad_infer: Callable[..., Any] | None = None
+    forward_out: Callable[..., Any] | None = None
+    bind: Callable[..., list[Callable[[], Any]] | None] | None = None
+    grad_bind: Callable[..., list[Callable[[], Any]] | None] | None = None
+    patch: Callable[..., list[Any] | None] | None = None
+    cost: Callable[..., Cost] | None = None
+    saved: tuple[str, ...] = ()
+    shape_only: tuple[str, ...] = ()
+    aliases: dict[str, str] = field(default_factory=dict)
+    no_grad: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    is_elementwise: bool = False
+    is_view: bool = False
+    grad_is_view: bool = False
+    layer: str = ""
+    doc: str = ""
+    forward_of: Op | None = None
+
+    def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
+        """Apply the op to tensors: appends to the current block, or computes at once.
+
+        Args:
+            inputs: one entry per input slot; missing trailing ones are None.
+            name: the layer name outputs are counted under, or None.
+            attrs: attributes that differ from the defaults.
+
+        Raises:
+            NotFound: an unknown attribute. InvalidArgument, InvalidType: what `infer` refuses.
+        """
+        missing = len(self.inputs) - len(inputs)
+        if missing < 0:
+            raise TypeError(f"op {self.type!r} takes {len(self.inputs)} inputs, got {len(inputs)}")
+        if missing:
+            inputs = inputs + (None,) * missing
+        for slot, value in zip(self.inputs, inputs):
+            if value is None and not slot.optional:
+                raise TypeError(f"op {self.type!r} needs its input {slot.name}")
+        return current_recorder().record(self, inputs, self.complete(attrs), name)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return self.doc
+
+    @property
+    def grad_type(self) -> str:
+        """The type of the backward op."""
+        return self.type + "_grad"
+
+    @property
+    def is_grad(self) -> bool:
+        """True for a `<type>_grad` op."""
+        return self.forward_of is not None
+
+    @property
+    def differentiable(self) -> bool:
+        """True when the op has a gradient rule or a direct gradient body."""
+        return self.grad is not None
+
+    def complete(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """`attrs` with the defaults filled in.
+
+        Raises:
+            NotFound: an attribute the op does not have.
+        """
+        for key in attrs:
+            if key not in self.attrs:
+                raise NotFound(f"op {self.type!r} has no attribute {key!r}.{did_you_mean(key, self.attrs)}")
+        return {**self.attrs, **attrs}
+
+    def estimate(self, ins: Sequence[Any], outs: Sequence[Any], attrs: dict[str, Any]) -> Cost:
+        """Cost for the given specs; without a rule, one flop per output element and all bytes once."""
+        if self.cost is not None:
+            return self.cost(*ins, **attrs)
+        flat_outs = list(flat(outs))
+        moved = sum(max(size_of(s.shape), 0) * s.dtype.itemsize for s in [*flat(ins), *flat_outs])
+        return Cost(sum(max(size_of(s.shape), 0) for s in flat_outs), moved)
+
+
+def flat(values: Sequence[Any]) -> Any:
+    """The values of a slot-ordered sequence, lists opened and None left out."""
+    for value in values:
+        if isinstance(value, (list, tuple)) and not isinstance(value, Spec):  # a union would be made anew each time
+            yield from (v for v in value if v is not None)
+        elif value is not None:
+            yield value
+
+
+OPS: dict[str, Op] = {}
+_declared_in: dict[str, ModuleType | None] = {}
+_libraries: list[Callable[[], object]] = []
+
+
+def load_on_demand(library: Callable[[], object]) -> None:
+    """Have `library()`, an import, called when a type is looked up that nobody has declared yet."""
+    _libraries.append(library)
+
+
+def look_up(type: str) -> Op | None:
+    """The op of a type, None if there is none."""
+    for library in () if type in OPS else _libraries:
+        library()
+    return OPS.get(type)
+
+
+def find_op(type: str) -> Op:
+    """The op of a type.
+
+    Raises:
+        NotFound: no such op; the message names the closest one.
+    """
+    found = OPS.get(type) or look_up(type)
+    if found is None:
+        raise NotFound(f"there is no op {type!r}.{did_you_mean(type, OPS)}")
+    return found
+
+
+def add_to_table(record: Op) -> None:
+    """Have an op found by its type.
+
+    Raises:
+        ValueError: it is there already, and not from an import of the same module that failed.
+    """
+    if record.type in OPS and not _is_declared_again(record):
+        raise ValueError(f"op {record.type!r} is declared twice")
+    _declared_in[record.type] = sys.modules.get(_module_of(record))
+    OPS[record.type] = record
+
+
+def _is_declared_again(record: Op) -> bool:
+    """Whether its module is being imported anew after an import that failed, Ctrl-C among others: that left the ops it
+    had declared so far, and no module."""
+    before = _declared_in.get(record.type)
+    name = _module_of(record)
+    return before is not None and before.__name__ == name and sys.modules.get(name) is not before
+
+
+def _module_of(record: Op) -> str:
+    declared = record.forward_of or record
+    return declared.forward.__module__
+
+
+def grad_slot(name: str) -> str:
+    """The slot that holds the gradient of slot `name`."""
+    return name + GRAD_SUFFIX

@@ -1,0 +1,85 @@
+"""Running an op's `infer` rule, and the error a user reads when it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from workbench.errors import DtypeError, InvalidArgument, InvalidType, PreconditionNotMet, ShapeError
+from workbench.framework.op.record import Op
+from workbench.framework.site import Site
+from workbench.framework.values.spec import ROWS, Spec
+
+
+class Named(Protocol):
+    """What knows values by name (a Block)."""
+
+    def spec(self, name: str) -> Spec:
+        """Shape, dtype and kind of a value; NotFound if there is none of that name."""
+
+
+def infer(
+    op: Op, ins: Sequence[Any], attrs: dict[str, Any], names: Sequence[Any], site: Site | None
+) -> tuple[Any, ...]:
+    """Output specs of `op`, one entry per output slot (a list for list slots).
+
+    Args:
+        ins: one entry per input slot: a Spec, a list of Specs or None.
+        attrs: complete attributes.
+        names: what to call the inputs in an error, in the shape of `ins`.
+        site: where the op is built.
+
+    Raises:
+        InvalidArgument, InvalidType: naming op, variables, expected, got and the line.
+    """
+    try:
+        for slot, spec in zip(op.inputs, ins, strict=True):
+            if type(spec) is Spec and spec.kind == ROWS and slot.name not in op.sparse:
+                what = "a sparse gradient cannot be used like a tensor; embedding(sparse=False) makes a dense one"
+                raise DtypeError(what, "a dense tensor", f"{slot.name} {spec}")
+        result = op.infer(*ins, **attrs)
+    except ShapeError as error:
+        raise build_error(op, ins, names, site, error) from None
+    return (result,) if len(op.outputs) == 1 else tuple(result)
+
+
+def infer_specs(
+    op: Op, block: Named, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None
+) -> tuple[Any, ...]:
+    """`infer` for names in a block.
+
+    Raises:
+        PreconditionNotMet: a required slot is empty.
+    """
+    ins, names = [], []
+    for slot in op.inputs:
+        given = inputs.get(slot.name)
+        if given is None and not slot.optional:
+            raise PreconditionNotMet(f"op {op.type!r} needs its input {slot.name}\n  at {site}")
+        entry = [block.spec(name) for name in given] if given is not None else None
+        ins.append(entry if slot.is_list or entry is None else entry[0])
+        names.append(given)
+    return infer(op, ins, attrs, names, site)
+
+
+def build_error(
+    op: Op, ins: Sequence[Any], names: Sequence[Any], site: Site | None, error: ShapeError
+) -> InvalidArgument:
+    """The exception for inputs an op does not take."""
+    lines = [f"op {op.type!r}: {error}"]
+    for slot, spec, name in zip(op.inputs, ins, names, strict=True):
+        if spec is not None:
+            lines.append(f"  input {slot.name}: {_input_text(spec, name)}")
+    if site is not None:
+        lines.append(f"  at {site}")
+    kind = InvalidType if isinstance(error, DtypeError) else InvalidArgument
+    return kind("\n".join(lines))
+
+
+def _input_text(spec: Any, name: Any) -> str:
+    if isinstance(spec, list):
+        names = name if name is not None else [""] * len(spec)
+        return "; ".join(_input_text(s, n) for s, n in zip(spec, names, strict=True))
+    if isinstance(name, list | tuple):
+        name = name[0]
+    return f"{name} {spec}" if name else str(spec)

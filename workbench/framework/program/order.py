@@ -1,0 +1,51 @@
+"""Every value is written before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.framework.names import EMPTY
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
+
+
+def order_problems(program: Program) -> Iterator[str]:
+    """The reads of variables that nothing can have written by then.
+
+    Persistable variables live in the scope and data is fed; all others have to be written by an operator
+    before, in the block or around it, or be given to the block by the operator that runs it.
+    """
+    yield from _Walk().block(program.global_block())
+
+
+class _Walk:
+    """Goes through the program in the order it runs; each block is entered where it is first run."""
+
+    def __init__(self) -> None:
+        self.written: set[int] = set()
+        self.entered: set[int] = set()
+
+    def block(self, block: Block) -> Iterator[str]:
+        if block.idx in self.entered:
+            return
+        self.entered.add(block.idx)
+        self.written.update(id(block.vars[name]) for name in block.inputs if name in block.vars)
+        for op in block.ops:
+            yield from self.operator(op)
+
+    def operator(self, op: Operator) -> Iterator[str]:
+        for name in op.input_arg_names:
+            variable = op.block.find_var(name) if name != EMPTY else None
+            if variable is not None and not self.has_value(variable):
+                place = f" ({op.site})" if op.site else ""
+                label = f"op {op.type!r} in block {op.block.idx}{place}"
+                yield f"{label}: reads {name!r} before anything writes it"
+                self.written.add(id(variable))  # one report per variable
+        for inner in op.blocks():
+            yield from self.block(inner)
+        self.written.update(id(op.block.find_var(name)) for name in op.output_arg_names)
+
+    def has_value(self, variable: Variable) -> bool:
+        return variable.persistable or variable.is_data or id(variable) in self.written

@@ -1,0 +1,211 @@
+"""Variable and Parameter: the named values of a Program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import InvalidType, Unimplemented, did_you_mean
+from workbench.framework.names import grad_name
+from workbench.framework.op.infix import Infix
+from workbench.framework.program.infer import infer_specs
+from workbench.framework.site import caller
+from workbench.framework.values.dtype import DType
+from workbench.framework.values.spec import DENSE, Shape, Spec, require_place_for
+
+if TYPE_CHECKING:
+    from workbench.framework.op.record import Op
+    from workbench.framework.program.block import Block
+    from workbench.framework.program.operator import Operator
+    from workbench.framework.site import Site
+
+
+_FETCH = "run the program and fetch it: exe.run(program, fetch_list=[variable])"
+_AT_ONCE = {  # what tensors of dynamic mode have
+    "backward": "optimizer.minimize(loss), or static.append_backward(loss), appends its gradients to the program",
+    "item": _FETCH,
+    "tolist": _FETCH,
+    "grad": "static.append_backward(loss) makes gradients, and fetching 'NAME@GRAD' gives one",
+}
+
+
+class NoValue(Unimplemented, TypeError):
+    """The value of a variable of a Program was asked for while the Program was built; `float()` raises TypeErrors."""
+
+
+class Variable(Infix):
+    """A named value of a block. It has no data; data lives in a Scope under the same name.
+
+    Attributes:
+        name: unique in its program.
+        shape: tuple of ints, −1 for dimensions known only when the program runs.
+        dtype: element type.
+        kind: `"dense"`, `"rows"` (sparse gradient) or `"stack"` (what a loop saved).
+        persistable: kept in the scope between runs.
+        stop_gradient: no gradient flows through it.
+        is_data: declared with `static.data`; `need_check_feed`: fed values are checked against shape and dtype.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> y = static.nn.fc(x, 2)
+        >>> y.shape, str(y.dtype), y.persistable
+        ((-1, 2), 'float32', False)
+    """
+
+    __slots__ = (
+        "_persistable", "block", "dtype", "is_data", "kind", "name", "need_check_feed", "shape", "site",
+        "stop_gradient",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Shape,
+        dtype: DType,
+        kind: str = DENSE,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        need_check_feed: bool = False,
+        site: Site | None = None,
+    ) -> None:
+        self.block, self.name, self.shape, self.dtype, self.kind = block, name, shape, dtype, kind
+        self._persistable, self.stop_gradient = persistable, stop_gradient
+        self.is_data, self.need_check_feed, self.site = is_data, need_check_feed, site
+
+    @property
+    def persistable(self) -> bool:
+        return self._persistable
+
+    @persistable.setter
+    def persistable(self, value: bool) -> None:
+        self._persistable = value
+        self.block.program.touch()  # executors keep what they have prepared
+
+    @property
+    def spec(self) -> Spec:
+        """Shape, dtype and kind in one value."""
+        return Spec(self.shape, self.dtype, self.kind)
+
+    @property
+    def op(self) -> Operator | None:
+        """The last operator of the block that writes this variable, None for feeds and parameters."""
+        for op in reversed(self.block.ops):
+            if self.name in op.output_arg_names:
+                return op
+        return None
+
+    @property
+    def grad_name(self) -> str:
+        """The name of its gradient."""
+        return grad_name(self.name)
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether it is a Parameter."""
+        return isinstance(self, Parameter)
+
+    def overwrite(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Variable:
+        """Append a one-output op that writes this variable instead of a new one.
+
+        Raises:
+            InvalidArgument: the result has another shape or dtype.
+        """
+        block = self.block.program.current_block()
+        slots = {slot.name: value for slot, value in zip(op.inputs, inputs, strict=True)}
+        made = infer_specs(op, block, {s: [v.name] for s, v in slots.items()}, op.complete(attrs), caller())[0]
+        require_place_for(made, f"variable {self.name!r}", self.spec)
+        block.append_op(op.type, inputs=slots, outputs={op.outputs[0].name: self}, attrs=attrs)
+        return self
+
+    def lod(self) -> list[list[int]]:
+        """Level-of-detail offsets; always empty, variable-length sequences are not supported."""
+        return []
+
+    @property
+    def lod_level(self) -> int:
+        """Always 0: there are no variable-length sequences."""
+        return 0
+
+    def numpy(self) -> Any:
+        """Variables have no data; raises with the way to get it."""
+        raise NoValue(f"variable {self.name!r} belongs to a static Program and has no value of its own; {_FETCH}")
+
+    def __getattr__(self, name: str) -> Any:
+        """What there is not, with a way to get it."""
+        if name in _AT_ONCE:
+            hint = f" Variable {self.name!r} belongs to a static Program: {_AT_ONCE[name]}"
+        else:
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(type(self)))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
+
+    def __float__(self) -> float:
+        return self.numpy()
+
+    def __int__(self) -> int:
+        return self.numpy()
+
+    def __format__(self, how: str) -> str:
+        return self.numpy() if how else str(self)
+
+    def __bool__(self) -> bool:
+        raise InvalidType(
+            f"variable {self.name!r} has no truth value while a Program is built; "
+            "use static.nn.cond or static.nn.while_loop for control flow"
+        )
+
+    def __iter__(self) -> Any:
+        if not self.shape or self.shape[0] < 0:
+            raise InvalidType(f"variable {self.name!r} of shape {self.shape} cannot be iterated over")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        self.numpy()
+
+    def __repr__(self) -> str:
+        flags = "".join(
+            f" {word}"
+            for word, on in (
+                ("data", self.is_data),
+                ("persistable", self.persistable),
+                ("stop_gradient", self.stop_gradient),
+            )
+            if on
+        )
+        return f"{type(self).__name__}({self.name}: {self.spec}{flags})"
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """One line of text; `with_details` adds where it was made."""
+        return f"{self!r} at {self.site}" if with_details and self.site else repr(self)
+
+
+class Parameter(Variable):
+    """A persistable variable that an optimizer may update (P-11).
+
+    Attributes:
+        trainable: gets a gradient and updates.
+        regularizer: replaces the optimizer's for this parameter (P-44).
+        optimize_attr: `{"learning_rate": k}`, the factor on the global rate (P-46).
+        need_clip: takes part in gradient clipping.
+    """
+
+    __slots__ = ("need_clip", "optimize_attr", "regularizer", "trainable")
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Shape,
+        dtype: DType,
+        trainable: bool = True,
+        regularizer: Any = None,
+        optimize_attr: dict[str, float] | None = None,
+        need_clip: bool = True,
+        stop_gradient: bool | None = None,
+        site: Site | None = None,
+    ) -> None:
+        stop = not trainable if stop_gradient is None else stop_gradient
+        super().__init__(block, name, shape, dtype, persistable=True, stop_gradient=stop, site=site)
+        self.trainable, self.regularizer, self.need_clip = trainable, regularizer, need_clip
+        self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})

@@ -1,0 +1,1 @@
+"""Programs written down and read back: text and JSON."""

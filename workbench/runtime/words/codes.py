@@ -1,0 +1,27 @@
+"""The numbers Python and the kernels agree on."""
+
+from __future__ import annotations
+
+# What a kernel, or the interpreter, returns
+DONE = 0
+PAUSED = 1  # a good moment to look at signals; go on behind this row
+AGAIN = 2  # still waiting; come back to this row
+STOPPED = 3  # somebody else has failed
+DECLINED = 4  # the row cannot be done here: bad data
+BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in what it has made
+
+# A row: address of the kernel, number of words, arguments
+ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
+
+# The state of one thread's program (int64 words)
+TABLE, AT, END, CONTROL, STAMPS = range(5)  # STAMPS: the address of a ring, see `words.stamp`; 0: nobody looks
+START = 8  # where it begins
+STATE_WORDS = 16
+
+# What all threads of a step look at
+STEP, FAILED, YIELD, PATIENCE = range(4)
+CONTROL_WORDS = 8
+
+# The box a waiting thread looks into
+GO, STATE, FINISHED, LAST, BOX_CONTROL = 0, 1, 8, 9, 10  # the last three on a cache line of their own
+BOX_WORDS = 16

@@ -1,0 +1,10 @@
+"""What a random stream is, as words: the numbers its rules, those who fill it in, and its kernels agree on."""
+
+from __future__ import annotations
+
+# The key and the last three words of the counter of Philox, see `framework.values.random`
+SEED, OP, STEP, PLACE, TRIP = range(5)
+STREAM_WORDS = 5
+
+BITS = 24  # of a random float32: a multiple of 2^-BITS
+CHUNK = 1024  # float32 made at a time: their words stay in the first cache
