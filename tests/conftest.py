@@ -54,6 +54,20 @@ def tape() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def reference() -> Iterator[None]:
+    """Programs run op by op, by the interpreter that defines what is correct."""
+    with override(executor="reference"):
+        yield
+
+
+@pytest.fixture(params=["compiled", "reference"])
+def either(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An Executor on the engine, then the interpreter."""
+    with override(executor=request.param):
+        yield request.param
+
+
 @pytest.fixture(params=["calls", "tape"])
 def lowering(request: pytest.FixtureRequest) -> str:
     """Both, one after the other."""

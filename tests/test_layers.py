@@ -163,7 +163,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expe
         ("workbench/runtime/gpu.py", "import cupy"),
         ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),
         ("magics/program.py", "from workbench.framework import Program\nfrom IPython.core import magic"),
-        ("workbench/static.py", "from workbench.executors.serial import Executor"),
+        ("workbench/static.py", "from workbench.executors.executor import Executor"),
         ("workbench/framework/text/printer.py", "from workbench.framework.program.block import Block"),
         ("workbench/framework/text/printer.py", "from workbench.framework import names"),
         ("workbench/framework/text/printer.py", "from . import lexicon"),

@@ -18,12 +18,16 @@ from workbench.errors import InvalidArgument, NotFound, did_you_mean
 
 @dataclass(frozen=True)
 class Flag:
-    """A setting: its type, default and one line of help; `live` if it is kept in the environment itself."""
+    """A setting: its type, default and one line of help; `live` if it is kept in the environment itself.
+
+    `choices` are all values it takes, if not any of its type.
+    """
 
     kind: type
     default: Any
     help: str
     live: bool = False
+    choices: tuple[str, ...] = ()
 
     def parse(self, name: str, value: Any) -> Any:
         """The value in the flag's type.
@@ -31,6 +35,8 @@ class Flag:
         Raises:
             InvalidArgument: it is not one; `"0"`, `"false"`, `"off"`, `"no"` and `""` are False, their opposites True.
         """
+        if self.choices and value not in self.choices:
+            raise InvalidArgument(f"{name} takes {' or '.join(map(repr, self.choices))}, got {value!r}")
         try:
             return _SWITCH[str(value).strip().lower()] if self.kind is bool else self.kind(value)
         except (KeyError, TypeError, ValueError):
@@ -55,6 +61,10 @@ FLAGS = {
     ),
     "FLAGS_cpu_tape": Flag(
         bool, True, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
+    ),
+    "FLAGS_executor": Flag(
+        str, "compiled", "Executor runs programs on compiled plans; 'reference': op by op on NumPy, in program order",
+        choices=("compiled", "reference"),
     ),
     "FLAGS_fuse_parameter_memory_size": Flag(
         float,

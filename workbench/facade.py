@@ -102,7 +102,7 @@ STATIC = {
     ),
     "workbench.autodiff": "append_backward gradients",
     "workbench.runtime.scope": "Scope global_scope scope_guard",
-    "workbench.executors.serial": "Executor",
+    "workbench.executors.executor": "Executor",
     "workbench.executors.parallel": "ParallelExecutor",
     "workbench.executors.compiled": "CompiledProgram",
     "workbench.executors.execution_strategy": "ExecutionStrategy",

@@ -30,6 +30,7 @@ def expected() -> list[np.ndarray]:
     return [turned.sum(axis=0), turned.sum(axis=(1, 2)), turned.sum().reshape(1) / np.float32(turned.size)]
 
 
+@pytest.mark.usefixtures("reference")
 def test_serial_sums_of_transposed_values(fetched: tuple[Program, list[str]]) -> None:
     program, names_ = fetched
     for got, want in zip(static.Executor().run(program, feed={"x": X}, fetch_list=names_), expected(), strict=True):

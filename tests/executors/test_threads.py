@@ -15,7 +15,7 @@ import workbench as wb
 from tests.autodiff.small import Built
 from tests.executors.models import regression
 from workbench import static
-from workbench.executors import step as step_module
+from workbench.executors.reference import step as step_module
 
 
 @pytest.fixture
@@ -45,6 +45,7 @@ def together(*tasks: Callable[[], None]) -> None:
             future.result(timeout=60)
 
 
+@pytest.mark.usefixtures("either")
 def test_no_step_is_lost(pair: tuple[Any, Any]) -> None:
     """Without a check two threads would read 5, both write 6, and a step would be gone."""
     counting, _ = pair
@@ -59,6 +60,7 @@ def test_no_step_is_lost(pair: tuple[Any, Any]) -> None:
     assert (np.array(scope.find_var("b").get_tensor()) == 450).all()
 
 
+@pytest.mark.usefixtures("either")
 def test_a_reader_never_sees_half_a_step(pair: tuple[Any, Any]) -> None:
     counting, reading = pair
     scope, done = zeros(), threading.Event()
@@ -76,6 +78,7 @@ def test_a_reader_never_sees_half_a_step(pair: tuple[Any, Any]) -> None:
     together(count, read)
 
 
+@pytest.mark.usefixtures("reference")
 def test_a_step_whose_values_changed_meanwhile_runs_again(
     pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +98,7 @@ def test_a_step_whose_values_changed_meanwhile_runs_again(
     assert (np.array(scope.find_var("a").get_tensor()) == 2).all()
 
 
+@pytest.mark.usefixtures("reference")
 def test_a_variable_that_is_set_all_the_time_is_an_error_in_the_end(
     pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +115,7 @@ def test_a_variable_that_is_set_all_the_time_is_an_error_in_the_end(
     assert (np.array(scope.find_var("a").get_tensor()) == 0).all()
 
 
+@pytest.mark.usefixtures("either")
 def test_programs_in_scopes_of_their_own_do_not_meet() -> None:
     model = regression()
     exe, states = static.Executor(), {}

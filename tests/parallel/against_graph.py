@@ -11,7 +11,7 @@ from tests.graph.interpret import _Run
 from tests.parallel.models import Model
 from tests.parallel.plan_checker import check_plan
 from workbench.executors.engine import Engine
-from workbench.executors.runner import Runner
+from workbench.executors.reference.runner import Runner
 from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import FETCH, Graph, Node, Value
 

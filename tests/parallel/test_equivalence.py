@@ -18,7 +18,7 @@ import workbench as wb
 from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
-from workbench.executors.step import Prepared, Step, prepare
+from workbench.executors.reference.step import Prepared, Step, prepare
 from workbench.framework.program.roles import LOSS_GRAD, OPTIMIZE
 from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.blas import one_blas_thread

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.executors.alike import Alike, changed_together
-from workbench.executors.calls import Call as OpCall
 from workbench.executors.failures import explained
 from workbench.executors.late_sums import LateSums, late_sums, sum_in_order
 from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
 from workbench.executors.operands import Call, Cell, Context, Scratch
 from workbench.executors.plan import Plan, Row
+from workbench.executors.reference.calls import Call as OpCall
+from workbench.executors.reference.runner import Runner
 from workbench.executors.replicas import Replicas
-from workbench.executors.runner import Runner
 from workbench.executors.split import Recipe
 from workbench.executors.tape.segment import NativeFlag, Segment
 from workbench.executors.tape.writer import TapeWriter
@@ -86,6 +86,7 @@ class Binding:
     Attributes:
         speculative, commit: one `ThreadProgram` per thread.
         collector, infos, exchanges, watched: what its fetches, events and debugging need, made by those.
+        schedules: how many learning rates come from schedules.
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place; changed: the same, as they are counted.
@@ -114,7 +115,7 @@ class Binding:
         self.flags: list[Flag | NativeFlag] = []
         self._streams: dict[Node, np.ndarray] = {}
         self._arrays: dict[Value, np.ndarray] = {}
-        self._fed = fed
+        self._fed, self.schedules = fed, len(program.lr_schedulers)
         self.collector: Any = None
         self.infos: Any = None
         self.exchanges: Any = None
@@ -249,7 +250,7 @@ class Binding:
         tensor = self.replicas.find(value.name, value.place)
         if tensor is None:
             raise self._uninitialised(value, variable)
-        _require_agreement(variable, tensor, value.place)
+        _require_agreement(variable, tensor, f" of device {value.place}" if self.plan.graph.devices > 1 else "")
         return tensor
 
     def give_rate(self, name: str, place: int, rate: float) -> None:
@@ -261,8 +262,9 @@ class Binding:
     def _uninitialised(self, value: Value, variable: Variable) -> EnforceNotMet:
         reader = next(n for n in self.plan.graph.nodes if value in n.reads or value in n.writes)
         what = "parameter" if variable.is_parameter else "persistable variable"
+        where = f" on device {value.place}" if self.plan.graph.devices > 1 else ""
         return PreconditionNotMet(
-            f"{what} {value.name!r} is not initialised on device {value.place}; run the startup program first\n"
+            f"{what} {value.name!r} is not initialised{where}; run the startup program first\n"
             f"  needed by op {reader.type!r} at {reader.site}"
         )
 
@@ -441,11 +443,13 @@ def _independent(rows: Sequence[Row]) -> bool:
     return all(owner.get((v.name, v.place), row.thread) == row.thread for row in rows for v in row.node.reads)
 
 
-def _require_agreement(variable: Variable, tensor: LoDTensor, place: int) -> None:
-    if not agree(variable.spec, spec_of(tensor.array)):
-        what = "parameter" if variable.is_parameter else "variable"
-        raise InvalidArgument(
-            f"{what} {variable.name!r} in the scope of device {place} is not what the program declares; set or load "
-            f"another value, or run the startup program\n  expected: {variable.spec}\n"
-            f"  got:      {spec_of(tensor.array)}"
-        )
+def _require_agreement(variable: Variable, tensor: LoDTensor, where: str) -> None:
+    found = spec_of(tensor.array)
+    if agree(variable.spec, found):
+        return
+    what = "parameter" if variable.is_parameter else "variable"
+    kind = InvalidArgument if found.dtype == variable.dtype else InvalidType
+    raise kind(
+        f"{what} {variable.name!r} in the scope{where} is not what the program declares; set or load another value, or "
+        f"run the startup program\n  expected: {variable.spec}\n  got:      {found}"
+    )

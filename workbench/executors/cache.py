@@ -37,6 +37,11 @@ class Cache(Generic[V]):
                 self._entries.popitem(last=False)
         return made
 
+    def forget(self, key: Hashable) -> None:
+        """Let go of an entry, if there is one."""
+        with self._lock:
+            self._entries.pop(key, None)
+
     def values(self) -> list[V]:
         """All entries, the one used last at the end."""
         with self._lock:

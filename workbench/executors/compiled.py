@@ -14,7 +14,7 @@ from workbench.executors.feed import Feed
 from workbench.executors.parts import run_needed
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace, Place
-from workbench.graph.loss import check_loss
+from workbench.graph.loss import check_loss, loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover
@@ -61,7 +61,7 @@ class CompiledProgram(Debugging):
         self._build = build_strategy
         self._execution: ExecutionStrategy | None = None
         self._is_data_parallel = False
-        self._loss_name: str | None = None
+        self._loss_name: str | None = loss_of(program)
         self._places: list[Place] | None = None
         self._share_vars_from: CompiledProgram | None = None
         self._engine: Engine | None = None
@@ -105,15 +105,24 @@ class CompiledProgram(Debugging):
             self._engine, self._looked_at = None, False
         return self
 
-    def bind(self, scope: Scope) -> None:
-        """Stay with a scope from now on, as the first run would decide.
+    def bind(self, scope: Scope, place: Place | None = None) -> None:
+        """Stay with a scope from now on, and with a place, as the first run would decide.
+
+        Args:
+            place: of the executor that runs it; by default its own first one, or CPUPlace().
 
         Raises:
-            PreconditionNotMet: it stays with another one already.
+            PreconditionNotMet: it stays with another scope already.
         """
-        self._start(self._places[0] if self._places else CPUPlace(), scope)
+        self._start(place or (self._places[0] if self._places else CPUPlace()), scope)
         if self._bound is None or self._bound[0] is not scope:
             raise PreconditionNotMet("a CompiledProgram stays with the scope of its first run; make another one")
+
+    @property
+    def engine(self) -> Engine:
+        """What runs its steps, once it is bound to a scope or has run."""
+        assert self._engine is not None
+        return self._engine
 
     def run_with(
         self,

@@ -23,7 +23,6 @@ from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet,
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.binding import Binding, ThreadProgram
 from workbench.executors.cache import Cache
-from workbench.executors.calls import Call
 from workbench.executors.collect import Collector
 from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
@@ -32,6 +31,7 @@ from workbench.executors.feed_notes import note_feed
 from workbench.executors.local_view import LocalScope
 from workbench.executors.moment import Guard, moment_of
 from workbench.executors.plan import Plan
+from workbench.executors.reference.calls import Call
 from workbench.executors.replicas import Replicas
 from workbench.executors.report import Reporter
 from workbench.executors.split import Fed, Splitter
@@ -221,7 +221,7 @@ class Engine:
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
-        key = (tuple(fetches), shapes_of(fed), observed)
+        key = (tuple(fetches), shapes_of(fed), observed, len(self.program.lr_schedulers))
         found = self._bindings.get(key)
         if found is not None and found.is_current():
             self.compiler.use(key)
@@ -409,10 +409,14 @@ class Engine:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
         recipe, found = self._latest.get(names, _NONE)
-        if recipe is not fed.recipe or found is None or not found.is_current():  # one recipe per combination of shapes
+        # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
+        if recipe is not fed.recipe or found is None or not found.is_current() or not self._has_schedules_of(found):
             found = self.binding(names, fed)
             self._latest = {names: (fed.recipe, found)}
         return found
+
+    def _has_schedules_of(self, binding: Binding) -> bool:
+        return binding.schedules == len(self.program.lr_schedulers)
 
     # Guarding
 

@@ -48,6 +48,19 @@ def needed(engine: Engine, feed: Feed, fetch_list: Any, use_prune: bool = False)
     return engine, feed, names
 
 
+def needed_part(
+    program: Program, feed: Feed, fetch_list: Any, use_prune: bool = False
+) -> tuple[Program, Feed, list[str]]:
+    """The same of a program that is run without an engine: the part, what is fed to it, names to fetch."""
+    items, ops = split_optimize_ops(fetch_list)
+    names = [item.name if isinstance(item, Variable) else item for item in items]
+    keep = _twins(program, ops)
+    if not (use_prune or (keep and _leaves_out(program, keep))):
+        return program, feed, names
+    part = _pruned(program, names, _fed_names(feed), keep)
+    return part, _without_unneeded(program, part, feed), names
+
+
 def _twins(program: Program, ops: Sequence[Operator]) -> list[Operator]:
     """The operators of a snapshot that were copied from these."""
     if not ops:
@@ -71,19 +84,19 @@ def _leaves_out(program: Program, keep: Sequence[Operator]) -> bool:
 
 
 def _part(engine: Engine, feed: Feed, names: list[str], keep: list[Operator]) -> tuple[Engine, Feed]:
-    program = engine.program
-    given = _fed_names(feed)
+    program, given = engine.program, _fed_names(feed)
+    key = (tuple(names), given, tuple(map(id, keep)))
+    part = engine.part(key, lambda: _pruned(program, names, given, keep))
+    return part, _without_unneeded(program, part.program, feed)
+
+
+def _pruned(program: Program, names: list[str], given: Sequence[str], keep: list[Operator]) -> Program:
     keep = keep or [op for op in program.global_block().ops if op.role & OPTIMIZE]
     if not (names or keep):
-        return engine, feed  # no target to prune for
-
-    def make() -> Program:
-        made = prune(program, names, given, keep)
-        made.lr_schedulers = program.lr_schedulers
-        return made
-
-    part = engine.part((tuple(names), given, tuple(map(id, keep))), make)
-    return part, _without_unneeded(program, part.program, feed)
+        return program  # no target to prune for
+    made = prune(program, names, given, keep)
+    made.lr_schedulers = program.lr_schedulers
+    return made
 
 
 def _fed_names(feed: Feed) -> tuple[str, ...]:

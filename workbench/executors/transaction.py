@@ -98,7 +98,11 @@ def explain(binding: Binding, programs: Sequence[ThreadProgram], error: Exceptio
     if row is None:
         return error
     known = isinstance(error, EnforceNotMet) and error.located
-    explained = _failure_inside(row, error) if known else node_failure(row.node, binding.spec_of, error)
+    explained: Any = error
+    if not known:
+        explained = node_failure(row.node, binding.spec_of, error)
+    elif binding.plan.graph.devices > 1:
+        explained = _failure_inside(row, error)
     explained.node = row.node
     return explained
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from workbench.config import get_flag
 from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.engine import Engine
+from workbench.executors.executor import Executor
 from workbench.executors.moment import Guard
 from workbench.executors.parallel import ParallelExecutor
-from workbench.executors.serial import Executor
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
 from workbench.runtime.devices import cpu_places
@@ -60,15 +61,21 @@ def on_devices(executor: Any, program: Program, devices: int, scope: Scope | Non
 
 
 def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Runner, Scope]:
-    """What runs the steps, and where.
+    """What runs the steps, and where; an Executor's program as the Executor has compiled it.
 
     Raises:
         InvalidType: no executor. InvalidArgument: one of another program, or another scope than its own.
     """
+    if executor is None or isinstance(executor, Executor):
+        executor = Executor() if executor is None else executor
+        scope = global_scope() if scope is None else scope
+        if get_flag("FLAGS_executor") == "reference":
+            return executor, scope
+        executor = executor.compiled(program, scope)
     if not isinstance(executor, ParallelExecutor | CompiledProgram):
-        if executor is not None and not callable(getattr(executor, "run", None)):
+        if not callable(getattr(executor, "run", None)):
             raise InvalidType(f"train takes what runs programs as executor, got {described(executor)}")
-        return Executor() if executor is None else executor, global_scope() if scope is None else scope
+        return executor, global_scope() if scope is None else scope
     made = OnDevices(executor, program)
     own = executor._to_debug().scope
     if scope is not None and scope is not own:
@@ -83,12 +90,10 @@ def guarded(runner: Runner, guard: Guard) -> Callable[[], None] | None:
         what takes it away again; None if the runner has no such thing.
     """
     engine = engine_of(runner)
-    if engine is not None:
-        return engine.guard(guard)
-    return runner.guard(guard) if isinstance(runner, Executor) else None
+    return None if engine is None else engine.guard(guard)
 
 
 def engine_of(executor: Any) -> Engine | None:
-    """The engine behind a runner, or behind what `train` takes as an executor; None of an Executor."""
+    """The engine behind a runner, or behind what `train` takes as an executor; None of a runner of your own."""
     found = executor.executor if isinstance(executor, OnDevices) else executor
     return found._to_debug() if isinstance(found, ParallelExecutor | CompiledProgram) else None

@@ -132,7 +132,7 @@ def train(
     validation = None if valid is None else Validation(program, valid, labels, scope, engine_of(runner) is not None)
     loop = Loop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs), epochs)
-    run.trains(program, loader, labels, executor or runner)
+    run.trains(program, loader, labels, getattr(runner, "executor", runner))
     run.saves_by(lambda path: write_checkpoint(loop, loop.position(run), path))
     loop.attend(NaNGuard(run, stop_on_nan), None if checkpoints is None else keeper_of(checkpoints, run, loop))
     if on_step is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from workbench.errors import PreconditionNotMet, Unimplemented
+from workbench.errors import EnforceNotMet, NotFound, PreconditionNotMet, Unimplemented
 from workbench.framework.names import EMPTY
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -83,16 +83,27 @@ class _Builder:
         """What the devices' own copies lack, then the fetches, at the end."""
         self._complete_copies()
         for name in fetches:
+            if not self.data_parallel:
+                self._read_untouched(name)
             found = [self.graph.newest[name, place] for place in self.everywhere if (name, place) in self.graph.newest]
             if not found:
                 raise self._not_fetchable(name)
             self.graph.nodes.append(Node(FETCH, [v.place for v in found], [found], [], {"name": name}, 0))
 
+    def _read_untouched(self, name: str) -> None:
+        """Fetch what comes from outside though no operator reads it, as an Executor does (E-10)."""
+        variable = self.block.vars.get(name)
+        if variable is not None and (variable.is_data or variable.persistable):
+            for place in self.everywhere:
+                self._read(name, place)
+
     def _not_fetchable(self, name: str) -> Exception:
         what = "no op reads or writes it."
+        kind: type[EnforceNotMet] = PreconditionNotMet
         if not self.block.has_var(name):
             what = f"the program has no such variable.{perhaps(name, self.block.program)}"
-        return PreconditionNotMet(
+            kind = PreconditionNotMet if self.data_parallel else NotFound
+        return kind(
             f"fetch {name!r}: {what} Only variables that are inputs or outputs of some op "
             "can be fetched; an op appended after the executor was made is not part of what it runs"
         )

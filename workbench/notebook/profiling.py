@@ -13,9 +13,9 @@ from IPython.core.error import UsageError
 from workbench.errors import did_you_mean, one_of
 from workbench.events import PlanCompiled, Step
 from workbench.executors.compiled import CompiledProgram
+from workbench.executors.executor import Executor
 from workbench.executors.parallel import ParallelExecutor
 from workbench.executors.profile import Line, Profile, of_kind, per_step, spread
-from workbench.executors.serial import Executor
 from workbench.notebook.summary import CODE, count
 
 SHOWN = 20

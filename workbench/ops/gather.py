@@ -364,13 +364,21 @@ def scatter(x: Any, index: Any, updates: Any, overwrite: bool = True, name: str 
 def _infer_take(x: Spec, index: Spec, axis: int) -> Spec:
     _require_index("take_along_axis", index)
     _require_along("take_along_axis", x, index, axis)
-    return x.with_shape(index.shape)
+    return x.with_shape(_taken_shape(x, index, axis))
 
 
 def _require_along(what: str, x: Spec, index: Spec, axis: int) -> None:
     axis = normalize_axis(axis, len(x.shape))
     expected = (*x.shape[:axis], -1, *x.shape[axis + 1 :])
-    _require_dims(f"{what} takes an index that differs from the tensor in one axis at most", expected, index.shape)
+    given = _taken_shape(x, index, axis) if len(index.shape) == len(x.shape) else index.shape
+    _require_dims(f"{what} takes an index that differs from the tensor in one axis at most", expected, given)
+
+
+def _taken_shape(x: Any, index: Any, axis: int) -> tuple[int, ...]:
+    """The index's, with the tensor's dimensions where the index stands for all with one entry."""
+    axis = normalize_axis(axis, len(x.shape))
+    pairs = enumerate(zip(x.shape, index.shape, strict=True))
+    return tuple(x_dim if dim == 1 and a != axis else dim for a, (x_dim, dim) in pairs)
 
 
 def _take_rule(g: Any, out: Any, x: Any, index: Any, axis: int) -> Any:
@@ -425,7 +433,7 @@ def _infer_put(x: Spec, index: Spec, value: Spec, axis: int, reduce: str) -> Spe
     if reduce not in ("assign", "add"):
         raise ShapeError("put_along_axis has two ways to put", "'assign' or 'add'", repr(reduce))
     _require_along("put_along_axis", x, index, axis)
-    _require_dims("put_along_axis takes one value per index", index.shape, value.shape)
+    _require_dims("put_along_axis takes one value per index", _taken_shape(x, index, axis), value.shape)
     return x
 
 
@@ -450,6 +458,7 @@ def PUT_ALONG_AXIS(xp: Any, x: Any, index: Any, value: Any, axis: int, reduce: s
     axis = normalize_axis(axis, x.ndim)
     require_in_range(xp, "put_along_axis: index", index, x.shape[axis])
     out = xp.array(x, order="C")
+    index = xp.broadcast_to(index, _taken_shape(x, index, axis))
     where = list(xp.meshgrid(*(xp.arange(n) for n in index.shape), indexing="ij", sparse=True))
     where[axis] = index
     if reduce == "add":

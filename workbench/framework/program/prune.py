@@ -46,7 +46,18 @@ def prune(
             needed -= written
         needed.update(v.name for v in reads(op))
         needed -= given
-    return program.keep_operators(lambda op: op.block.idx > 0 or id(op) in kept, also=wanted)
+    made = program.keep_operators(lambda op: op.block.idx > 0 or id(op) in kept, also=wanted)
+    _take_as_data(made, given)
+    return made
+
+
+def _take_as_data(program: Program, given: set[str]) -> None:
+    """What was computed and is given now comes from outside."""
+    block = program.global_block()
+    written = {variable.name for op in block.ops for variable in writes(op)}
+    for name in given - written:
+        if name in block.vars and not block.vars[name].persistable:
+            block.vars[name].is_data = True
 
 
 def _target(program: Program, target: str | Variable) -> Variable:

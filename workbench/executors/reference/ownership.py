@@ -56,7 +56,7 @@ def warn_of_overwriting(program: Program, initialises: Iterable[str], scope: Sco
         f"{_label(owner)} gives parameter {name!r}{more} a new value, which {_label(other)} had initialised: "
         "both models use this name, so each changes the other. Build them with names of their own "
         "(%%static_program in a notebook, unique_name.guard with a prefix elsewhere)",
-        stacklevel=3,
+        stacklevel=5,
     )
 
 

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
-from workbench.executors.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
-from workbench.executors.ownership import owner_of, written_first
-from workbench.executors.runner import Runner
-from workbench.executors.telltales import first_numbers, is_finite
+from workbench.executors.reference.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
+from workbench.executors.reference.ownership import owner_of, written_first
+from workbench.executors.reference.runner import Runner
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -29,7 +28,7 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import dense
 from workbench.framework.values.spec import agree, spec_of
-from workbench.graph.loss import loss_gradients, perhaps
+from workbench.graph.loss import perhaps
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
@@ -54,7 +53,6 @@ class Prepared:
         initialises: those that are written without being read before, as a startup program does.
         feeds: every feed the program reads, with its first reader.
         draws: whether some op draws random numbers anew in every step.
-        loss: the variable that is trained, None if there is none.
         blocks: calls of sub-blocks, made when they first run.
     """
 
@@ -65,7 +63,6 @@ class Prepared:
     initialises: frozenset[str]
     feeds: dict[str, Call]
     draws: bool
-    loss: str | None = None
     blocks: dict[int, list[Call]] = field(default_factory=dict)
 
 
@@ -78,10 +75,8 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
     names.update(persistables.intersection(fetches).difference(*(call.written for call in calls)))
     reads = [_read(block.vars[n]) for n in sorted(names)]
     draws = any(_draws(op) for op in program.all_ops())
-    return Prepared(
-        program, calls, reads, persistables, written_first(block) & persistables, _feeds(block, calls), draws,
-        next((name.removesuffix("@GRAD") for name in loss_gradients(program)), None),
-    )  # fmt: skip
+    initialises = written_first(block) & persistables
+    return Prepared(program, calls, reads, persistables, initialises, _feeds(block, calls), draws)
 
 
 def _feeds(block: Block, calls: Sequence[Call]) -> dict[str, Call]:
@@ -166,17 +161,6 @@ class Step:
         if block.var(name).is_data:
             raise InvalidArgument(f"fetch {name!r}: the variable is a feed and nothing was fed for it")
         raise PreconditionNotMet(f"fetch {name!r}: nothing gave the variable a value; run the startup program first")
-
-    def is_finite(self, fetches: Sequence[str]) -> bool:
-        """Whether there is neither NaN nor Inf in the loss, where it is fetched, and in what becomes of biases.
-
-        Args:
-            fetches: what the step fetches; all of it is looked at where nothing is trained.
-        """
-        loss = self.prepared.loss
-        found = [self.fetch(name) for name in fetches if loss is None or name == loss]
-        found += [value for value in self.staged.values() if np.ndim(value) < 2]
-        return all(is_finite(part) for value in found if (part := first_numbers(value)) is not None)
 
     def commit(self) -> bool:
         """Put the staged values into the scope, all of them or none.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.executors.calls import Call, Values, make_calls, run_call
-from workbench.executors.streams import stream_of
+from workbench.executors.reference.calls import Call, Values, make_calls, run_call
+from workbench.executors.reference.streams import stream_of
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program

@@ -1,0 +1,63 @@
+"""The definition of correct: a program in order, op by op, on NumPy. `FLAGS_executor=reference` runs every program so.
+
+Nothing here knows of the compiled engine. A startup program always runs this way: what runs once is not worth a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.errors import Unavailable
+from workbench.executors.reference.ownership import warn_of_overwriting
+from workbench.executors.reference.step import Prepared, Step, prepare
+from workbench.framework.program.program import Program
+from workbench.runtime.scope import Scope
+
+_ATTEMPTS = 100
+Give = Callable[[Any], Any]
+
+
+def run_in_order(
+    program: Program, scope: Scope, feed: dict[str, Any], fetches: Sequence[str], place: int, give: Give
+) -> list[Any]:
+    """One step.
+
+    Args:
+        feed: arrays by name. place: index of the device. give: makes of a fetched value what the caller gets.
+
+    Raises:
+        EnforceNotMet: an op failed, or `give`; nothing has changed. Unavailable: others keep changing the scope.
+    """
+    prepared = prepare(program, fetches)
+    step, results = _speculate(prepared, scope, feed, fetches, place, give)
+    if prepared.initialises:
+        warn_of_overwriting(program, prepared.initialises, scope)
+    if step.commit():
+        return results
+    with scope.in_use():  # another thread changed what the step had read: again, while the others wait
+        for _ in range(_ATTEMPTS):
+            step, results = _speculate(prepared, scope, feed, fetches, place, give)
+            if step.commit():
+                return results
+    raise Unavailable("other threads keep setting variables of the scope while the program runs")
+
+
+def _speculate(
+    prepared: Prepared, scope: Scope, feed: dict[str, Any], fetches: Sequence[str], place: int, give: Give
+) -> tuple[Step, list[Any]]:
+    """A step that is ready to commit, and what was fetched."""
+    step = Step(prepared, scope, feed, place)
+    step.speculate()
+    return step, [give(step.fetch(name)) for name in fetches]
+
+
+def is_startup(program: Program) -> bool:
+    """Whether a program takes nothing from outside and leaves persistable variables behind."""
+    block = program.global_block()
+    written: set[str] = set()
+    for op in block.ops:
+        if not written.issuperset(op.input_arg_names):
+            return False
+        written.update(op.output_arg_names)
+    return any(name in written and variable.persistable for name, variable in block.vars.items())
