@@ -24,8 +24,8 @@ import numpy as np
 import workbench as wb
 from workbench import events
 from workbench.events import LISTENERS, OpRun
-from workbench.executors import engine
-from workbench.executors.steps import step
+from workbench.executors.running import engine
+from workbench.executors.running.steps import step
 from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode

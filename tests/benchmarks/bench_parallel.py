@@ -22,8 +22,8 @@ import numpy as np
 import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import static
-from workbench.executors import engine
-from workbench.executors.steps import step
+from workbench.executors.running import engine
+from workbench.executors.running.steps import step
 from workbench.graph.strategy import ReduceStrategy
 
 

@@ -14,7 +14,7 @@ from tests.autodiff.small import Built
 from tests.parallel.models import devices
 from workbench import static
 from workbench.config import override
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.tape.segment import Segment
 from workbench.runtime.native import library
 
 FRAME = {"fill_any_like"}  # ops that are there only to compare gradients

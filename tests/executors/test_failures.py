@@ -15,8 +15,9 @@ from tests.autodiff.small import Built
 from workbench import static
 from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
-from workbench.executors import binding, memory
-from workbench.executors.operands import Scratch
+from workbench.executors.lowering import binding
+from workbench.executors.lowering.operands import Scratch
+from workbench.executors.planning import memory
 
 
 def run(built: Any, feed: dict[str, np.ndarray], fetch: Any) -> Any:

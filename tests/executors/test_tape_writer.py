@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.executors.tape_runs import compare
 from tests.executors.test_tape_sums import numbers
-from workbench.executors.tape.writer import TapeWriter
+from workbench.executors.lowering.tape.writer import TapeWriter
 
 F = wb.nn.functional
 ADD = TapeWriter.add

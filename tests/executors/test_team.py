@@ -11,7 +11,7 @@ import pytest
 
 from tests.native.one_row import kernels
 from workbench.errors import InvalidArgument
-from workbench.executors.team import Flag, Strand, Team
+from workbench.executors.workers.team import Flag, Strand, Team
 
 PATIENCE = 20.0  # seconds anything may take here
 

@@ -10,7 +10,7 @@ import pytest
 import workbench as wb
 from tests.ops.case import run_forward
 from workbench.errors import InvalidArgument
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.framework.op.bound_elementwise import bind_elementwise
 from workbench.framework.op.record import find_op
 from workbench.framework.program.guard import static_mode

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.config import override
-from workbench.executors import alike
+from workbench.executors.replicas import alike
 from workbench.runtime.native import library
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {

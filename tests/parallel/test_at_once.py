@@ -20,10 +20,10 @@ from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
-from workbench.executors import at_once as module
-from workbench.executors import steps
-from workbench.executors.tape import writer
-from workbench.executors.team import Team
+from workbench.executors.lowering.tape import writer
+from workbench.executors.running import at_once as module
+from workbench.executors.running import steps
+from workbench.executors.workers.team import Team
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.words.codes import PAUSED

@@ -18,7 +18,7 @@ from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed
 from workbench import static
 from workbench.config import override
-from workbench.executors.observed import Observation
+from workbench.executors.inspection.observed import Observation
 from workbench.graph.passes import EXACT
 
 STEPS = 2

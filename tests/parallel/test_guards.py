@@ -13,9 +13,9 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import build, classifier, column, constant
 from tests.parallel.test_stepper import assert_same_bits, state, strategy
 from workbench import static
-from workbench.executors.moment import Moment
-from workbench.executors.observed import Observation
-from workbench.executors.replay import Replay
+from workbench.executors.inspection.observed import Observation
+from workbench.executors.inspection.replay import Replay
+from workbench.executors.running.moment import Moment
 from workbench.graph.strategy import ReduceStrategy
 from workbench.nn import functional as F
 

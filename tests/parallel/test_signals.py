@@ -17,7 +17,7 @@ from tests.parallel.observe import held
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import PreconditionNotMet
-from workbench.executors import steps
+from workbench.executors.running import steps
 from workbench.framework import names
 from workbench.framework.program.guard import switch_main_program
 from workbench.runtime.arena import Arena

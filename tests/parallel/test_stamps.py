@@ -15,10 +15,10 @@ from tests.parallel.observe import bits, costly_ops, held, threads_of
 from tests.parallel.programs import strategies
 from workbench import events, static
 from workbench.config import override
-from workbench.executors.at_once import AtOnce
-from workbench.executors.binding import Binding
-from workbench.executors.stamps import Stamps
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.running.at_once import AtOnce
+from workbench.executors.running.stamps import Stamps
 from workbench.runtime.words.codes import STAMPS
 
 TIMED = events.OpRun, events.Wait, events.Collective

@@ -21,7 +21,7 @@ from tests.parallel.programs import strategies
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.tape.segment import Segment
 
 F = wb.nn.functional
 ROWS = 8

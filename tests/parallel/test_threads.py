@@ -18,7 +18,8 @@ from tests.parallel.models import Model, batch, build, classifier, column, const
 from tests.parallel.observe import binding_of, bits, costly_ops, held, threads_of
 from workbench import events, static
 from workbench.errors import ExecutionError, Unavailable
-from workbench.executors import compiler, schedule
+from workbench.executors.planning import schedule
+from workbench.executors.running import compiler
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 from workbench.runtime.arena import Arena

@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, classifier
 from workbench import events
-from workbench.executors import steps
+from workbench.executors.running import steps
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.parallel.lowerings import same_numbers
 from tests.parallel.models import Model, build
 from tests.parallel.plan_checker import check_plan
 from workbench import static
-from workbench.executors.plan import Plan
+from workbench.executors.planning.plan import Plan
 
 X = np.random.default_rng(2).standard_normal((5, 6, 8)).astype(np.float32)
 PARAMETERS = [f"fc_{i}.w_0" for i in range(3)]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from workbench.errors import EnforceNotMet, ExecutionError, located
-from workbench.executors.moment import Moment
-from workbench.executors.nan_finder import NotFinite, rows_text
-from workbench.executors.replay import Replay
+from workbench.executors.inspection.nan_finder import NotFinite, rows_text
+from workbench.executors.inspection.replay import Replay
+from workbench.executors.running.moment import Moment
 from workbench.framework.site import Site
 from workbench.graph.ssa import Node
 

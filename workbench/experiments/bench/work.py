@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from workbench.executors.plan import Plan, Row
+from workbench.executors.planning.plan import Plan, Row
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import FUSED_UPDATE, Node, Value, is_update, values_of

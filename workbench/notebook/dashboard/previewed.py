@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.running.engine import Engine, snapshot
 from workbench.experiments.setup import loss_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place

@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
-from workbench.executors.engine import Engine
-from workbench.executors.split import Fed
+from workbench.executors.feeding.split import Fed
+from workbench.executors.running.engine import Engine
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look, Told

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench import events
 from workbench.errors import EnforceNotMet
-from workbench.executors.engine import Engine
-from workbench.executors.shapes import Shapes
+from workbench.executors.planning.shapes import Shapes
+from workbench.executors.running.engine import Engine
 from workbench.experiments.setup import loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, ReduceStrategy

@@ -1,0 +1,51 @@
+"""All rules: importing their modules notes them; and which nodes they take, as far as a plan can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from workbench.executors.lowering.tape import (  # noqa: F401
+    convolutions,
+    copies,
+    elementwise,
+    fused_norms,
+    labels,
+    losses,
+    norms,
+    pooling,
+    products,
+    random,
+    sums,
+    updates,
+)
+from workbench.executors.lowering.tape.registry import rule_of
+from workbench.executors.lowering.tape.rules import FLOAT
+from workbench.executors.lowering.tape.vector_code import is_expressible
+from workbench.executors.planning.shapes import is_static
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.values.spec import Spec
+from workbench.graph.ssa import Node, Value
+
+BESIDE = {"dropout", "top_k_v2", "arg_max", "accuracy"}  # ops whose kernels write integers, too
+
+
+def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
+    """Whether a node probably has a native form; what decides are the arrays it is bound to."""
+    if rule_of(node) is None:
+        return False
+    written = [specs[v] for v in node.writes]
+    read = [specs[v] for v in node.value_reads]
+    dense = all(is_static(spec) for spec in (*read, *written))
+    return dense and (node.type in BESIDE or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
+
+
+def joins_natively(node: Node) -> bool:
+    """Whether an element-wise node has a native form, whatever the shapes and layouts of its operands."""
+    slots = (*node.inputs, *node.outputs)
+    if any(slot is not None and not isinstance(slot, Value) for slot in slots):
+        return False
+    dtypes = tuple(None if slot is None else slot.spec.dtype.numpy for slot in node.inputs)
+    form = steps_of(node.record, dtypes, node.attrs)
+    return form is not None and is_expressible(form)
