@@ -59,7 +59,7 @@ def overhead(quick: bool) -> None:
         start = process_time()
         pe.run([model.loss], feed=feed)
         compiled = process_time() - start
-        (binding,) = pe._engine._bindings.values()
+        (binding,) = pe._engine._cache.bindings.values()
         calls = [call for program in binding.speculative for call in program.strand.calls]
 
         def bare(calls: list[Any] = calls) -> None:

@@ -22,7 +22,7 @@ from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.lowering.tape import writer
 from workbench.executors.running import at_once as module
-from workbench.executors.running import steps
+from workbench.executors.running import step_runner
 from workbench.executors.workers.team import Team
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.tensor import LoDTensor
@@ -52,7 +52,7 @@ class Run:
     def step(self, feed: Any, **options: Any) -> list[Any]:
         if self.whole:
             return self.exe.run(self.fetches, feed=feed, **options)
-        with mock.patch.object(steps, "at_once", return_value=None):
+        with mock.patch.object(step_runner, "at_once", return_value=None):
             return self.exe.run(self.fetches, feed=feed, **options)
 
     @property

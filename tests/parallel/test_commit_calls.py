@@ -16,7 +16,7 @@ from workbench.framework.op.record import OPS
 
 def update_of(executor: static.ParallelExecutor):
     """The first call of the commit: Adam of all parameters of device 0."""
-    (binding,) = executor._engine._bindings.values()
+    (binding,) = executor._engine._cache.bindings.values()
     return binding.commit[0].strand.calls[0]
 
 
@@ -53,10 +53,10 @@ def test_a_step_is_bound_once(devices, lowering):
     """Nothing of a plan is looked up, or allocated, again while nobody but the executor writes the scope."""
     executor = adam().parallel(devices)
     executor.run([], feed=batch())
-    (first,) = executor._engine._bindings.values()
+    (first,) = executor._engine._cache.bindings.values()
     for step in range(3):
         executor.run([], feed=batch(8, step))
-    (last,) = executor._engine._bindings.values()
+    (last,) = executor._engine._cache.bindings.values()
     assert last is first and first.is_current()
 
 
@@ -93,7 +93,7 @@ def test_updates_of_half_precision_are_made_aside():
     (name,) = (p.name for p in model.main.all_parameters())
     before, executor = model.value(name), model.parallel(2)
     executor.run([], feed={"x": np.ones((4, 4), np.float16)})
-    (binding,) = executor._engine._bindings.values()
+    (binding,) = executor._engine._cache.bindings.values()
     assert not binding.plan.commit and [v.name for v in binding.plan.staged] == [name, name]
     np.testing.assert_array_equal(before - model.value(name), np.full((4, 2), 0.25, np.float16))  # lr / columns
 
@@ -123,7 +123,7 @@ def test_an_update_without_prepared_calls_is_made_aside(lowering):
         model = classifier().start()
         executor = model.parallel(1)
         executor.run([], feed=batch())
-    (binding,) = executor._engine._bindings.values()
+    (binding,) = executor._engine._cache.bindings.values()
     parameters = sorted(p.name for p in model.main.all_parameters())
     assert not binding.plan.commit and sorted(v.name for v in binding.plan.staged) == parameters
     for name in parameters:

@@ -81,7 +81,7 @@ def test_costly_ops_do_use_threads() -> None:
     with costly_ops():
         exe = fresh(model, 2, "AllReduce", threads=8)
         exe.run(fetches_of(model), feed=feed(0, 8))
-    (bound,) = exe._engine._bindings.values()
+    (bound,) = exe._engine._cache.bindings.values()
     assert threads_of(bound) > 3
 
 

@@ -194,4 +194,4 @@ def test_a_classifier_with_good_rows_is_left_alone() -> None:
     feed = {"x": rng.standard_normal((9, 5), np.float32), "y": rng.integers(0, 3, (9, 1))}
     for _ in range(5):
         exe.run([model.loss], feed=feed)
-    assert taken == [] and exe._engine.newest[0] == 4
+    assert taken == [] and exe._engine.guards.newest[0] == 4

@@ -207,7 +207,7 @@ def forked() -> Iterator[Any]:
 
 def test_both_devices_wait_in_kernels_for_each_other(forked: Any) -> None:
     """What the next tests rely on."""
-    (bound,) = forked.exe._engine._bindings.values()
+    (bound,) = forked.exe._engine._cache.bindings.values()
     assert len(bound.speculative) == 2
     assert any(isinstance(unit, Segment) for program in bound.speculative for unit in program.units)
 

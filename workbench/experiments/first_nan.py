@@ -65,7 +65,7 @@ class FirstNaN:
     @property
     def device(self) -> str | None:
         """The device on which it ran, such as `cpu:1`; of several the first with such a result."""
-        return None if self.found is None else str(self.replay.moment.places[self.found.outputs[0].device])
+        return None if self.found is None else str(self.replay.moment.spec.places[self.found.outputs[0].device])
 
     @property
     def site(self) -> Site | None:

@@ -10,8 +10,9 @@ from workbench.errors import InvalidArgument, InvalidForm, InvalidType, Precondi
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.debugging import Debugging
-from workbench.executors.running.engine import Engine, snapshot
+from workbench.executors.running.engine import Engine
 from workbench.executors.running.parts import run_needed
+from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.graph.loss import check_loss, loss_of
@@ -184,16 +185,10 @@ class CompiledProgram(Debugging):
         shares = self._share_vars_from
         if shares is not None and shares._engine is None:
             raise PreconditionNotMet("share_vars_from has to run once before the program that shares its variables")
-        return Engine(
-            self._program,
-            places,
-            self._loss_name,
-            self._build if self._build is not None else BuildStrategy(),
-            self._execution if self._execution is not None else ExecutionStrategy(),
-            scope,
-            shares._engine if shares is not None else None,
-            self._is_data_parallel,
-        )
+        build = self._build if self._build is not None else BuildStrategy()
+        execution = self._execution if self._execution is not None else ExecutionStrategy()
+        spec = EngineSpec(self._program, tuple(places), self._loss_name, build, execution, self._is_data_parallel)
+        return Engine(spec, scope, shares._engine if shares is not None else None)
 
 
 def _require(value: Any, kind: type, name: str) -> None:

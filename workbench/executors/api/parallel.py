@@ -8,8 +8,9 @@ from workbench.errors import InvalidType
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.debugging import Debugging
-from workbench.executors.running.engine import Engine, snapshot
+from workbench.executors.running.engine import Engine
 from workbench.executors.running.parts import run_needed
+from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
 from workbench.graph.loss import check_loss
@@ -77,11 +78,7 @@ class ParallelExecutor(Debugging):
             build.set_trainers(num_trainers, trainer_id)
         check_loss(program, loss_name)
         self._engine: Engine = Engine(
-            snapshot(program),
-            discover(use_cuda),
-            loss_name,
-            build,
-            execution,
+            EngineSpec(snapshot(program), tuple(discover(use_cuda)), loss_name, build, execution),
             global_scope() if scope is None else scope,
             share_vars_from._engine if share_vars_from is not None else None,
         )

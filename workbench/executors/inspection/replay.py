@@ -40,8 +40,5 @@ class Replay:
     def _own(self) -> Engine:
         """An engine like the one that ran it, in a scope of its own."""
         if self._engine is None:
-            of = self.moment
-            self._engine = Engine(
-                of.program, of.places, of.loss_name, of.build, of.execution, Scope(), None, of.data_parallel
-            )
+            self._engine = Engine(self.moment.spec, Scope())
         return self._engine

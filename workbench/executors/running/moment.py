@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.executors.feeding.split import Fed
-from workbench.framework.program.program import Program
-from workbench.framework.values.place import Place
+from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.running.spec import EngineSpec
 from workbench.runtime.tensor import LoDTensor
-
-if TYPE_CHECKING:
-    from workbench.executors.running.engine import Engine
 
 Arrays = dict[str, np.ndarray]
 Guard = Callable[[Callable[[], "Moment"]], object]  # see `Engine.guard`
@@ -30,21 +27,15 @@ class Moment:
     """What a step is made of.
 
     Attributes:
-        step: its number, from 0. program: what is run; fetches: the names it fetches.
-        places, loss_name, build, execution, data_parallel: as of the engine that runs it.
+        step: its number, from 0. spec: of the engine that runs it; fetches: the names it fetches.
         feed: per device that takes part, its arrays by name.
         state: per device the values of persistable variables before it; rates: of schedules, by variable.
         drawn: per device how many steps have drawn random numbers before it.
     """
 
     step: int
-    program: Program
+    spec: EngineSpec
     fetches: tuple[str, ...]
-    places: tuple[Place, ...]
-    loss_name: str | None
-    build: Any
-    execution: Any
-    data_parallel: bool
     feed: Sequence[Arrays]
     state: Sequence[Arrays]
     rates: Mapping[str, float]
@@ -57,26 +48,24 @@ class Moment:
         return sum(array.nbytes for array in arrays.values())
 
 
-def moment_of(engine: Engine, fetches: Sequence[str], fed: Fed) -> Moment:
+def moment_of(spec: EngineSpec, replicas: Replicas, step: int, fetches: Sequence[str], fed: Fed) -> Moment:
     """That of the step an engine is about to begin, or about to apply."""
-    program, places = engine.program, range(len(engine.places))
+    program, places = spec.program, range(len(spec.places))
     schedules = program.lr_schedulers
-    names = [name for name in engine.persistables if name not in schedules and name != program.rng_step]
+    kept = (variable.name for variable in program.persistables())
+    names = [name for name in kept if name not in schedules and name != program.rng_step]
     copied = Copies()
     feed = [
-        {name: copied.of(array) for name, array in (*data.items(), *kept.items())}
-        for data, kept in zip(fed.per_device, fed.persistable, strict=False)
+        {name: copied.of(array) for name, array in (*data.items(), *given.items())}
+        for data, given in zip(fed.per_device, fed.persistable, strict=False)
     ]
     state = [
-        {name: copied.of(tensor.array) for name in names if (tensor := engine.replicas.find(name, place)) is not None}
+        {name: copied.of(tensor.array) for name in names if (tensor := replicas.find(name, place)) is not None}
         for place in places
     ]
-    drawn = [_count(engine.replicas.find(program.rng_step, place) if program.rng_step else None) for place in places]
+    drawn = [_count(replicas.find(program.rng_step, place) if program.rng_step else None) for place in places]
     rates = {name: float(scheduler()) for name, scheduler in schedules.items()}
-    return Moment(
-        engine.steps, program, tuple(fetches), engine.places, engine.loss_name, engine.build, engine.execution,
-        engine.data_parallel, feed, state, rates, drawn,
-    )  # fmt: skip
+    return Moment(step, spec, tuple(fetches), feed, state, rates, drawn)
 
 
 def _count(tensor: LoDTensor | None) -> int:
