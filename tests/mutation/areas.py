@@ -64,7 +64,7 @@ AREAS = (
     ),
     Area(
         "binding",
-        ("ThreadProgram", "AtOnce", "Compiler", "kind_of_step", "Cache"),
+        ("ThreadProgram", "AtOnce", "Compiler", "StepCache", "Cache"),
         (
             "tests/parallel/test_commit_calls.py",
             "tests/parallel/test_at_once.py",
@@ -133,7 +133,7 @@ AREAS = (
     ),
     Area(
         "transaction",
-        ("Broken", "Prepared", "unchanged_on_error", "written_first", "LoDTensor"),
+        ("Broken", "StepState", "StepRunner", "Prepared", "unchanged_on_error", "written_first", "LoDTensor"),
         (
             "tests/runtime/test_tensors.py",
             "tests/executors/test_ownership.py",

@@ -92,7 +92,7 @@ NAMED: tuple[Named, ...] = (
     Named("staged values are not set aside before the commit", "transaction", "commit",
           "value if isinstance(value, Patch) or t.holds(value) else np.array(value)", "value"),
     Named("a commit that fails is not taken to its end", "transaction", "_finish", "strand.complete", "True"),
-    Named("step counters stand still", "transaction", "Engine.load", "self._counters(binding)", "[]"),
+    Named("step counters stand still", "transaction", "StepRunner.load", "self._counters(binding)", "[]"),
     Named("changes of a commit are not counted", "replicas", "Binding.__init__",
           "changed_together(self.updated, self._alike, plan.graph.devices)", "[]"),
     Named("a stale step of the serial executor commits", "transaction", "_is_fresh",

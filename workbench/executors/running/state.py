@@ -59,7 +59,7 @@ REACTIONS: dict[Phase, dict[Event, Reaction]] = {
     Phase.BEGUN: _BEFORE,
     Phase.LOADED: _BEFORE,
     Phase.SPECULATED: _BEFORE,
-    Phase.COMMITTING: {**_BEFORE, Event.DROP: Reaction.REFUSED, Event.FAILURE: Reaction.COMPLETED},
+    Phase.COMMITTING: {**_BEFORE, Event.FAILURE: Reaction.COMPLETED},
     Phase.APPLIED: {Event.RUN: Reaction.DONE, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.KEPT},
     Phase.BROKEN: {Event.RUN: Reaction.REFUSED, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.KEPT},
 }
