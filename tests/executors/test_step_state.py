@@ -64,7 +64,7 @@ def _disturbing(trained: Trained, phase: Phase, call: Call) -> Any:
     return events.subscribe(lambda event: call(), events.Step)
 
 
-class _in_parts:  # noqa: N801
+class _in_parts:
     """The step runs in its parts."""
 
     def __init__(self, inner: Any) -> None:
