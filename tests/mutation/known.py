@@ -83,11 +83,11 @@ NAMED: tuple[Named, ...] = (
     Named("results of a commit are copied before it", "feeding", "__init__",
           "any(_is_late(binding, value) for value in values)", "False"),
     # Lowering
-    Named("an op may write what the scope keeps", "lowering", "_guarded", "seen.flags.writeable = False"),
     Named("results share memory that is used again", "lowering", "_owned",
           "result.copy() if result.base is not None or any(result is a for a in flat(ins)) else result", "result"),
     Named("a commit that goes on repeats a call", "lowering", "__call__", "left.pop()"),
     # Transactions
+    Named("an op may write what the scope keeps", "transaction", "_guarded", "seen.flags.writeable = False"),
     Named("a user's update runs in the commit", "planning", "_can_commit", "record.bind is None", "False"),
     Named("staged values are not set aside before the commit", "transaction", "commit",
           "value if isinstance(value, Patch) or t.holds(value) else np.array(value)", "value"),

@@ -12,7 +12,7 @@ import numpy as np
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.executors.alike import Alike, changed_together
 from workbench.executors.calls import Call as OpCall
-from workbench.executors.failures import explained
+from workbench.executors.failures import Explained
 from workbench.executors.late_sums import LateSums, late_sums, sum_in_order
 from workbench.executors.lower import lower
 from workbench.executors.memory import Ref
@@ -322,7 +322,7 @@ class Binding:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
             writer, program = writers[thread], programs[thread]
-            with explained(row.node, self.plan.shapes.specs):
+            with Explained(row.node, self.plan.shapes.specs):
                 if writer is not None and writer.add(row, awaited, announced):
                     if apart and (segment := writer.cut()) is not None:
                         program.add(Part(row, [], [segment], []))
