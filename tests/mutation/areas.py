@@ -68,6 +68,8 @@ AREAS = (
         (
             "tests/parallel/test_commit_calls.py",
             "tests/parallel/test_at_once.py",
+            "tests/parallel/test_guards.py",
+            "tests/parallel/test_stamps.py",
             "tests/parallel/test_engine_corners.py",
             "tests/parallel/test_rules_scopes.py",
             "tests/parallel/test_tape_failures.py",
@@ -84,6 +86,7 @@ AREAS = (
         (
             "tests/executors/test_split.py",
             "tests/executors/test_merge.py",
+            "tests/executors/test_messages.py",
             "tests/parallel/test_rules_feed.py",
             "tests/parallel/test_rules_fetch.py",
             "tests/executors/test_executor.py",
@@ -136,6 +139,7 @@ AREAS = (
             "tests/executors/test_threads.py",
             "tests/framework/test_program.py",
             "tests/parallel/test_rules_errors.py",
+            "tests/parallel/test_guards.py",
             "tests/parallel/test_transactions.py",
         ),
     ),

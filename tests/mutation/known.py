@@ -125,7 +125,6 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "operands without memory are refused before a rule is asked, so all are arrays or None"),
     Equivalent("_joined_shape", "shape or (1,)", "shape",
                "only values without elements come here, and what has no dimensions has one"),
-    Equivalent("as_one", "0", "1", "all members are in one root, and there are two at least"),
     Equivalent("Alike._buckets",
                "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) or not bucket.is_intact()",
                "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) and (not bucket.is_intact())",

@@ -100,7 +100,7 @@ def _is_looked_at(engine: Engine, binding: Binding, whole: AtOnce) -> bool:
     """Whether somebody wants to know of a NaN or an Inf; the first time the call is told where to look."""
     if not engine.whole.guards:
         return False
-    if binding.telltales is None or not whole.looks:
+    if not whole.looks:
         whole.look_at(_telltales(engine, binding).stretches)
     return True
 
