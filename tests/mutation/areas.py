@@ -148,6 +148,7 @@ AREAS = (
         ("Team", "OneBlasThread"),
         (
             "tests/executors/test_team.py",
+            "tests/runtime/test_undisturbed.py",
             "tests/parallel/test_native_threads.py",
             "tests/parallel/test_tape_failures.py",
             "tests/executors/test_threads.py",
