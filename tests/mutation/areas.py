@@ -121,6 +121,7 @@ AREAS = (
             "tests/parallel/test_alike.py",
             "tests/parallel/test_tape_failures.py",
             "tests/parallel/test_tape_spans.py",
+            "tests/parallel/test_stamps.py",
             "tests/parallel/test_late_sums.py",
             "tests/executors/test_random_programs.py",
         ),

@@ -134,6 +134,7 @@ def test_writing_all_replicas_alike_keeps_it() -> None:
         for device in range(2):
             tensor = exe.local_scope(device).find_var("fc_1.w_0").get_tensor()
             tensor.set(np.full(np.shape(tensor.array), 0.25, np.float32))
+        assert exe._engine.last.is_current()
 
     _, shared = trained("adam", 2, reset)
     assert shared == [2] * 6
