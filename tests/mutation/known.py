@@ -83,11 +83,11 @@ NAMED: tuple[Named, ...] = (
     Named("results of a commit are copied before it", "feeding", "__init__",
           "any(_is_late(binding, value) for value in values)", "False"),
     # Lowering
-    Named("an op may write what the scope keeps", "lowering", "_guarded", "seen.flags.writeable = False"),
     Named("results share memory that is used again", "lowering", "_owned",
           "result.copy() if result.base is not None or any(result is a for a in flat(ins)) else result", "result"),
     Named("a commit that goes on repeats a call", "lowering", "__call__", "left.pop()"),
     # Transactions
+    Named("an op may write what the scope keeps", "transaction", "_guarded", "seen.flags.writeable = False"),
     Named("a user's update runs in the commit", "planning", "_can_commit", "record.bind is None", "False"),
     Named("staged values are not set aside before the commit", "transaction", "commit",
           "value if isinstance(value, Patch) or t.holds(value) else np.array(value)", "value"),
@@ -125,7 +125,6 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "operands without memory are refused before a rule is asked, so all are arrays or None"),
     Equivalent("_joined_shape", "shape or (1,)", "shape",
                "only values without elements come here, and what has no dimensions has one"),
-    Equivalent("as_one", "0", "1", "all members are in one root, and there are two at least"),
     Equivalent("Alike._buckets",
                "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) or not bucket.is_intact()",
                "any((a is not b for a, b in zip(bucket.tensors, tensors, strict=True))) and (not bucket.is_intact())",

@@ -143,3 +143,37 @@ def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):
     assert any(cell.value is not None for cell in made)
     executor.drop_local_exe_scopes()
     assert [cell.value for cell in made] == [None] * len(made)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_a_step_is_the_first_to_give_the_scope_is_no_memory_of_the_step(devices, lowering):
+    """Nor is what it gives in another shape: it stays when that memory goes."""
+
+    def body():
+        x = static.data("x", [None, 4])
+        block = x.block
+        block.append_op("tanh", inputs={"X": x}, outputs={"Out": block.create_var("kept", [-1, 4], persistable=True)})
+        return wb.mean(x)
+
+    model = build(body)
+    executor = model.parallel(devices)
+    for rows in (2, 4):
+        x = np.full((rows * devices, 4), 0.5 * rows, np.float32)
+        executor.run([], feed={"x": x})
+        executor.drop_local_exe_scopes()
+        np.testing.assert_allclose(model.value("kept"), np.tanh(x[:rows]), rtol=1e-5)
+
+
+def test_every_step_draws_other_numbers_those_of_a_plain_executor(lowering):
+    def body():
+        return wb.nn.functional.dropout(static.data("x", [None, 64]), 0.5)
+
+    model, reference = build(body).start(), build(body).start()
+    executor, serial, feed = model.parallel(1), static.Executor(), {"x": np.ones((4, 64), np.float32)}
+    drawn = set()
+    for _ in range(3):
+        (found,) = executor.run([model.loss], feed=feed)
+        (wanted,) = serial.run(reference.main, feed=feed, fetch_list=[reference.loss], scope=reference.scope)
+        assert np.array_equal(found, wanted)
+        drawn.add(found.tobytes())
+    assert len(drawn) == 3

@@ -186,6 +186,26 @@ def test_the_plain_executor_keeps_the_same() -> None:
     assert found is not None and (found.node.type, found.node.device) == ("sqrt_grad", 0)
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_the_plain_executor_looks_at_all_fetches_only_where_nothing_is_trained(trains: bool) -> None:
+    """What a training step fetches beside its loss may be anything."""
+    beside: list[str] = []
+
+    def body() -> Any:
+        x = static.data("x", [None, 5])
+        beside.append(wb.log(x).name)
+        return wb.mean(static.nn.fc(x, 3))
+
+    model = build(body, wb.optimizer.SGD(0.1) if trains else None).start()
+    exe, taken = static.Executor(), []
+    exe.guard(lambda take: taken.append(take()))
+    feed = {"x": np.full((2, 5), -1.0, np.float32)}
+    for fetches in ([model.loss], [model.loss, *beside]):
+        found = exe.run(model.main, feed=feed, fetch_list=fetches, scope=model.scope)
+    assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()
+    assert len(taken) == (0 if trains else 1)
+
+
 def test_a_classifier_with_good_rows_is_left_alone() -> None:
     model = classifier(wb.optimizer.Adam(0.01)).start()
     exe, taken = model.parallel(3), []

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
-from workbench.executors.failures import explained
+from workbench.executors.failures import Explained
 from workbench.executors.feeding.split import Recipe
 from workbench.executors.lowering.numpy.late_sums import LateSums, late_sums, sum_in_order
 from workbench.executors.lowering.numpy.lower import lower
@@ -324,7 +324,7 @@ class Binding:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
             writer, program = writers[thread], programs[thread]
-            with explained(row.node, self.plan.shapes.specs):
+            with Explained(row.node, self.plan.shapes.specs):
                 if writer is not None and writer.add(row, awaited, announced):
                     if apart and (segment := writer.cut()) is not None:
                         program.add(Part(row, [], [segment], []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ class Scratch:
 
     def __call__(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         dtype = np.dtype(dtype)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         nbytes = -(-max(count * dtype.itemsize, 1) // 64) * 64
         while self._next < len(self._chunks) and self._chunks[self._next].size - self._used < nbytes:
             self._next, self._used = self._next + 1, 0

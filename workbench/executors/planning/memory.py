@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import EnforceNotMet
-from workbench.executors.failures import explained, no_memory
+from workbench.executors.failures import Explained, no_memory
 from workbench.executors.planning.ahead import strides_ahead
 from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shapes import Shapes, is_static
@@ -189,7 +189,7 @@ class Memory:
                 if value not in self.refs and value not in self.uses.writer:
                     self._begin_with(value)
         for node in self.schedule.order:
-            with explained(node, self.shapes.specs):
+            with Explained(node, self.shapes.specs):
                 for k, value in enumerate(node.writes):
                     if is_static(self.shapes.specs[value]) and value not in patched:
                         self._give(node, k, value)

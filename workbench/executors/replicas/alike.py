@@ -157,9 +157,12 @@ def changed_together(tensors: Sequence[LoDTensor], alike: Alike, devices: int) -
     So are those of buckets that several devices change while nobody compares what they do.
     """
     among = {id(t) for t in tensors}
-    whole = {id(t.bucket): t.bucket for t in tensors if t.bucket is not None and t.bucket.is_intact()}
-    known = set(whole) if devices == 1 else alike.watched
-    whole = {key: b for key, b in whole.items() if key in known and all(id(t) in among for t in b.tensors)}
+    buckets = {id(t.bucket): t.bucket for t in tensors if t.bucket is not None}  # each of them is looked at once
+    known = set(buckets) if devices == 1 else alike.watched
+    whole = {
+        key: b for key, b in buckets.items()
+        if key in known and b.is_intact() and all(id(t) in among for t in b.tensors)
+    }  # fmt: skip
     single = [t for t in tensors if t.bucket is None or id(t.bucket) not in whole]
     alone = [Changed(None, single)] if single else []
     return [*(Changed(bucket, ()) for bucket in whole.values()), *alone]

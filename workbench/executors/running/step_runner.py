@@ -196,7 +196,7 @@ class StepRunner:
         """Whether somebody wants to know of a NaN or an Inf; the first time the call is told where to look."""
         if not self._guards:
             return False
-        if binding.telltales is None or not whole.looks:
+        if not whole.looks:
             whole.look_at(self._telltales(binding).stretches)
         return True
 

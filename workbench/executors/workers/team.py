@@ -266,10 +266,10 @@ class Team:
             raise Unavailable(f"waited {self.timeout:g} s for {what}")
 
     def doze(self, what: str = "another thread") -> None:
-        """`look`, after a wait that has already taken long: from now on waits in this step give up their processor."""
+        """`look`, after a wait in kernels that took long: from now on waits in this step give up their processor."""
+        assert self.control is not None
         self.look(what)
-        if self.control is not None:
-            self.control.hurry(False)
+        self.control.doze()
         time.sleep(_SHORT)
 
     def _drain(self) -> None:

@@ -61,16 +61,15 @@ def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
     spans = []
     for refs in (row.ins, row.outs):
         for device in zip(*refs, strict=True):
-            root = device[0].root
+            first, *others = device
             ends = [ref.offset + -(-ref.nbytes // 64) * 64 for ref in device]
-            if any(ref.root is not root for ref in device) or any(
-                end != ref.offset for end, ref in zip(ends[:-1], device[1:], strict=True)
+            if any(ref.root is not first.root for ref in others) or any(
+                end != ref.offset for end, ref in zip(ends[:-1], others, strict=True)
             ):
                 return None
-            count = (ends[-1] - device[0].offset) // device[0].dtype.itemsize
-            spans.append(
-                context.flat(Ref(root, device[0].offset, (count,), (device[0].dtype.itemsize,), device[0].dtype))
-            )
+            itemsize = first.dtype.itemsize
+            count = (ends[-1] - first.offset) // itemsize
+            spans.append(context.flat(Ref(first.root, first.offset, (count,), (itemsize,), first.dtype)))
     half = len(spans) // 2
     return spans[:half], spans[half:]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class VectorCode:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
-        self.total = int(np.prod(shape, dtype=np.int64))
+        self.total = prod(shape)
         self.code: list[Instruction] = []
         self._leaves: dict[Leaf, int] = {}
         self._constants: dict[bytes, int] = {}

@@ -70,6 +70,7 @@ class TapeWriter:
         self._begin = 0  # where it will be
         self._vector: VectorCode | None = None
         self._own = False  # whether the current row is part of it
+        self._may_grow = False  # whether it is added to where it is, for nothing has to be taken back
         self._since_look_up = 0.0
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
@@ -77,13 +78,13 @@ class TapeWriter:
         rule = None if is_dynamic(row) or not row.node.writes else rule_of(row.node)
         if rule is None:
             return False
-        before = self._state(once=writes_once(rule))
+        before = self._state()
         if waits:
             self._flush()
         for flag in waits:
             self.tape.row("wait", flag.array, self._control.array)
         self._rows.append(row)
-        self._own = False
+        self._own, self._may_grow = False, writes_once(rule)  # which writes once, and nothing if it cannot
         try:
             rule(self, row)
         except (Unsuitable, OutOfReach):
@@ -98,10 +99,9 @@ class TapeWriter:
         self._breathe(row)
         return True
 
-    def _state(self, once: bool) -> _State:
-        """What to go back to; a rule that writes once leaves pending work as it was if it cannot."""
-        pending = self._vector if once or self._vector is None else self._vector.copy()
-        return _State(len(self.tape), pending, list(self._rows), len(self._marks), self._begin, self.scratch.used)
+    def _state(self) -> _State:
+        """What to go back to."""
+        return _State(len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used)
 
     def _restore(self, state: _State) -> None:
         self.tape.truncate(state.words)
@@ -142,10 +142,13 @@ class TapeWriter:
         pending = self._vector
         if pending is None or not pending.accepts(shape, len(form.steps)):
             return False
+        if not self._may_grow:
+            pending = pending.copy()
         try:
             pending.add(form, arrays, outs)
         except Unsuitable:
             return False
+        self._vector = pending
         return True
 
     @property
