@@ -27,7 +27,7 @@ def backward_op(record: Op) -> Op:
     )
     receivers = tuple(s for s in record.inputs if s.name not in record.no_grad)
     outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True) for s in receivers)
-    shown = {outputs[0].name: inputs[-1].name} if record.grad_is_view else {}
+    shown = {outputs[0].name: inputs[-1].name} if record.grad_view is not None else {}
     return Op(
         record.grad_type,
         inputs,
@@ -42,7 +42,7 @@ def backward_op(record: Op) -> Op:
         bind=record.grad_bind,
         cost=_cost(record),
         aliases=shown,
-        is_view=record.grad_is_view,
+        view=record.grad_view,
         is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,

@@ -30,6 +30,7 @@ from workbench.errors import NotFound, did_you_mean
 from workbench.framework.apply import apply
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.spec import Spec, size_of
+from workbench.framework.views import View
 
 
 class Slot(NamedTuple):
@@ -68,9 +69,10 @@ class Op:
         shape_only: names of the input slots of which only shape and dtype are read.
         aliases: `{output slot: input slot}` where the output may take over the input's buffer
             (an update `ParamOut` of `Param`, a reshape).
-        is_view: the one output only shows the memory of the input named in `aliases` in another way: `forward`
-            returns a view whenever NumPy can do so without copying. Such an op is never run over its input.
-        grad_is_view: the same of the backward op, whose output shows the gradient of the output.
+        view: the one output only shows the memory of the input named in `aliases` in another way; this rule of
+            `framework.views` says where. `forward` returns a view whenever the rule finds one. Such an op is never run
+            over its input.
+        grad_view: the same of the backward op, whose output shows the gradient of the output.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
         sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
@@ -112,8 +114,8 @@ class Op:
     sparse: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     is_elementwise: bool = False
-    is_view: bool = False
-    grad_is_view: bool = False
+    view: View | None = None
+    grad_view: View | None = None
     layer: str = ""
     doc: str = ""
     forward_of: Op | None = None
@@ -130,6 +132,11 @@ class Op:
     def grad_type(self) -> str:
         """The type of the backward op."""
         return self.type + "_grad"
+
+    @property
+    def is_view(self) -> bool:
+        """True when the output only shows an input's memory."""
+        return self.view is not None
 
     @property
     def is_grad(self) -> bool:

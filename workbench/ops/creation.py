@@ -16,6 +16,7 @@ from workbench.framework.dtype import as_dtype, float32, int64
 from workbench.framework.infix import Infix, is_number, tensor_method
 from workbench.framework.op import op
 from workbench.framework.spec import Shape, Spec
+from workbench.framework.views import RESHAPED
 from workbench.ops.arguments import one_int
 from workbench.ops.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 from workbench.ops.pointwise import Tensor
@@ -207,7 +208,7 @@ def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    grad_is_view=True,
+    grad_view=RESHAPED,
     forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
     bind=bind_assign,
     grad_bind=bind_reshape,
