@@ -73,6 +73,10 @@ class Op:
             `framework.views` says where. `forward` returns a view whenever the rule finds one. Such an op is never run
             over its input.
         grad_view: the same of the backward op, whose output shows the gradient of the output.
+        like_x: names of the output slots that have the shape of the first input (of its terms, if that is a list).
+        same_rows: names of the output slots that have as many rows, the first dimension, as the first input.
+        replicated: names of the output slots that hold the same on all devices although the inputs do not, as they
+            follow from sums over all devices.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
         sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
@@ -88,6 +92,10 @@ class Op:
             slots that are `shape_only` nothing but shape and dtype is read.
         patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
             where a sparse gradient changes every row.
+        is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
+            counts it and kernels reach the processor's peak.
+        is_activation: a function of one tensor that passes join, where its attributes are the defaults, with the sum or
+            the normalisation before it.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -113,7 +121,12 @@ class Op:
     no_grad: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    like_x: tuple[str, ...] = ()
+    same_rows: tuple[str, ...] = ()
+    replicated: tuple[str, ...] = ()
     is_elementwise: bool = False
+    is_product: bool = False
+    is_activation: bool = False
     view: View | None = None
     grad_view: View | None = None
     layer: str = ""
@@ -132,6 +145,10 @@ class Op:
     def grad_type(self) -> str:
         """The type of the backward op."""
         return self.type + "_grad"
+
+    def draws(self, attrs: dict[str, Any]) -> bool:
+        """Whether a run with these attributes gives random numbers; what drops out does not in a test program."""
+        return "rng" in self.needs and not attrs.get("is_test")
 
     @property
     def is_view(self) -> bool:
@@ -247,6 +264,9 @@ def op(
     no_grad: str = "",
     sparse: str = "",
     needs: str = "",
+    like_x: str = "",
+    same_rows: str = "",
+    replicated: str = "",
     **record: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an op; the decorated function is its forward body.
@@ -255,7 +275,7 @@ def op(
         type: the op's name in a Program.
         slots: `"X, Y? -> Out"`, see the module's text.
         saved: slots whose values `grad` reads; by default every input.
-        shape_only, no_grad, sparse, needs: see `Op`, written as `"X, Y"`.
+        shape_only, no_grad, sparse, needs, like_x, same_rows, replicated: see `Op`, written as `"X, Y"`.
         record: any further field of `Op`.
     """
     before, _, after = slots.partition("->")
@@ -271,7 +291,8 @@ def op(
             Op(
                 type, inputs, outputs, forward, infer,
                 grad=grad, saved=kept, shape_only=_names(shape_only), no_grad=_names(no_grad),
-                sparse=_names(sparse), needs=_names(needs), doc=doc, **record,
+                sparse=_names(sparse), needs=_names(needs), like_x=_names(like_x), same_rows=_names(same_rows),
+                replicated=_names(replicated), doc=doc, **record,
             )
         )  # fmt: skip
 

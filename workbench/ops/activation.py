@@ -22,14 +22,16 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 # Sigmoid and tanh
 
 
-@float_elementwise("sigmoid", grad=lambda g, y, x: g * y * (1.0 - y), saved="Out")
+@float_elementwise("sigmoid", grad=lambda g, y, x: g * y * (1.0 - y), saved="Out", is_activation=True)
 def SIGMOID(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     small = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
-@float_elementwise("tanh", grad=lambda g, y, x: g * (1.0 - y * y), saved="Out", forward_out=into("tanh"))
+@float_elementwise(
+    "tanh", grad=lambda g, y, x: g * (1.0 - y * y), saved="Out", forward_out=into("tanh"), is_activation=True
+)
 def TANH(xp: Any, x: Any) -> Any:
     """Hyperbolic tangent."""
     return xp.tanh(x)
@@ -45,7 +47,7 @@ tanh = unary(
 )
 
 
-@float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid")
+@float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid", is_activation=True)
 def LOG_SIGMOID(xp: Any, x: Any) -> Any:
     """log(sigmoid(x))."""
     return xp.minimum(x, 0.0) - xp.log1p(xp.exp(-xp.abs(x)))
@@ -66,6 +68,7 @@ log_sigmoid = unary(
     grad_forward=lambda xp, x, y, g, wanted=None: g * (y > 0),
     saved="Out",
     forward_out=lambda xp, outs, x: xp.maximum(x, 0, out=outs[0]),
+    is_activation=True,
 )
 def RELU(xp: Any, x: Any) -> Any:
     """max(x, 0)."""
@@ -246,7 +249,7 @@ def _softsign_grad(g: Any, y: Any, x: Any) -> Any:
     return g / (d * d)
 
 
-@float_elementwise("softsign", grad=_softsign_grad)
+@float_elementwise("softsign", grad=_softsign_grad, is_activation=True)
 def SOFTSIGN(xp: Any, x: Any) -> Any:
     """x / (1 + |x|)."""
     return x / (1.0 + xp.abs(x))
@@ -263,7 +266,7 @@ def _silu_grad(g: Any, y: Any, x: Any) -> Any:
     return g * (s + y * (1.0 - s))
 
 
-@float_elementwise("silu", grad=_silu_grad, saved="X, Out")
+@float_elementwise("silu", grad=_silu_grad, saved="X, Out", is_activation=True)
 def SILU(xp: Any, x: Any) -> Any:
     """x * sigmoid(x)."""
     return x * SIGMOID.forward(xp, x)
@@ -311,7 +314,7 @@ def _gelu_grad(g: Any, y: Any, x: Any, approximate: bool) -> Any:
     return g * (below + x * density)
 
 
-@float_elementwise("gelu", attrs={"approximate": False}, grad=_gelu_grad)
+@float_elementwise("gelu", attrs={"approximate": False}, grad=_gelu_grad, is_activation=True)
 def GELU(xp: Any, x: Any, approximate: bool) -> Any:
     """x times the standard normal distribution function of x, exactly or by a tanh."""
     if approximate:
@@ -341,7 +344,7 @@ def _mish_grad(g: Any, y: Any, x: Any) -> Any:
     return g * (t + x * sigmoid(x) * (1.0 - t * t))
 
 
-@float_elementwise("mish", grad=_mish_grad)
+@float_elementwise("mish", grad=_mish_grad, is_activation=True)
 def MISH(xp: Any, x: Any) -> Any:
     """x * tanh(softplus(x))."""
     return x * xp.tanh(SOFTPLUS.forward(xp, x, beta=1.0, threshold=20.0))

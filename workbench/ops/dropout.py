@@ -112,6 +112,7 @@ def _bind_grad(
         "seed": 0,
         "stream": 0,
     },
+    like_x="Out",
     infer=_infer,
     grad=_rule,
     grad_forward=_back,
