@@ -43,6 +43,7 @@ def backward_op(record: Op) -> Op:
         cost=_cost(record),
         aliases=shown,
         view=record.grad_view,
+        layout_free=record.layout_free,
         is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,

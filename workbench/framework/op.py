@@ -94,6 +94,8 @@ class Op:
             where a sparse gradient changes every row.
         is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
             counts it and kernels reach the processor's peak.
+        layout_free: its kernels, and those of its backward op, write results with any strides; so a plan lays them out
+            as their readers want them.
         is_activation: a function of one tensor that passes join, where its attributes are the defaults, with the sum or
             the normalisation before it.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
@@ -127,6 +129,7 @@ class Op:
     is_elementwise: bool = False
     is_product: bool = False
     is_activation: bool = False
+    layout_free: bool = False
     view: View | None = None
     grad_view: View | None = None
     layer: str = ""
@@ -154,6 +157,11 @@ class Op:
     def is_view(self) -> bool:
         """True when the output only shows an input's memory."""
         return self.view is not None
+
+    @property
+    def backward(self) -> Op:
+        """The backward op of a differentiable op."""
+        return find_op(self.grad_type)
 
     @property
     def is_grad(self) -> bool:

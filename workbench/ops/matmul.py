@@ -264,6 +264,7 @@ def _matmul_cost(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Cost:
     "X, Y -> Out",
     attrs={"trans_x": False, "trans_y": False},
     is_product=True,
+    layout_free=True,
     infer=_infer_matmul,
     grad=_matmul_rule,
     grad_forward=_matmul_grad,

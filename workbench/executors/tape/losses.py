@@ -13,6 +13,7 @@ from workbench.executors.tape.sums import add_up, with_last
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.expr import Recording
 from workbench.framework.spec import normalize_axis
+from workbench.ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
 
 
 def _axis(row: Row, x: np.ndarray) -> int:
@@ -41,7 +42,7 @@ def _written(writer: TapeWriter, row: Row, out: np.ndarray, write: Callable[[np.
     copy(writer, beside, seen)
 
 
-@native("softmax")
+@native(SOFTMAX)
 def softmax(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
@@ -54,7 +55,7 @@ def write_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tup
     writer.row("softmax", x, out, most, total, *sizes)
 
 
-@native("softmax_grad")
+@native(SOFTMAX.backward)
 def softmax_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, y, g) = operands(writer, row)
     require(g is not None)
@@ -63,7 +64,7 @@ def softmax_grad(writer: TapeWriter, row: Row) -> None:
     _written(writer, row, out, lambda out: writer.row("softmax_grad", y, g, out, *_rows(y)))
 
 
-@native("log_softmax")
+@native(LOG_SOFTMAX)
 def log_softmax(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
@@ -82,7 +83,7 @@ def write_log_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes:
     expression(writer, lambda x, m, t: x - m - Recording.log(t), [out], [x, most, total])
 
 
-@native("log_softmax_grad")
+@native(LOG_SOFTMAX.backward)
 def log_softmax_grad(writer: TapeWriter, row: Row) -> None:
     """g - exp(y) sum(g)."""
     (out,), (_, y, g) = operands(writer, row)
@@ -96,7 +97,7 @@ def log_softmax_grad(writer: TapeWriter, row: Row) -> None:
 # Cross entropy
 
 
-@native("softmax_with_cross_entropy")
+@native(SOFTMAX_WITH_CROSS_ENTROPY)
 def cross_entropy(writer: TapeWriter, row: Row) -> None:
     (softmax, loss), (logits, label) = operands(writer, row)
     require_plain(logits, *_given(softmax, loss))
@@ -146,7 +147,7 @@ def _soft_loss(
     write_softmax(writer, logits, softmax, sizes)
 
 
-@native("softmax_with_cross_entropy_grad")
+@native(SOFTMAX_WITH_CROSS_ENTROPY.backward)
 def cross_entropy_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, label, softmax, g_softmax, g) = operands(writer, row)
     require(g_softmax is None, g is not None, out is not None)

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.executors.plan import Row
 from workbench.executors.tape.rules import native, operands, require, require_plain
 from workbench.executors.tape.writer import TapeWriter
+from workbench.ops.pool import POOL, SPREAD
 from workbench.ops.pooling import Windows, bins, sliding
 from workbench.ops.windows import NCHW, both_pads
 from workbench.runtime.native import pooling_words as words
@@ -23,7 +24,7 @@ _STRIP_BYTES = 2**18  # what a strip may take up, so that it stays in the second
 _PIXEL_BYTES = 4 * LANES
 
 
-@native("pool2d")
+@native(POOL)
 def pool2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
@@ -40,13 +41,13 @@ def pool2d(writer: TapeWriter, row: Row) -> None:
         writer.row("max_pool", size, x, out, memory)
 
 
-@native("pool2d_grad")
+@native(POOL.backward)
 def pool2d_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     _spread(writer, row, x, g, out)
 
 
-@native("pool2d_spread")
+@native(SPREAD)
 def pool2d_spread(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     _spread(writer, row, x, g, out)

@@ -13,6 +13,7 @@ from workbench.executors.tape.rules import FLOAT, fill, native, operands, requir
 from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
+from workbench.ops.matmul import MATMUL, MUL
 from workbench.runtime.native.product_words import DEPTH, LINE, PANEL, left_pitch
 from workbench.runtime.native.tape import Pointer, pointer
 
@@ -217,14 +218,14 @@ def _matrix(array: np.ndarray, dims: int) -> np.ndarray:
     return found
 
 
-@native("mul")
+@native(MUL)
 def mul(writer: TapeWriter, row: Row) -> None:
     (out,), (x, y) = operands(writer, row)
     x_dims, y_dims = row.node.attrs["x_num_col_dims"], row.node.attrs["y_num_col_dims"]
     gemm(writer, _matrix(x, x_dims), _matrix(y, y_dims), _matrix(out, x_dims))
 
 
-@native("mul_grad")
+@native(MUL.backward)
 def mul_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_y), (x, y, g) = operands(writer, row)
     x_dims, y_dims = row.node.attrs["x_num_col_dims"], row.node.attrs["y_num_col_dims"]
@@ -255,7 +256,7 @@ def _result(array: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarra
     return found
 
 
-@native("matmul_v2")
+@native(MATMUL)
 def matmul(writer: TapeWriter, row: Row) -> None:
     (out,), (x, y) = operands(writer, row)
     attrs = row.node.attrs
@@ -266,7 +267,7 @@ def matmul(writer: TapeWriter, row: Row) -> None:
     gemm(writer, left, right, _result(out, left, right))
 
 
-@native("matmul_v2_grad")
+@native(MATMUL.backward)
 def matmul_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_y), (x, y, g) = operands(writer, row)
     trans_x, trans_y = row.node.attrs["trans_x"], row.node.attrs["trans_y"]

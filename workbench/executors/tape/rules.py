@@ -1,9 +1,9 @@
-"""Which kernels an op takes: rules by op type.
+"""Which kernels an op takes: rules by op.
 
     rule(writer, row) -> None      writes rows; raises Unsuitable before the first one if the operands do not suit
 
-To give an op a native form, write a rule here or in a module beside that `table` imports and note it with
-`@native("type")`. Element-wise ops and their gradients need none: their traced bodies become vector code.
+To give an op a native form, write a rule in a module of this folder and note it with `@native(THE_OP)`, its gradient's
+with `@native(THE_OP.backward)`. Element-wise ops and their gradients need none: their traced bodies become vector code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.ahead import RESHAPES
 from workbench.executors.lower import call_attrs
 from workbench.executors.memory import shown_input
 from workbench.executors.operands import Context, arrays_of
@@ -26,6 +25,7 @@ from workbench.executors.tape.writer import TapeWriter
 from workbench.framework.bound_elementwise import steps_of
 from workbench.framework.expr import Expr
 from workbench.framework.lowered import Lowered, lower
+from workbench.framework.op import Op
 from workbench.framework.spec import Spec
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node, Value
 
@@ -33,15 +33,21 @@ Rule = Callable[[TapeWriter, Row], None]
 Arrays = Sequence[Any]
 
 RULES: dict[str, Rule] = {}
+INTEGERS: set[str] = set()  # ops whose kernels write integers, too
 FLOAT = np.dtype(np.float32)
-BESIDE = {"dropout", "top_k_v2", "arg_max", "accuracy"}  # ops whose kernels write integers, too
 
 
-def native(*types: str) -> Callable[[Rule], Rule]:
-    """Note a rule for op types."""
+def native(*ops: Op | str, integers: bool = False) -> Callable[[Rule], Rule]:
+    """Note a rule for ops, or for nodes of a graph that are none, by their type.
+
+    Args:
+        integers: its kernels write integers as well as float32.
+    """
+    types = [op if isinstance(op, str) else op.type for op in ops]
 
     def note(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(types, rule))
+        INTEGERS.update(types if integers else ())
         return rule
 
     return note
@@ -64,7 +70,7 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     written = [specs[v] for v in node.writes]
     read = [specs[v] for v in node.value_reads]
     dense = all(is_static(spec) for spec in (*read, *written))
-    return dense and (node.type in BESIDE or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
+    return dense and (node.type in INTEGERS or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
 
 
 def joins_natively(node: Node) -> bool:
@@ -162,7 +168,7 @@ def view(writer: TapeWriter, row: Row) -> None:
     source = ins[shown_input(node.record)]
     if (source.size == out.size and np.may_share_memory(source, out)) or not out.size:
         return
-    if node.type in RESHAPES and out.flags.c_contiguous:
+    if node.record.view is not None and node.record.view.keeps_order and out.flags.c_contiguous:
         copy(writer, source, out.reshape(source.shape))
         return
     seen = node.record.forward(np, *ins, **call_attrs(node))
