@@ -208,6 +208,7 @@ WITH_NUMBERS = [
         "cast", [A * 3], {"dtype": "int32"}, ref=each(lambda x, dtype: int(x)), id="to integers", grad=False
     ),
     Case("cast", [INTS], {"dtype": "bool"}, ref=each(lambda x, dtype: x != 0), id="to bool"),
+    Case("cast", [INTS.astype("int64")], {"dtype": "float32"}, ref=each(lambda x, dtype: float(x)), id="to floats"),
     Case(
         "cast",
         [A],
