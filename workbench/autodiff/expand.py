@@ -16,9 +16,10 @@ from workbench.framework.block import Block
 from workbench.framework.grad_op import call_rule
 from workbench.framework.guard import static_recorder, switch_main_program
 from workbench.framework.names import EMPTY
-from workbench.framework.op import Op, find_op, grad_slot
+from workbench.framework.op import Op, grad_slot
 from workbench.framework.operator import Operator
 from workbench.framework.roles import BACKWARD, OPTIMIZE
+from workbench.ops.reduce import REDUCE_TO_LIKE
 
 
 def expand_grad_ops(
@@ -121,7 +122,7 @@ def _note_twins(op: Operator, slot: str, grad: Any, like: Any, twins: dict[str, 
 def _fit(value: Any, like: Any) -> Any:
     """Undo broadcasting, as the default body of a `_grad` op does; unknown dimensions may differ when it runs."""
     if value.shape != like.shape or -1 in value.shape:
-        value = find_op("reduce_to_like")(value, like)
+        value = REDUCE_TO_LIKE(value, like)
     return value.astype(like.dtype)
 
 

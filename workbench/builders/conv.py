@@ -10,10 +10,10 @@ from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument
 from workbench.framework.infix import not_a_variable
-from workbench.framework.op import find_op
 from workbench.framework.variable import Variable
 from workbench.ops import conv as ops
 from workbench.ops.arguments import one_int, pair
+from workbench.ops.math import ADD
 from workbench.ops.shape import reshape
 
 
@@ -182,4 +182,4 @@ def _add_bias(layer: LayerBuilder, x: Variable, bias_attr: Any, count: int, data
         return x
     b = layer.parameter(attr, [count], x.dtype, is_bias=True)
     column = reshape(b, [1, -1, 1, 1] if data_format == "NCHW" else [1, 1, 1, -1])
-    return find_op("elementwise_add")(x, column, name=layer.name)
+    return ADD(x, column, name=layer.name)

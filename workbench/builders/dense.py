@@ -13,6 +13,8 @@ from workbench.framework.infix import not_a_variable
 from workbench.framework.op import find_op
 from workbench.framework.spec import normalize_axis, size_of
 from workbench.framework.variable import Variable
+from workbench.ops.embedding import LOOKUP_TABLE
+from workbench.ops.math import ADD
 
 
 def fc(
@@ -60,7 +62,7 @@ def fc(
         bias = to_attr(bias_attr, "bias_attr")
         if bias is not None:
             b = layer.parameter(bias, [size], total.dtype, is_bias=True)
-            total = find_op("elementwise_add")(total, b, name=layer.name)
+            total = ADD(total, b, name=layer.name)
         return activate(total)
 
 
@@ -131,6 +133,6 @@ def embedding(
     with building("embedding") as layer:
         table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")
-        return find_op("lookup_table_v2")(
+        return LOOKUP_TABLE(
             table, input, padding_idx=padding, is_sparse=is_sparse, name=layer.name
         )

@@ -12,6 +12,7 @@ from workbench.framework.dtype import DType, bfloat16, float16, float32
 from workbench.framework.infix import not_a_variable
 from workbench.framework.spec import size_of
 from workbench.framework.variable import Parameter, Variable
+from workbench.ops.norm import BATCH_NORM, LAYER_NORM
 
 _HALVES = (float16, bfloat16)
 
@@ -85,7 +86,7 @@ def batch_norm(
         saved_variance = layer.temporary(dtype, stop_gradient=True)
         out = layer.temporary(input.dtype)
         layer.block.append_op(
-            "batch_norm",
+            BATCH_NORM.type,
             inputs={"X": input, "Scale": scale, "Bias": shift, "Mean": mean, "Variance": variance},
             outputs={
                 "Y": out, "MeanOut": mean, "VarianceOut": variance,
@@ -162,7 +163,7 @@ def layer_norm(
         mean, variance = (layer.temporary(dtype, stop_gradient=True) for _ in range(2))
         out = layer.temporary(input.dtype)
         layer.block.append_op(
-            "layer_norm",
+            LAYER_NORM.type,
             inputs=inputs,
             outputs={"Y": out, "Mean": mean, "Variance": variance},
             attrs={"begin_norm_axis": begin_norm_axis, "epsilon": epsilon},

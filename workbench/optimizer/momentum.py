@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import Unimplemented
 from workbench.framework.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number, refuse_multi_precision
@@ -33,7 +34,7 @@ class Momentum(Optimizer):
         ['momentum', 'momentum']
     """
 
-    op_type = "momentum"
+    op_type = update.MOMENTUM.type
 
     def __init__(
         self,
