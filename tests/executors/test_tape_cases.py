@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
-from tests.executors.tape_runs import compare
+from tests.autodiff.small import Built
+from tests.executors.tape_runs import compare, tape
 from tests.ops import case as C
 from tests.ops.test_cases import CASES
+from tests.parallel.models import devices
+from workbench import static
+from workbench.executors.memory import contiguous
 from workbench.executors.tape.rules import RULES
 from workbench.executors.tape.table import rule_of  # noqa: F401 (notes the rules)
 from workbench.framework.op import OPS
@@ -52,3 +57,55 @@ def test_the_cases_of_an_op_give_the_same_on_the_tape(type: str) -> None:
     found = [by_numpy(case, last) for case in cases for last in {False, len(case.op.outputs) > 1}]
     assert not cases or not all(type in types for types in found)
     assert not cases or type + "_grad" not in RULES or not all(type + "_grad" in types for types in found)
+
+
+# Layouts
+
+FREE = sorted(type for type, op in OPS.items() if op.layout_free and not op.is_grad)
+HEADS = [0, 2, 1, 3]  # what is made per head is joined along the last dimension
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("type", FREE)
+def test_what_is_layout_free_is_written_by_kernels_as_its_readers_want_it(type: str) -> None:
+    """Result and gradients are transposed, then reshaped."""
+
+    def body(*joined: Any) -> list[Any]:
+        x, y = (wb.transpose(wb.reshape(v, [2, 4, 3, 4]), HEADS) for v in joined)
+        return [wb.reshape(wb.transpose(OPS[type](x, y), HEADS), [2, 4, 12])]
+
+    feed = {"x": numbers(2, 4, 12), "y": numbers(2, 4, 12)}
+    assert compare(body, feed) == set()
+    plan = plan_of(body, feed)
+    written = [plan.refs[v] for n in plan.graph.nodes if n.type in (type, type + "_grad") for v in n.writes]
+    assert [ref.strides != contiguous(ref) for ref in written] == [True] * 3
+
+
+@pytest.mark.parametrize("type", FREE)
+def test_a_layout_without_a_dense_matrix_is_not_asked_of_them(type: str) -> None:
+    """Kernels would leave the row to NumPy."""
+
+    def body(x: Any, y: Any) -> list[Any]:
+        return [wb.reshape(wb.transpose(OPS[type](x, y), [3, 2, 1, 0]), [16, 6])]
+
+    feed = {"x": numbers(2, 3, 4, 4), "y": numbers(2, 3, 4, 4)}
+    assert type not in compare(body, feed)
+    (written,) = [plan.refs[n.writes[0]] for plan in [plan_of(body, feed)] for n in plan.graph.nodes if n.type == type]
+    assert written.strides == contiguous(written)
+
+
+def plan_of(body: Any, feed: dict[str, Any]) -> Any:
+    """The plan of a step on one device that makes the gradients of the first result."""
+    with Built() as built:
+        inputs = [static.data(name, list(array.shape)) for name, array in feed.items()]
+        for one in inputs:
+            one.stop_gradient = False
+        loss = wb.sum(wb.square(body(*inputs)[0]))
+        fetches = [loss, *static.gradients(loss, inputs)]
+    with tape(), devices(1):
+        exe = static.ParallelExecutor(use_cuda=False, main_program=built.main, loss_name=loss.name)
+        exe.run(fetches, feed=feed)
+    return exe._engine.last.plan

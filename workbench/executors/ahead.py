@@ -35,7 +35,7 @@ def strides_ahead(
     for axis in reversed(range(len(order))):
         strides[order[axis]] = step
         step *= specs[seen].shape[axis]
-    return tuple(strides)
+    return tuple(strides) if specs[value].dtype.itemsize in strides[-2:] else None
 
 
 def _only_reader(value: Value, readers: Mapping[Value, Sequence[Node]]) -> Node | None:

@@ -94,8 +94,8 @@ class Op:
             where a sparse gradient changes every row.
         is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
             counts it and kernels reach the processor's peak.
-        layout_free: its kernels, and those of its backward op, write results with any strides; so a plan lays them out
-            as their readers want them.
+        layout_free: its kernels, and those of its backward op, write results with any strides if one of the last two
+            dimensions is dense; so a plan lays them out as their readers want them.
         is_activation: a function of one tensor that passes join, where its attributes are the defaults, with the sum or
             the normalisation before it.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
