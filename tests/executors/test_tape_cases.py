@@ -69,13 +69,17 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
 
 
+JOINS = {"reshape": lambda x: wb.reshape(x, [2, 4, 12]), "flatten": lambda x: wb.flatten(x, 2)}
+
+
+@pytest.mark.parametrize("join", JOINS)
 @pytest.mark.parametrize("type", FREE)
-def test_what_is_layout_free_is_written_by_kernels_as_its_readers_want_it(type: str) -> None:
+def test_what_is_layout_free_is_written_by_kernels_as_its_readers_want_it(type: str, join: str) -> None:
     """Result and gradients are transposed, then reshaped."""
 
     def body(*joined: Any) -> list[Any]:
         x, y = (wb.transpose(wb.reshape(v, [2, 4, 3, 4]), HEADS) for v in joined)
-        return [wb.reshape(wb.transpose(OPS[type](x, y), HEADS), [2, 4, 12])]
+        return [JOINS[join](wb.transpose(OPS[type](x, y), HEADS))]
 
     feed = {"x": numbers(2, 4, 12), "y": numbers(2, 4, 12)}
     assert compare(body, feed) == set()
