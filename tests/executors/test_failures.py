@@ -97,7 +97,7 @@ def alarm() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize(
     "where",
-    [(binding, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory.Phantom, "array")],
+    [(binding, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory, "shown_input")],
     ids=lambda where: where[1],
 )
 def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:

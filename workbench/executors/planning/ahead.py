@@ -7,14 +7,10 @@ transposed result, the reshape is a view, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from workbench.executors.planning.shapes import Specs
+from workbench.framework.values.views import Transposed
 from workbench.graph.ssa import Node, Value
-
-_WRITERS = ("matmul_v2", "matmul_v2_grad")  # their kernels write with any strides
-RESHAPES = ("reshape2", "reshape2_grad", "squeeze2", "squeeze2_grad", "unsqueeze2", "unsqueeze2_grad")
-"""Ops that keep the order of the elements."""
 
 
 def strides_ahead(
@@ -25,7 +21,7 @@ def strides_ahead(
     Args:
         node: writes the value. readers: of the content of every value.
     """
-    if node.type not in _WRITERS:
+    if not node.is_op or not node.record.layout_free:
         return None
     transposes = _only_reader(value, readers)
     order = None if transposes is None else _order(transposes)
@@ -33,13 +29,13 @@ def strides_ahead(
         return None
     (seen,) = transposes.writes[:1]
     joins = _only_reader(seen, readers)
-    if joins is None or joins.type not in RESHAPES:
+    if joins is None or joins.record.view is None or not joins.record.view.keeps_order:
         return None
     step, strides = specs[value].dtype.itemsize, [0] * len(order)
     for axis in reversed(range(len(order))):
         strides[order[axis]] = step
         step *= specs[seen].shape[axis]
-    return tuple(strides)
+    return tuple(strides) if specs[value].dtype.itemsize in strides[-2:] else None
 
 
 def _only_reader(value: Value, readers: Mapping[Value, Sequence[Node]]) -> Node | None:
@@ -50,7 +46,5 @@ def _only_reader(value: Value, readers: Mapping[Value, Sequence[Node]]) -> Node 
 
 def _order(node: Node) -> list[int] | None:
     """The axes of the input in the order of the result's, of a transposition."""
-    axes: Any = node.attrs.get("axis")
-    if node.type == "transpose2":
-        return list(axes)
-    return sorted(range(len(axes)), key=lambda i: axes[i]) if node.type == "transpose2_grad" else None
+    view = node.record.view
+    return view.axes(len(node.writes[0].spec.shape), node.attrs) if isinstance(view, Transposed) else None

@@ -6,7 +6,6 @@ element-wise op with an input nobody reads any more, and, one after the other, v
 
 from __future__ import annotations
 
-import mmap
 from bisect import insort
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet
-from workbench.executors.failures import Explained, no_memory
+from workbench.executors.failures import Explained
 from workbench.executors.planning.ahead import strides_ahead
 from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shapes import Shapes, is_static
 from workbench.framework.op.record import Op
 from workbench.framework.op.ufuncs import passes_through
-from workbench.framework.outside import is_from_outside
 from workbench.framework.values.spec import Spec, size_of
+from workbench.framework.values.views import Strided, row_major
 from workbench.graph.ssa import (
     ALL_REDUCE,
     FETCH,
@@ -88,32 +86,7 @@ class Ref:
 
 def contiguous(ref: Ref) -> tuple[int, ...]:
     """The strides of an array in row-major order."""
-    strides, step = [], ref.dtype.itemsize
-    for dim in reversed(ref.shape):
-        strides.append(step)
-        step *= max(dim, 1)
-    return tuple(reversed(strides))
-
-
-class Phantom:
-    """Arrays of any size that occupy nothing: what they hold is never written and hardly ever read."""
-
-    def __init__(self, nbytes: int) -> None:
-        self._map = mmap.mmap(-1, max(nbytes, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.start = np.frombuffer(self._map, np.uint8).__array_interface__["data"][0]
-        self.nbytes = len(self._map)
-
-    def array(self, ref: Ref) -> np.ndarray:
-        return np.ndarray(ref.shape, ref.dtype, self._map, ref.offset, ref.strides)
-
-    def locate(self, ref: Ref, result: Any) -> Ref | None:
-        """The Ref of a view made of `array(ref)`; None if it is no view."""
-        if not isinstance(result, np.ndarray):
-            return None
-        offset = result.__array_interface__["data"][0] - self.start
-        if not 0 <= offset < self.nbytes and result.size:
-            return None
-        return Ref(ref.root, offset if result.size else 0, result.shape, result.strides, result.dtype)
+    return row_major(ref.shape, ref.dtype.itemsize)
 
 
 class Memory:
@@ -165,21 +138,10 @@ class Memory:
             for value in node.value_reads:
                 self.readers.setdefault(value, []).append(node)
         self.homes: dict[tuple[str, int], Root] = {}
-        self.phantom = self._phantom()
         self.bucketed: dict[Value, Ref] = {}
         self.flats = [self._put_together(members) for members in flat]
         self._visit_all(patched)
         self.sizes = self._lay_out(reuse)
-
-    def _phantom(self) -> Phantom:
-        """Room for the largest value."""
-        specs = self.shapes.specs
-        try:
-            return Phantom(max([0, *(_nbytes(s) for s in specs.values() if is_static(s))]) + ALIGN)
-        except (OSError, OverflowError, ValueError) as error:
-            if is_from_outside(error):
-                raise
-            raise no_memory(self.graph, specs, error) from error
 
     # Which root a value gets
 
@@ -265,28 +227,15 @@ class Memory:
     def _view(self, node: Node, spec: Spec) -> Ref | None:
         """Where an op that only looks at its input differently finds it."""
         record = node.record
-        if record.needs and "wanted" not in record.needs:
-            return None
         source = node.inputs[shown_input(record)]
         ref = self.refs.get(source) if source is not None else None
-        if ref is None or ref.root.name or ref.root.nbytes > self.phantom.nbytes:
+        if record.view is None or ref is None or ref.root.name:
             return None
-        arrays = [self._phantom_slot(slot) for slot in node.inputs]
-        try:
-            result = record.forward(np, *arrays, **node.attrs)
-        except (EnforceNotMet, TypeError, ValueError, IndexError) as error:
-            if is_from_outside(error):
-                raise
-            return None  # it depends on values
-        result = result[0] if isinstance(result, tuple) else result
-        found = self.phantom.locate(ref, result)
-        return found if found is not None and found.shape == spec.shape and found.dtype == ref.dtype else None
-
-    def _phantom_slot(self, slot: Any) -> Any:
-        if isinstance(slot, list):
-            return [self._phantom_slot(value) for value in slot]
-        ref = self.refs.get(slot) if slot is not None else None
-        return None if ref is None else self.phantom.array(ref)
+        strided = Strided(ref.offset, ref.shape, ref.strides, ref.dtype.itemsize)
+        found = record.view(strided, spec.shape, node.attrs)
+        if found is None or found.shape != spec.shape:
+            return None
+        return Ref(ref.root, found.offset, found.shape, found.strides, ref.dtype)
 
     def _passed_on(self, node: Node, k: int, spec: Spec) -> Ref | None:
         """The memory of an input that is handed through unchanged, as the gradient of an addition is."""

@@ -54,8 +54,9 @@ class Alike:
     def _buckets(self, node: Node) -> dict[str, Bucket] | None:
         """What an update changes, by slot; None if some slot does not lie together."""
         found: dict[str, Bucket] = {}
-        for slot, values in zip(find_op(node.attrs["update"]).inputs, node.inputs, strict=True):
-            if slot.name in ("Grad", "LearningRate") or not values or values[0] is None:
+        record = find_op(node.attrs["update"])
+        for slot, values in zip(record.inputs, node.inputs, strict=True):
+            if slot.name not in record.aliases.values() or not values or values[0] is None:
                 continue
             tensors = [self._find(v.name, v.place) for v in values]
             bucket = tensors[0].bucket if tensors[0] is not None else None

@@ -36,6 +36,7 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
 from workbench.graph.loss import has_backward, loss_gradients
+from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
@@ -149,7 +150,7 @@ class Engine:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
         if has_backward(self.spec.program) or loss_gradients(self.spec.program):
             return False
-        return not (sync_batch_norm and any(op.type == "batch_norm" for op in self.spec.program.all_ops()))
+        return not (sync_batch_norm and joins_devices(self.spec.program))
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
         """The graph of a step that fetches these names, after all passes; see `Compiler.graph`."""

@@ -29,6 +29,7 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
+from workbench.ops.conv import BACKPROP_FILTER, BACKPROP_INPUT, CONV2D, CONV2D_TRANSPOSE, DEPTHWISE_CONV2D
 from workbench.ops.convolve import Geometry
 from workbench.ops.windows import NCHW, SAME, both_pads, extent
 from workbench.runtime.words import convolution as words
@@ -50,13 +51,13 @@ COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 # Rules
 
 
-@native("conv2d", "depthwise_conv2d")
+@native(CONV2D, DEPTHWISE_CONV2D)
 def conv2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x, w) = operands(writer, row)
     convolve(writer, _geometry(x.shape, w.shape, out.shape, row.node.attrs), x, w, out)
 
 
-@native("conv2d_grad", "depthwise_conv2d_grad")
+@native(CONV2D.backward, DEPTHWISE_CONV2D.backward)
 def conv2d_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_w), (x, w, g) = operands(writer, row)
     require(g is not None)
@@ -68,26 +69,26 @@ def conv2d_grad(writer: TapeWriter, row: Row) -> None:
         filter_gradient(writer, geo, x, g, g_w)
 
 
-@native("conv2d_backprop_input")
+@native(BACKPROP_INPUT)
 def backprop_input(writer: TapeWriter, row: Row) -> None:
     (out,), (g, w, _) = operands(writer, row)
     input_gradient(writer, _geometry(out.shape, w.shape, g.shape, row.node.attrs), g, w, out)
 
 
-@native("conv2d_backprop_filter")
+@native(BACKPROP_FILTER)
 def backprop_filter(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g, _) = operands(writer, row)
     filter_gradient(writer, _geometry(x.shape, out.shape, g.shape, row.node.attrs), x, g, out)
 
 
-@native("conv2d_transpose")
+@native(CONV2D_TRANSPOSE)
 def conv2d_transpose(writer: TapeWriter, row: Row) -> None:
     (out,), (x, w) = operands(writer, row)
     require(row.node.attrs["padding_algorithm"] != SAME)  # means something else there
     input_gradient(writer, _geometry(out.shape, w.shape, x.shape, row.node.attrs), x, w, out)
 
 
-@native("conv2d_transpose_grad")
+@native(CONV2D_TRANSPOSE.backward)
 def conv2d_transpose_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_w), (x, w, g) = operands(writer, row)
     require(g is not None, row.node.attrs["padding_algorithm"] != SAME)

@@ -8,13 +8,25 @@ import numpy as np
 
 from workbench.executors.lowering.tape.elementwise import elementwise
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, copy, expression, fill, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import (
+    FLOAT,
+    copy,
+    expression,
+    fill,
+    operands,
+    require,
+    require_plain,
+)
 from workbench.executors.lowering.tape.sums import add_up
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.pad import CONSTANT
-from workbench.ops.slicing import sliced
+from workbench.ops.creation import ASSIGN, FILL_ANY_LIKE, FILL_CONSTANT
+from workbench.ops.join import CONCAT, SPLIT, SPLIT_LIKE, STACK, UNSTACK
+from workbench.ops.math import CAST
+from workbench.ops.pad import CONSTANT, PAD, UNPAD
+from workbench.ops.slicing import SLICE, SLICE_PUT, STRIDED_SLICE, sliced
+from workbench.ops.tile import EXPAND, EXPAND_AS, TILE
 
 Array = np.ndarray
 
@@ -31,19 +43,19 @@ def _require_apart(out: Array, *sources: Array) -> None:
 # Constants and copies
 
 
-@native("fill_constant", "fill_any_like")
+@native(FILL_CONSTANT, FILL_ANY_LIKE)
 def fill_constant(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
     fill(writer, out, row.node.attrs["value"])
 
 
-@native("assign")
+@native(ASSIGN)
 def assign(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     copy(writer, x, out)
 
 
-@native("cast")
+@native(CAST)
 def cast(writer: TapeWriter, row: Row) -> None:
     """Integers have a kernel, floats and truth values are element-wise work."""
     (out,), (x,) = operands(writer, row)
@@ -102,14 +114,14 @@ def _axis(row: Row, whole: Array) -> int:
     return normalize_axis(row.node.attrs["axis"], whole.ndim)
 
 
-@native("concat")
+@native(CONCAT)
 def concat(writer: TapeWriter, row: Row) -> None:
     (out,), (xs,) = operands(writer, row)
     axis = _axis(row, out)
     _join(writer, xs, _cut(out, _lengths(xs, axis), axis), out)
 
 
-@native("concat_grad")
+@native(CONCAT.backward)
 def concat_grad(writer: TapeWriter, row: Row) -> None:
     (outs,), (likes, g) = operands(writer, row)
     require(g is not None)
@@ -117,7 +129,7 @@ def concat_grad(writer: TapeWriter, row: Row) -> None:
     _take_apart(writer, _cut(g, _lengths(likes, axis), axis), outs)
 
 
-@native("split", "split_like")
+@native(SPLIT, SPLIT_LIKE)
 def split(writer: TapeWriter, row: Row) -> None:
     (outs,), (x, *_) = operands(writer, row)
     require(all(out is not None for out in outs))
@@ -125,7 +137,7 @@ def split(writer: TapeWriter, row: Row) -> None:
     _take_apart(writer, _cut(x, _lengths(outs, axis), axis), outs)
 
 
-@native("split_grad")
+@native(SPLIT.backward)
 def split_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, parts) = operands(writer, row)
     require(all(part is not None for part in parts))
@@ -133,26 +145,26 @@ def split_grad(writer: TapeWriter, row: Row) -> None:
     _join(writer, parts, _cut(out, _lengths(parts, axis), axis), out)
 
 
-@native("stack")
+@native(STACK)
 def stack(writer: TapeWriter, row: Row) -> None:
     (out,), (xs,) = operands(writer, row)
     _join(writer, xs, _entries(out, _axis(row, out)), out)
 
 
-@native("stack_grad")
+@native(STACK.backward)
 def stack_grad(writer: TapeWriter, row: Row) -> None:
     (outs,), (_, g) = operands(writer, row)
     require(g is not None)
     _take_apart(writer, _entries(g, _axis(row, g)), outs)
 
 
-@native("unstack")
+@native(UNSTACK)
 def unstack(writer: TapeWriter, row: Row) -> None:
     (outs,), (x,) = operands(writer, row)
     _take_apart(writer, _entries(x, _axis(row, x)), outs)
 
 
-@native("unstack_grad")
+@native(UNSTACK.backward)
 def unstack_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, parts) = operands(writer, row)
     _join(writer, parts, _entries(out, _axis(row, out)), out)
@@ -161,10 +173,10 @@ def unstack_grad(writer: TapeWriter, row: Row) -> None:
 # Slices and borders: their inputs are views, their adjoints put something into zeros
 
 
-@native("slice_grad", "strided_slice_grad", "slice_put")
+@native(SLICE.backward, STRIDED_SLICE.backward, SLICE_PUT)
 def put_slice(writer: TapeWriter, row: Row) -> None:
     (out,), ins = operands(writer, row)
-    x = ins[0] if row.node.type == "slice_put" else ins[1]
+    x = ins[0] if row.node.record is SLICE_PUT else ins[1]
     require(x is not None)
     place = sliced(out, **row.node.attrs)
     _require_floats(x, out)
@@ -189,20 +201,20 @@ def _inside(row: Row, padded: Array) -> Array:
     return padded[tuple(slice(before, size - after) for size, before, after in widths)]
 
 
-@native("pad")
+@native(PAD)
 def pad(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     _put(writer, x, _inside(row, out), out, row.node.attrs["value"])
 
 
-@native("pad_grad", "unpad")
+@native(PAD.backward, UNPAD)
 def unpad(writer: TapeWriter, row: Row) -> None:
     (out,), (*_, g) = operands(writer, row)
     require(g is not None)
     _take_apart(writer, [_inside(row, g)], [out])
 
 
-@native("unpad_grad")
+@native(UNPAD.backward)
 def unpad_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, g) = operands(writer, row)
     require(g is not None)
@@ -212,13 +224,13 @@ def unpad_grad(writer: TapeWriter, row: Row) -> None:
 # Repetitions
 
 
-@native("expand_v2", "expand_as_v2")
+@native(EXPAND, EXPAND_AS)
 def expand(writer: TapeWriter, row: Row) -> None:
     (out,), (x, *_) = operands(writer, row)
     expression(writer, lambda x: x, [out], [x])
 
 
-@native("expand_v2_grad", "expand_as_v2_grad")
+@native(EXPAND.backward, EXPAND_AS.backward)
 def expand_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (*_, g) = operands(writer, row)
     require(g is not None)
@@ -234,7 +246,7 @@ def _by_copies(row: Row, x: Array) -> tuple[list[int], list[int]]:
     return [n for pair in pairs for n in pair], [n for _, dim in pairs for n in (1, dim)]
 
 
-@native("tile")
+@native(TILE)
 def tile(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require(x.flags.c_contiguous, out.flags.c_contiguous)
@@ -242,7 +254,7 @@ def tile(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda x: x, [out.reshape(many)], [x.reshape(once)])
 
 
-@native("tile_grad")
+@native(TILE.backward)
 def tile_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     require(g is not None)

@@ -13,7 +13,6 @@ from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, o
 from workbench.executors.lowering.tape.sums import add_up
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
-from workbench.executors.planning.ahead import RESHAPES
 from workbench.executors.planning.memory import shown_input
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.lowered import Lowered, lower
@@ -85,7 +84,7 @@ def view(writer: TapeWriter, row: Row) -> None:
     source = ins[shown_input(node.record)]
     if (source.size == out.size and np.may_share_memory(source, out)) or not out.size:
         return
-    if node.type in RESHAPES and out.flags.c_contiguous:
+    if node.record.view is not None and node.record.view.keeps_order and out.flags.c_contiguous:
         copy(writer, source, out.reshape(source.shape))
         return
     seen = node.record.forward(np, *ins, **call_attrs(node))

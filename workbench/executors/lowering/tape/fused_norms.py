@@ -15,9 +15,10 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, find_op
+from workbench.ops.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION
 
 
-@native("fused_batch_norm_act")
+@native(FUSED_BATCH_NORM_ACT)
 def batch_norm_act(writer: TapeWriter, row: Row) -> None:
     (y, *statistics), ins = operands(writer, row)
     require_plain(y)
@@ -25,7 +26,7 @@ def batch_norm_act(writer: TapeWriter, row: Row) -> None:
     _write(writer, find_op(row.node.attrs["act_type"]), y, [y])
 
 
-@native("fused_bn_add_activation")
+@native(FUSED_BN_ADD_ACTIVATION)
 def batch_norm_add_act(writer: TapeWriter, row: Row) -> None:
     (y, *statistics), (x, z, *channels) = operands(writer, row)
     require_plain(y, z)
@@ -34,14 +35,14 @@ def batch_norm_add_act(writer: TapeWriter, row: Row) -> None:
     _write(writer, find_op(row.node.attrs["act_type"]), y, [y])
 
 
-@native("fused_batch_norm_act_grad")
+@native(FUSED_BATCH_NORM_ACT.backward)
 def batch_norm_act_grad(writer: TapeWriter, row: Row) -> None:
     outs, (x, scale, _, _, _, y, mean, inverse, g_y, *_) = operands(writer, row)
     g = _through_activation(writer, row, y, g_y, writer.temporary(x.shape))
     write_batch_norm_grad(writer, row, outs, (x, scale, mean, inverse, g))
 
 
-@native("fused_bn_add_activation_grad")
+@native(FUSED_BN_ADD_ACTIVATION.backward)
 def batch_norm_add_act_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_z, *outs), (x, _, scale, _, _, _, y, mean, inverse, g_y, *_) = operands(writer, row)
     g = _through_activation(writer, row, y, g_y, writer.temporary(x.shape) if g_z is None else g_z)

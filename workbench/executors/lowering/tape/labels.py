@@ -13,7 +13,12 @@ from workbench.executors.lowering.tape.sums import with_last
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.embedding import NO_PADDING
+from workbench.ops.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
+from workbench.ops.extreme import ARG_MAX
+from workbench.ops.gather import GATHER
+from workbench.ops.label import count_labels, pick_label, place_label
+from workbench.ops.metric import ACCURACY
+from workbench.ops.sort import TOP_K
 
 MOST_BEST = 64  # of a row: each is compared with those found so far
 INTEGER = np.dtype(np.int64)
@@ -54,32 +59,32 @@ def _add(
     writer.row("add_rows", x, ids, out, outer, height, ids.size, width, padding)
 
 
-@native("lookup_table_v2")
+@native(LOOKUP_TABLE)
 def lookup(writer: TapeWriter, row: Row) -> None:
     (out,), (table, ids) = operands(writer, row)
     _take(writer, table, ids, out, padding=row.node.attrs["padding_idx"])
 
 
-@native("lookup_table_v2_grad")
+@native(LOOKUP_TABLE.backward)
 def lookup_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, ids, g) = operands(writer, row)
     require(g is not None, not row.node.attrs["is_sparse"])
     _add(writer, g, ids, out, padding=row.node.attrs["padding_idx"])
 
 
-@native("scatter_rows")
-def scatter_rows(writer: TapeWriter, row: Row) -> None:
+@native(scatter_rows)
+def scatter_rows_row(writer: TapeWriter, row: Row) -> None:
     (out,), (ids, x, _) = operands(writer, row)
     _add(writer, x, ids, out, padding=row.node.attrs["padding_idx"])
 
 
-@native("gather")
+@native(GATHER)
 def gather(writer: TapeWriter, row: Row) -> None:
     (out,), (x, index) = operands(writer, row)
     _take(writer, x, index, out, row.node.attrs["axis"])
 
 
-@native("gather_grad")
+@native(GATHER.backward)
 def gather_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, index, g) = operands(writer, row)
     require(g is not None)
@@ -105,26 +110,26 @@ def _place(writer: TapeWriter, x: np.ndarray, label: np.ndarray, out: np.ndarray
     writer.row("place_label", x, label, out, *sizes, attrs["ignore_index"])
 
 
-@native("pick_label")
-def pick_label(writer: TapeWriter, row: Row) -> None:
+@native(pick_label)
+def pick_label_row(writer: TapeWriter, row: Row) -> None:
     (out,), (x, label) = operands(writer, row)
     _pick(writer, x, label, out, row.node.attrs)
 
 
-@native("pick_label_grad")
+@native(pick_label.backward)
 def pick_label_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, label, g) = operands(writer, row)
     require(g is not None)
     _place(writer, g, label, out, row.node.attrs)
 
 
-@native("place_label")
-def place_label(writer: TapeWriter, row: Row) -> None:
+@native(place_label)
+def place_label_row(writer: TapeWriter, row: Row) -> None:
     (out,), (label, x, _) = operands(writer, row)
     _place(writer, x, label, out, row.node.attrs)
 
 
-@native("one_hot_v2")
+@native(ONE_HOT)
 def one_hot(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require(not row.node.attrs["allow_out_of_range"])
@@ -133,8 +138,8 @@ def one_hot(writer: TapeWriter, row: Row) -> None:
     writer.row("one_hot", x, out, x.size, row.node.attrs["depth"])
 
 
-@native("count_labels")
-def count_labels(writer: TapeWriter, row: Row) -> None:
+@native(count_labels)
+def count_labels_row(writer: TapeWriter, row: Row) -> None:
     (out,), (label,) = operands(writer, row)
     require_plain(out)
     _require_integers(label)
@@ -144,7 +149,7 @@ def count_labels(writer: TapeWriter, row: Row) -> None:
 # Accuracy
 
 
-@native("top_k_v2")
+@native(TOP_K, integers=True)
 def top_k(writer: TapeWriter, row: Row) -> None:
     (out, indices), (x,) = operands(writer, row)
     k = row.node.attrs["k"]
@@ -157,7 +162,7 @@ def top_k(writer: TapeWriter, row: Row) -> None:
     writer.row("best_of_rows", x, out, indices, x.size // x.shape[-1], x.shape[-1], k)
 
 
-@native("arg_max")
+@native(ARG_MAX, integers=True)
 def arg_max(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x)
@@ -167,7 +172,7 @@ def arg_max(writer: TapeWriter, row: Row) -> None:
     writer.row("best_of_rows", x, most, out, out.size, x.size // out.size, 1)
 
 
-@native("accuracy")
+@native(ACCURACY, integers=True)
 def accuracy(writer: TapeWriter, row: Row) -> None:
     (share, *counts), (_, indices, label) = operands(writer, row)
     share = writer.temporary((1,)) if share is None else share

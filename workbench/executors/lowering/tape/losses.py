@@ -14,6 +14,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
 from workbench.framework.values.spec import normalize_axis
+from workbench.ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
 
 
 def _axis(row: Row, x: np.ndarray) -> int:
@@ -42,7 +43,7 @@ def _written(writer: TapeWriter, row: Row, out: np.ndarray, write: Callable[[np.
     copy(writer, beside, seen)
 
 
-@native("softmax")
+@native(SOFTMAX)
 def softmax(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
@@ -55,7 +56,7 @@ def write_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tup
     writer.row("softmax", x, out, most, total, *sizes)
 
 
-@native("softmax_grad")
+@native(SOFTMAX.backward)
 def softmax_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, y, g) = operands(writer, row)
     require(g is not None)
@@ -64,7 +65,7 @@ def softmax_grad(writer: TapeWriter, row: Row) -> None:
     _written(writer, row, out, lambda out: writer.row("softmax_grad", y, g, out, *_rows(y)))
 
 
-@native("log_softmax")
+@native(LOG_SOFTMAX)
 def log_softmax(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
@@ -83,7 +84,7 @@ def write_log_softmax(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes:
     expression(writer, lambda x, m, t: x - m - Recording.log(t), [out], [x, most, total])
 
 
-@native("log_softmax_grad")
+@native(LOG_SOFTMAX.backward)
 def log_softmax_grad(writer: TapeWriter, row: Row) -> None:
     """g - exp(y) sum(g)."""
     (out,), (_, y, g) = operands(writer, row)
@@ -97,7 +98,7 @@ def log_softmax_grad(writer: TapeWriter, row: Row) -> None:
 # Cross entropy
 
 
-@native("softmax_with_cross_entropy")
+@native(SOFTMAX_WITH_CROSS_ENTROPY)
 def cross_entropy(writer: TapeWriter, row: Row) -> None:
     (softmax, loss), (logits, label) = operands(writer, row)
     require_plain(logits, *_given(softmax, loss))
@@ -147,7 +148,7 @@ def _soft_loss(
     write_softmax(writer, logits, softmax, sizes)
 
 
-@native("softmax_with_cross_entropy_grad")
+@native(SOFTMAX_WITH_CROSS_ENTROPY.backward)
 def cross_entropy_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, label, softmax, g_softmax, g) = operands(writer, row)
     require(g_softmax is None, g is not None, out is not None)

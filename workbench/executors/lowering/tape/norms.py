@@ -15,6 +15,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
 from workbench.ops.channels import channel_axis, uses_given_statistics
+from workbench.ops.norm import BATCH_NORM, LAYER_NORM
 from workbench.runtime.native.tape import address
 
 Array = np.ndarray
@@ -43,7 +44,7 @@ def _blocks(row: Row, x: Array) -> tuple[int, int]:
     return math.prod(x.shape[:begin]), math.prod(x.shape[begin:])
 
 
-@native("layer_norm")
+@native(LAYER_NORM)
 def layer_norm(writer: TapeWriter, row: Row) -> None:
     (y, mean, variance), (x, scale, bias) = operands(writer, row)
     _require_all_plain(y, mean, variance, x, scale, bias)
@@ -56,7 +57,7 @@ def layer_norm(writer: TapeWriter, row: Row) -> None:
     )  # fmt: skip
 
 
-@native("layer_norm_grad")
+@native(LAYER_NORM.backward)
 def layer_norm_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_scale, g_bias), (x, scale, _, mean, variance, g, *_) = operands(writer, row)
     require(g is not None)
@@ -159,7 +160,7 @@ def _uses_given(row: Row) -> bool:
     return uses_given_statistics(attrs["is_test"], attrs["use_global_stats"], attrs["trainable_statistics"])
 
 
-@native("batch_norm")
+@native(BATCH_NORM)
 def batch_norm(writer: TapeWriter, row: Row) -> None:
     write_batch_norm(writer, row, *operands(writer, row))
 
@@ -214,7 +215,7 @@ def _slope(writer: TapeWriter, inverse: Array, scale: Array | None, beside: Arra
     return beside
 
 
-@native("batch_norm_grad")
+@native(BATCH_NORM.backward)
 def batch_norm_grad(writer: TapeWriter, row: Row) -> None:
     outs, (x, scale, _, _, _, mean, inverse, g, *_) = operands(writer, row)
     require(g is not None)

@@ -10,6 +10,7 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
+from workbench.ops.pool import POOL, SPREAD
 from workbench.ops.pooling import Windows, bins, sliding
 from workbench.ops.windows import NCHW, both_pads
 from workbench.runtime.native.tape import Pointer, pointer
@@ -24,7 +25,7 @@ _STRIP_BYTES = 2**18  # what a strip may take up, so that it stays in the second
 _PIXEL_BYTES = 4 * LANES
 
 
-@native("pool2d")
+@native(POOL)
 def pool2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
@@ -41,13 +42,13 @@ def pool2d(writer: TapeWriter, row: Row) -> None:
         writer.row("max_pool", size, x, out, memory)
 
 
-@native("pool2d_grad")
+@native(POOL.backward)
 def pool2d_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     _spread(writer, row, x, g, out)
 
 
-@native("pool2d_spread")
+@native(SPREAD)
 def pool2d_spread(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     _spread(writer, row, x, g, out)

@@ -14,6 +14,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
+from workbench.ops.matmul import MATMUL, MUL
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words.product import DEPTH, LINE, PANEL, left_pitch
 
@@ -218,14 +219,14 @@ def _matrix(array: np.ndarray, dims: int) -> np.ndarray:
     return found
 
 
-@native("mul")
+@native(MUL)
 def mul(writer: TapeWriter, row: Row) -> None:
     (out,), (x, y) = operands(writer, row)
     x_dims, y_dims = row.node.attrs["x_num_col_dims"], row.node.attrs["y_num_col_dims"]
     gemm(writer, _matrix(x, x_dims), _matrix(y, y_dims), _matrix(out, x_dims))
 
 
-@native("mul_grad")
+@native(MUL.backward)
 def mul_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_y), (x, y, g) = operands(writer, row)
     x_dims, y_dims = row.node.attrs["x_num_col_dims"], row.node.attrs["y_num_col_dims"]
@@ -256,7 +257,7 @@ def _result(array: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarra
     return found
 
 
-@native("matmul_v2")
+@native(MATMUL)
 def matmul(writer: TapeWriter, row: Row) -> None:
     (out,), (x, y) = operands(writer, row)
     attrs = row.node.attrs
@@ -267,7 +268,7 @@ def matmul(writer: TapeWriter, row: Row) -> None:
     gemm(writer, left, right, _result(out, left, right))
 
 
-@native("matmul_v2_grad")
+@native(MATMUL.backward)
 def matmul_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_y), (x, y, g) = operands(writer, row)
     trans_x, trans_y = row.node.attrs["trans_x"], row.node.attrs["trans_y"]

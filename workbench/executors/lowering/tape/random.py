@@ -11,7 +11,8 @@ from workbench.executors.lowering.tape.rules import FLOAT, expression, operands,
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.dropout import kept_factor, mask_shape
+from workbench.ops.dropout import DROPOUT, kept_factor, mask_shape
+from workbench.ops.random import UNIFORM_RANDOM
 from workbench.runtime.words.stream import BITS, CHUNK
 
 
@@ -26,7 +27,7 @@ def _factor(row: Row) -> np.float32:
     return np.float32(kept_factor(attrs["dropout_prob"], attrs["is_test"], attrs["dropout_implementation"]))
 
 
-@native("dropout")
+@native(DROPOUT, integers=True)
 def dropout(writer: TapeWriter, row: Row) -> None:
     (out, mask), (x,) = operands(writer, row)
     attrs, factor = row.node.attrs, _factor(row)
@@ -45,7 +46,7 @@ def dropout(writer: TapeWriter, row: Row) -> None:
         expression(writer, lambda x, kept: Recording.where(kept, x * factor, np.float32(0)), [out], [x, kept])
 
 
-@native("dropout_grad")
+@native(DROPOUT.backward)
 def dropout_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, mask, g, _) = operands(writer, row)
     require(g is not None)
@@ -56,7 +57,7 @@ def dropout_grad(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda g, kept: g * (kept.astype("float32") * factor), [out], [g, mask.view(bool)])
 
 
-@native("uniform_random")
+@native(UNIFORM_RANDOM)
 def uniform(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
     require(not row.node.attrs["startup"])  # they draw anew at every run, whatever the step

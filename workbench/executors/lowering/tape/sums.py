@@ -13,7 +13,19 @@ from workbench.executors.lowering.tape.rules import copy, expression, operands, 
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.reduce import reduced_axes
+from workbench.ops.accumulate import SUM
+from workbench.ops.extreme import REDUCE_MAX, REDUCE_MIN
+from workbench.ops.gradient_clip import clip_by_norm, squared_l2_norm
+from workbench.ops.reduce import (
+    BROADCAST_TO_LIKE,
+    EXPAND_REDUCED,
+    LOGSUMEXP,
+    MEAN,
+    REDUCE_MEAN,
+    REDUCE_SUM,
+    REDUCE_TO_LIKE,
+    reduced_axes,
+)
 
 PARTIAL = 1024  # columns whose partial sums stay in the first cache
 LONG = 256  # floats of a row
@@ -93,23 +105,23 @@ def _axes(row: Row, rank: int) -> tuple[int, ...]:
     return reduced_axes(rank, attrs.get("dim", ()), attrs.get("reduce_all", True))
 
 
-@native("reduce_sum", "reduce_mean", "mean")
+@native(REDUCE_SUM, REDUCE_MEAN, MEAN)
 def reduce(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
     axes = _axes(row, x.ndim)
-    count = 1 if row.node.type == "reduce_sum" else math.prod(x.shape[a] for a in axes)
+    count = 1 if row.node.record is REDUCE_SUM else math.prod(x.shape[a] for a in axes)
     sum_axes(writer, x, axes, out, count)
 
 
-@native("reduce_sum_grad", "reduce_mean_grad", "mean_grad")
+@native(REDUCE_SUM.backward, REDUCE_MEAN.backward, MEAN.backward)
 def reduce_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     require(g is not None)
-    spread(writer, g, out, _axes(row, x.ndim), average=row.node.type != "reduce_sum_grad")
+    spread(writer, g, out, _axes(row, x.ndim), average=row.node.record is not REDUCE_SUM.backward)
 
 
-@native("expand_reduced")
+@native(EXPAND_REDUCED)
 def expand_reduced(writer: TapeWriter, row: Row) -> None:
     (out,), (x, like) = operands(writer, row)
     spread(writer, x, out, _axes(row, like.ndim), row.node.attrs["average"])
@@ -122,25 +134,25 @@ def spread(writer: TapeWriter, reduced: np.ndarray, out: np.ndarray, axes: Seque
     _divided(writer, seen_along(reduced, out.shape, axes), out, count)
 
 
-@native("reduce_to_like")
+@native(REDUCE_TO_LIKE)
 def reduce_to_like(writer: TapeWriter, row: Row) -> None:
     (out,), (x, _) = operands(writer, row)
     add_up(writer, x, out)
 
 
-@native("broadcast_to_like")
+@native(BROADCAST_TO_LIKE)
 def broadcast_to_like(writer: TapeWriter, row: Row) -> None:
     (out,), (x, _) = operands(writer, row)
     _divided(writer, x, out, 1)
 
 
-@native("reduce_max", "reduce_min")
+@native(REDUCE_MAX, REDUCE_MIN)
 def extreme(writer: TapeWriter, row: Row) -> None:
     """Axes that are not the last ones are brought there first."""
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
     turned = with_last(writer, x, _axes(row, x.ndim))
-    sign = 1.0 if row.node.type == "reduce_max" else -1.0
+    sign = 1.0 if row.node.record is REDUCE_MAX else -1.0
     writer.row("extreme_of_rows", turned, out, out.size, x.size // out.size, sign)
 
 
@@ -154,7 +166,7 @@ def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndar
     return beside
 
 
-@native("reduce_max_grad", "reduce_min_grad")
+@native(REDUCE_MAX.backward, REDUCE_MIN.backward)
 def extreme_grad(writer: TapeWriter, row: Row) -> None:
     """The gradient for all elements that equal the extreme."""
     (out,), (x, y, g) = operands(writer, row)
@@ -164,7 +176,7 @@ def extreme_grad(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda x, y, g: g * (x == y).astype("float32"), [out], [x, y, g])
 
 
-@native("logsumexp")
+@native(LOGSUMEXP)
 def log_sum_exp(writer: TapeWriter, row: Row) -> None:
     """log(sum of exp(x - top)) + top, top being the largest number, or 0 if that is not finite."""
     (out,), (x,) = operands(writer, row)
@@ -179,7 +191,7 @@ def log_sum_exp(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda t, s: Recording.log(s) + t, [found], [top, total])
 
 
-@native("logsumexp_grad")
+@native(LOGSUMEXP.backward)
 def log_sum_exp_grad(writer: TapeWriter, row: Row) -> None:
     """g exp(x - y)."""
     (out,), (x, y, g) = operands(writer, row)
@@ -192,7 +204,7 @@ def log_sum_exp_grad(writer: TapeWriter, row: Row) -> None:
 # Lists and norms
 
 
-@native("sum")
+@native(SUM)
 def add_n(writer: TapeWriter, row: Row) -> None:
     """The terms in order."""
     (out,), (terms,) = operands(writer, row)
@@ -200,7 +212,7 @@ def add_n(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda first, *rest: sum(rest, first), [out], terms)
 
 
-@native("sum_grad")
+@native(SUM.backward)
 def add_n_grad(writer: TapeWriter, row: Row) -> None:
     """The gradient of the sum is that of every term."""
     (outs,), (*_, g) = operands(writer, row)
@@ -210,15 +222,15 @@ def add_n_grad(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda g: (g,) * len(wanted), wanted, [g])
 
 
-@native("squared_l2_norm")
+@native(squared_l2_norm)
 def squared_norm(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
     writer.row("sum_squares", x, out, x.size)
 
 
-@native("clip_by_norm")
-def clip_by_norm(writer: TapeWriter, row: Row) -> None:
+@native(clip_by_norm)
+def clip_by_norm_row(writer: TapeWriter, row: Row) -> None:
     """x limit / max(norm, limit)."""
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)

@@ -1,4 +1,4 @@
-"""All rules: importing their modules notes them; and which nodes they take, as far as a plan can tell."""
+"""All rules: importing the modules of this folder notes them; and which nodes they take, as far as a plan can tell."""
 
 from __future__ import annotations
 
@@ -6,29 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from workbench.executors.lowering.tape import (  # noqa: F401
-    convolutions,
-    copies,
-    elementwise,
-    fused_norms,
-    labels,
-    losses,
-    norms,
-    pooling,
-    products,
-    random,
-    sums,
-    updates,
-)
-from workbench.executors.lowering.tape.registry import rule_of
+from workbench.executors.lowering import tape
+from workbench.executors.lowering.tape.registry import INTEGERS, rule_of
 from workbench.executors.lowering.tape.rules import FLOAT
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
+from workbench.framework.folder import import_all
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.values.spec import Spec
 from workbench.graph.ssa import Node, Value
 
-BESIDE = {"dropout", "top_k_v2", "arg_max", "accuracy"}  # ops whose kernels write integers, too
+import_all(tape.__name__, tape.__path__)
 
 
 def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
@@ -38,7 +26,7 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     written = [specs[v] for v in node.writes]
     read = [specs[v] for v in node.value_reads]
     dense = all(is_static(spec) for spec in (*read, *written))
-    return dense and (node.type in BESIDE or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
+    return dense and (node.type in INTEGERS or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
 
 
 def joins_natively(node: Node) -> bool:

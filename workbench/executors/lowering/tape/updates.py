@@ -22,7 +22,7 @@ from workbench.ops.bound_updates import Split, traced
 from workbench.ops.update import UPDATES
 
 
-@native(*UPDATES)
+@native(*map(find_op, UPDATES))
 def update(writer: TapeWriter, row: Row) -> None:
     """One parameter."""
     outs, ins = operands(writer, row)
