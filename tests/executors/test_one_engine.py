@@ -16,6 +16,7 @@ from tests.executors.models import Model, regression
 from workbench import events, static
 from workbench.config import override
 from workbench.executors import reference
+from workbench.framework.program.guard import static_mode
 
 REFERENCE = Path(reference.__path__[0])
 
@@ -91,7 +92,7 @@ def test_a_program_that_changes_is_compiled_anew(model: Model, scope: static.Sco
     first = exe.compiled(test, scope)
     (before,) = exe.run(test, model.feed(), [model.out.name], scope=scope)
     assert exe.compiled(test, scope) is first
-    with wb.framework.guard.static_mode(), static.program_guard(test):
+    with static_mode(), static.program_guard(test):
         doubled = test.global_block().var(model.out.name) * 2.0
     (after,) = exe.run(test, model.feed(), [doubled], scope=scope)
     assert exe.compiled(test, scope) is not first
@@ -154,7 +155,7 @@ def test_a_new_rate_counts_on_several_devices_too() -> None:
 
 
 def test_what_is_fed_and_read_by_no_op_can_be_fetched() -> None:
-    with wb.framework.guard.static_mode(), static.program_guard(static.Program(), static.Program()):
+    with static_mode(), static.program_guard(static.Program(), static.Program()):
         x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
         out, exe = y + 1.0, static.Executor()
         feed = {"x": np.ones((3, 2), np.float32), "y": np.zeros((3, 2), np.float32)}

@@ -173,7 +173,7 @@ def values_of(step: Any) -> dict[Any, np.ndarray]:
 def test_the_plain_executor_keeps_the_same() -> None:
     model = build(root, wb.optimizer.Momentum(0.0, 0.9)).start()
     exe, taken = static.Executor(), []
-    exe.guard(lambda take: taken.append(take()))
+    exe.compiled(model.main, model.scope).engine.guard(lambda take: taken.append(take()))
     for rows in (GOOD, GOOD):
         exe.run(model.main, feed={"X": rows}, fetch_list=[model.loss], scope=model.scope)
     assert taken == []
@@ -198,7 +198,7 @@ def test_the_plain_executor_looks_at_all_fetches_only_where_nothing_is_trained(t
 
     model = build(body, wb.optimizer.SGD(0.1) if trains else None).start()
     exe, taken = static.Executor(), []
-    exe.guard(lambda take: taken.append(take()))
+    exe.compiled(model.main, model.scope).engine.guard(lambda take: taken.append(take()))
     feed = {"x": np.full((2, 5), -1.0, np.float32)}
     for fetches in ([model.loss], [model.loss, *beside]):
         found = exe.run(model.main, feed=feed, fetch_list=fetches, scope=model.scope)

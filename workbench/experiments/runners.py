@@ -25,14 +25,19 @@ class Runner(Protocol):
 
 
 class OnDevices:
-    """A ParallelExecutor or a CompiledProgram as a Runner: its program runs on its devices, any other on one."""
+    """A ParallelExecutor or a CompiledProgram as a Runner: its program runs on its devices, any other on one.
 
-    def __init__(self, executor: ParallelExecutor | CompiledProgram, program: Program) -> None:
+    Attributes:
+        kind: the class of what `train` was told to run it on.
+    """
+
+    def __init__(self, executor: ParallelExecutor | CompiledProgram, program: Program, kind: str = "") -> None:
         engine = executor._to_debug()
         if engine.program.origin != program.origin:
             kind = type(executor).__name__
             raise InvalidArgument(f"train was given a {kind} of another program, {engine.program!r}, than {program!r}")
         self.executor, self._program, self._other = executor, program, Executor()
+        self.kind = kind or type(executor).__name__
 
     @property
     def device_count(self) -> int:
@@ -66,12 +71,12 @@ def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Run
     Raises:
         InvalidType: no executor. InvalidArgument: one of another program, or another scope than its own.
     """
-    if executor is None or isinstance(executor, Executor):
+    if executor is None or type(executor) is Executor:  # one of another class may run programs in its own way
         executor = Executor() if executor is None else executor
         scope = global_scope() if scope is None else scope
         if get_flag("FLAGS_executor") == "reference":
             return executor, scope
-        executor = executor.compiled(program, scope)
+        return OnDevices(executor.compiled(program, scope), program, type(executor).__name__), scope
     if not isinstance(executor, ParallelExecutor | CompiledProgram):
         if not callable(getattr(executor, "run", None)):
             raise InvalidType(f"train takes what runs programs as executor, got {described(executor)}")

@@ -36,7 +36,7 @@ def settings_of(
     """
     found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
     engine = engine_of(executor)
-    found.update(seed=program.random_seed, executor=type(getattr(executor, "executor", executor)).__name__)
+    found.update(seed=program.random_seed, executor=getattr(executor, "kind", type(executor).__name__))
     if engine is not None:
         found.update(_of_engine(engine))
     for name in ("batch_size", "shuffle", "drop_last"):

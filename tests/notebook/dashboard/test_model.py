@@ -324,14 +324,15 @@ def test_a_run_that_fails_keeps_its_history(built: Built, batch: Any, model_of: 
     assert len(of_kind(model.everything(), "curves")["series"]["cost"]["mean"]) == 2
 
 
-def test_a_plain_run_has_a_graph_and_curves(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
+def test_a_run_on_one_device_is_shown_as_any_other(built: Built, loader: DataLoader, model_of: ModelOf) -> None:
     run = wb.train(built.main, loader, epochs=1, fetch=[built.loss], startup=built.startup, progress=False,
                    record=False, scope=built.scope).wait(30)  # fmt: skip
     model = model_of(run)
     found = model.everything()
     assert len(of_kind(found, "curves")["series"][built.loss.name]["mean"]) == 10
     assert of_kind(found, "graph")["devices"] == ["cpu:0"] and of_kind(found, "state")["run"]["state"] == "done"
-    assert model.allowed() == ["run", "step"]
+    assert model.allowed() == ["run", "step", "drop"]
+    assert {"sample", "scopes"} <= {message["type"] for message in found}
 
 
 def test_other_things_have_no_dashboard(model_of: ModelOf) -> None:
