@@ -125,7 +125,7 @@ def test_a_loop_of_ones_own(logs: Built, devices: int) -> None:
     now = asked(model, nan["node"], None)
     assert "of step 5" in now["note"] and now["values"][0]["nan"] == len(rows)
     model.close()
-    assert exe._engine.guards._guards == ()
+    assert exe._engine.guards.all == ()
 
 
 def test_a_run_of_the_plain_executor(logs: Built) -> None:

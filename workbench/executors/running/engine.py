@@ -73,6 +73,7 @@ class Engine:
         self.guards: Guards = Guards() if whole is None else whole.guards
         self.reporter = Reporter(f"executor {self.number}", spec.places)
         self.started = False
+        self._execution = spec.execution
         self.replicas: Replicas
         self._parts: Cache[Engine] = Cache(_PARTS)
         self._iteration = 0
@@ -211,11 +212,11 @@ class Engine:
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
-        if self.guards:
+        if self.guards.all:
             self.guards.note(self.state.steps, fed)
         try:
             binding = self._cache.find(fetches, fed, self._team)
-            if self.spec.execution._dry_run:
+            if self._execution._dry_run:
                 return _nothing(fetches)
             return self._steps(binding, fed, return_numpy, merged)
         except InvalidArgument as error:
@@ -226,7 +227,7 @@ class Engine:
         """As many as `ExecutionStrategy.iterations` asks for; what the last one fetches."""
         step = self._runner.way()
         try:
-            for _ in range(self.spec.execution.iterations - 1):
+            for _ in range(self._execution.iterations - 1):
                 step(binding, fed, return_numpy, merged)
                 self.state.begin(perf_counter_ns())
             return step(binding, fed, return_numpy, merged)
@@ -293,7 +294,7 @@ class Engine:
 
     def _alone(self) -> Any:
         """One step of a scope at a time."""
-        return self.scope.in_use(self.spec.execution.timeout)
+        return self.scope.in_use(self._execution.timeout)
 
     # Looking in
 
@@ -357,7 +358,7 @@ class Engine:
     def _count(self) -> None:
         """Drop temporaries every so many runs (X-50)."""
         self._iteration += 1
-        if self._iteration == self.spec.execution.num_iteration_per_drop_scope:
+        if self._iteration == self._execution.num_iteration_per_drop_scope:
             self.drop("interval")
 
     def drop(self, cause: str = "call") -> int:

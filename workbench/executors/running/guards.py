@@ -13,24 +13,21 @@ class Guards:
     """Of an engine and its parts.
 
     Attributes:
-        newest: while there are any, number and feed of the newest step.
+        all: the guards. newest: while there are any, number and feed of the newest step.
     """
 
     def __init__(self) -> None:
-        self._guards: tuple[Guard, ...] = ()
+        self.all: tuple[Guard, ...] = ()
         self.newest: tuple[int, Fed] | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self._guards)
 
     def add(self, guard: Guard) -> Callable[[], None]:
         """See `Engine.guard`."""
-        self._guards = (*self._guards, guard)
+        self.all = (*self.all, guard)
         return lambda: self._dismiss(guard)
 
     def _dismiss(self, guard: Guard) -> None:
-        self._guards = tuple(other for other in self._guards if other is not guard)
-        if not self._guards:
+        self.all = tuple(other for other in self.all if other is not guard)
+        if not self.all:
             self.newest = None  # nobody asks for it any more; the arrays are the caller's
 
     def note(self, step: int, fed: Fed) -> None:
@@ -44,5 +41,5 @@ class Guards:
             take: copies what the step began with.
         """
         found = cache(take)
-        for guard in self._guards:
+        for guard in self.all:
             guard(found)

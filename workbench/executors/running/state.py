@@ -72,6 +72,7 @@ class StepState:
 
     Attributes:
         counter: how many steps have been applied, one int64; compiled steps count themselves.
+        is_under_way: whether a step has begun and has not ended, or a signal has left it to look so.
         begun: when the step under way, or the last one, began, in ns.
         last: the binding of the last step that was applied; None before the first and after a drop.
         broken: why no step can be made any more.
@@ -82,7 +83,7 @@ class StepState:
         self.counter: np.ndarray = np.zeros(1, np.int64)
         self._counted = self.counter.data
         self._before = self.begun = 0
-        self._phase = Phase.IDLE
+        self._phase, self.is_under_way = Phase.IDLE, False
         self.last: Binding | None = None
         self.broken: Broken | None = None
         self.drop_for = ""
@@ -98,22 +99,17 @@ class StepState:
         return self._counted[0] != self._before
 
     @property
-    def is_under_way(self) -> bool:
-        """Whether a step has begun and has not ended, or a signal has left it to look so."""
-        return self._phase is not Phase.IDLE
-
-    @property
     def phase(self) -> Phase:
         """Where the step is."""
         if self.broken is not None:
             return Phase.BROKEN
-        if self._phase is not Phase.IDLE and self.is_applied:
-            return Phase.APPLIED
-        return self._phase
+        if not self.is_under_way:
+            return Phase.IDLE
+        return Phase.APPLIED if self.is_applied else self._phase
 
     def begin(self, now: int) -> None:
         """A step begins."""
-        self.begun, self._before, self._phase = now, self._counted[0], Phase.BEGUN
+        self.begun, self._before, self._phase, self.is_under_way = now, self._counted[0], Phase.BEGUN, True
 
     def load(self) -> None:
         """What it reads is in place; it has not been applied."""
@@ -141,7 +137,7 @@ class StepState:
 
     def end(self) -> None:
         """The step is over, applied or not."""
-        self._phase = Phase.IDLE
+        self.is_under_way = False
 
     def require_unbroken(self) -> None:
         """Raises: PreconditionNotMet: BROKEN."""

@@ -51,6 +51,7 @@ class StepCache:
     ) -> None:
         self._spec, self._settings, self._compiler, self._replicas = spec, settings, compiler, replicas
         self._devices, self._state, self._training, self._one_copy = devices, state, training, one_copy
+        self._program = spec.program
         self._persistables = [variable.name for variable in spec.program.persistables()]
         self._comm = LocalCommunicator(len(spec.places))
         self._blocks: dict[int, list[Call]] = {}
@@ -68,13 +69,11 @@ class StepCache:
         names = tuple(fetches)
         recipe, found = self._newest.get(names, _NONE)
         # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
-        if recipe is not fed.recipe or found is None or not found.is_current() or not self._has_schedules_of(found):
+        schedules = len(self._program.lr_schedulers)
+        if recipe is not fed.recipe or found is None or found.schedules != schedules or not found.is_current():
             found = self.binding(names, fed, team)
             self._newest = {names: (fed.recipe, found)}
         return found
-
-    def _has_schedules_of(self, binding: Binding) -> bool:
-        return binding.schedules == len(self._spec.program.lr_schedulers)
 
     def binding(self, fetches: Sequence[str], fed: Fed, team: Team, observed: bool = False) -> Binding:
         """The binding for this feed's shapes and these fetches, made or made anew where needed.
@@ -82,7 +81,7 @@ class StepCache:
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
-        key = (tuple(fetches), shapes_of(fed), observed, len(self._spec.program.lr_schedulers))
+        key = (tuple(fetches), shapes_of(fed), observed, len(self._program.lr_schedulers))
         found = self.bindings.get(key)
         if found is not None and found.is_current():
             self._compiler.use(key)
@@ -128,7 +127,7 @@ class StepCache:
         """Persistable values this step takes from the feed or a schedule instead of the scope."""
         given = {(name, place) for place, arrays in enumerate(fed.persistable) for name in arrays}
         places = range(len(self._spec.places))
-        given.update((name, place) for name in self._spec.program.lr_schedulers for place in places)
+        given.update((name, place) for name in self._program.lr_schedulers for place in places)
         return frozenset(given)
 
     def _room_for(self, plan: Plan) -> dict[int, Memory]:

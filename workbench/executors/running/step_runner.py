@@ -68,7 +68,7 @@ class StepRunner:
         speculate(binding, parts.speculative)
         results, fills = binding.collector.collect(return_numpy, merged)
         self._state.speculate()
-        if self._guards:
+        if self._guards.all:
             self._look(binding, fed)
         self.commit(binding, parts.commit, counters, fills)
         if not binding.has_run and merged:
@@ -169,8 +169,8 @@ class StepRunner:
     def _in_one_call(self, binding: Binding, whole: AtOnce, fed: Fed) -> list[Any] | None:
         """The step as one call; None, and nothing done, if it cannot be: in its parts it is done, or they say why."""
         state = self._state
-        self._load_rates(binding)
-        state.load()
+        if self._spec.program.lr_schedulers:
+            self._load_rates(binding)
         binding.in_use = True
         try:
             results = whole.run(fed, self._is_looked_at(binding, whole))
@@ -194,7 +194,7 @@ class StepRunner:
 
     def _is_looked_at(self, binding: Binding, whole: AtOnce) -> bool:
         """Whether somebody wants to know of a NaN or an Inf; the first time the call is told where to look."""
-        if not self._guards:
+        if not self._guards.all:
             return False
         if not whole.looks:
             whole.look_at(self._telltales(binding).stretches)
