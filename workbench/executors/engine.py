@@ -27,6 +27,7 @@ from workbench.executors.collect import Collector
 from workbench.executors.compiler import Compiler, shapes_of
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.failures import no_memory
+from workbench.executors.feed import fed_names
 from workbench.executors.feed_notes import note_feed
 from workbench.executors.local_view import LocalScope
 from workbench.executors.moment import Guard, moment_of
@@ -315,10 +316,10 @@ class Engine:
         begun = perf_counter_ns()
         if begun >= between.due:
             between.visit()
+        if self.scope.root.lock._is_owned():
+            self._refuse_inside(feed)
         with self._alone():
             whole = self.whole
-            if whole.busy and not self.applied:
-                self._refuse_inside()
             self.begun, whole._before, whole.busy = begun, self.steps, True
             try:
                 found = self._run(feed, fetches, return_numpy, merged)
@@ -336,19 +337,26 @@ class Engine:
                     self._drop_for = ""
             return found
 
-    def _refuse_inside(self) -> None:
-        """A signal can leave `busy` behind; then no frame of this thread is within a step."""
-        if any(engine.whole is self.whole for engine in _running(sys._getframe(1).f_back)):
-            raise PreconditionNotMet(
-                "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
-                "another one in the middle of it"
-            )
+    def _refuse_inside(self, feed: Any) -> None:
+        """Refuse a step of this engine, or one that changes values, within a step of this thread (see `_mid_steps`)."""
+        for engine in _mid_steps(sys._getframe(2), self.scope):
+            if engine.whole is self.whole:
+                raise PreconditionNotMet(
+                    "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run "
+                    "another one in the middle of it"
+                )
+            if self._changes_values(feed):
+                raise _in_the_middle()
+
+    def _changes_values(self, feed: Any) -> bool:
+        """Whether a step leaves other values behind: updates, statistics, counters, persistable feeds."""
+        ops = list(self.program.all_ops())
+        given = {*fed_names(feed), *(name for op in ops for name in op.output_arg_names)}
+        return any(map(_draws, ops)) or any(variable.name in given for variable in self.program.persistables())
 
     def _in_mid_step(self) -> Engine | None:
         """The engine on the same memory whose step is under way in this thread and has not been applied."""
-        if not self.whole.busy or self.applied:
-            return None
-        return next((engine for engine in _running(sys._getframe(1)) if engine.whole is self.whole), None)
+        return next((e for e in _mid_steps(sys._getframe(1), self.scope) if e.whole is self.whole), None)
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -557,11 +565,33 @@ class Engine:
             freed[place] += arena.release()
 
 
-def _running(frame: FrameType | None) -> Iterator[Engine]:
-    """The engines in whose steps a frame is."""
+def refuse_in_mid_step(scope: Scope) -> None:
+    """For what changes values of a scope and is no step of an engine, such as a startup program.
+
+    Raises:
+        PreconditionNotMet: in the middle of a step of this thread, in a signal handler or a finalizer.
+    """
+    if scope.root.lock._is_owned() and any(_mid_steps(sys._getframe(1), scope)):
+        raise _in_the_middle()
+
+
+def _in_the_middle() -> PreconditionNotMet:
+    return PreconditionNotMet(
+        "a step on the values of this scope is under way in this thread; a signal handler, a finalizer or a schedule "
+        "cannot run a program that changes them in the middle of it"
+    )
+
+
+def _mid_steps(frame: FrameType | None, scope: Scope) -> Iterator[Engine]:
+    """The engines on values of a scope in whose steps a frame is, if these have not been applied yet.
+
+    A signal can leave `busy` behind; then no frame is within a step.
+    """
     while frame is not None:
         if frame.f_code is Engine.run.__code__:
-            yield frame.f_locals["self"]
+            engine = frame.f_locals["self"]
+            if engine.whole.busy and not engine.applied and engine.scope.root is scope.root:
+                yield engine
         frame = frame.f_back
 
 

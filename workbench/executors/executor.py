@@ -11,7 +11,7 @@ from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, InvalidType, NotFound
 from workbench.executors.compiled import CompiledProgram
 from workbench.executors.compiled_programs import CompiledPrograms
-from workbench.executors.engine import Engine
+from workbench.executors.engine import Engine, refuse_in_mid_step
 from workbench.executors.feed import Feed, as_dict, check_feed
 from workbench.executors.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.parts import needed_part, run_needed
@@ -177,6 +177,7 @@ class Executor:
     ) -> list[Any]:
         require_time()
         _require(scope, Scope, "scope")
+        refuse_in_mid_step(scope)
         part, feed, names = needed_part(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
         arrays = check_feed(part, feed)
         return run_in_order(part, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
