@@ -16,6 +16,7 @@ from tests.executors.models import Model, regression
 from workbench import events, static
 from workbench.config import override
 from workbench.executors import reference
+from workbench.framework.program.guard import static_mode
 
 REFERENCE = Path(reference.__path__[0])
 
@@ -91,7 +92,7 @@ def test_a_program_that_changes_is_compiled_anew(model: Model, scope: static.Sco
     first = exe.compiled(test, scope)
     (before,) = exe.run(test, model.feed(), [model.out.name], scope=scope)
     assert exe.compiled(test, scope) is first
-    with wb.framework.guard.static_mode(), static.program_guard(test):
+    with static_mode(), static.program_guard(test):
         doubled = test.global_block().var(model.out.name) * 2.0
     (after,) = exe.run(test, model.feed(), [doubled], scope=scope)
     assert exe.compiled(test, scope) is not first
@@ -154,7 +155,7 @@ def test_a_new_rate_counts_on_several_devices_too() -> None:
 
 
 def test_what_is_fed_and_read_by_no_op_can_be_fetched() -> None:
-    with wb.framework.guard.static_mode(), static.program_guard(static.Program(), static.Program()):
+    with static_mode(), static.program_guard(static.Program(), static.Program()):
         x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
         out, exe = y + 1.0, static.Executor()
         feed = {"x": np.ones((3, 2), np.float32), "y": np.zeros((3, 2), np.float32)}
@@ -172,3 +173,24 @@ def test_the_reference_stands_by_itself() -> None:
     of_executors = {name for name in imported if name.startswith("workbench.executors")}
     assert of_executors and all(name.startswith("workbench.executors.reference.") for name in of_executors)
     assert len(lines) < 700
+
+
+@pytest.mark.parametrize("devices", [0, 1, 2])
+def test_random_numbers_go_on_without_a_startup_program(devices: int) -> None:
+    """As where parameters are loaded: the counter of the steps is made by the first one."""
+    main = static.Program()
+    main.random_seed = 5
+    with static_mode(), static.program_guard(main, static.Program()):
+        kept = wb.nn.functional.dropout(static.data("x", [None, 64]), 0.5)
+    exe, scope, run = static.Executor(), static.Scope(), main
+    if devices:
+        run = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(devices))
+    feed = {"x": np.ones((2, 64), np.float32)}
+    found = [exe.run(run, feed, [kept], scope=scope)[0] for _ in range(4)]
+    assert len({value.tobytes() for value in found}) == 4
+    assert np.array(scope.get(main.rng_step).get_tensor()).tolist() == [4]
+    with override(executor="reference"):
+        other = static.Scope()
+        expected = [exe.run(main, feed, [kept], scope=other)[0] for _ in range(4)]
+    if devices < 2:
+        np.testing.assert_array_equal(found, expected)

@@ -486,15 +486,14 @@ class Engine:
                 binding.give_rate(name, place, rate)
 
     def _counters(self, binding: Binding) -> list[LoDTensor]:
-        """The step counters of the random ops, one per device."""
-        if not self.draws or not self.program.rng_step:
+        """The step counters of the random ops, one per device; those that no startup program has made begin at 0."""
+        name, found = self.program.rng_step, []
+        if not self.draws or not name:
             return []
-        found = []
         for runner in binding.runners:
-            tensor = self.replicas.find(self.program.rng_step, runner.place)
-            if tensor is not None:
-                runner.rng_step = int(tensor.array[0])
-                found.append(tensor)
+            tensor = self.replicas.find(name, runner.place)
+            runner.rng_step = 0 if tensor is None else int(tensor.array[0])
+            found.append(self.replicas.make(name, runner.place) if tensor is None else tensor)
         return list({id(t): t for t in found}.values())
 
     def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
