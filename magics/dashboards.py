@@ -9,8 +9,8 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench.errors import did_you_mean, one_of
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments import Run
 from workbench.framework.program.program import Program
 from workbench.magics.arguments import parse

@@ -19,8 +19,8 @@ del _Path, _root
 
 _default_mode()
 _load_ops(lambda: _import_module("workbench.ops"))
-for _module in ("workbench.framework.text.printer", "workbench.framework.text.serialize", "workbench.graph.printer"):
-    _load_forms(_partial(_import_module, _module))
+for _module in ("framework.text.printer", "framework.text.serialize", "graph.printer", "executors.planning.plan_text"):
+    _load_forms(_partial(_import_module, f"workbench.{_module}"))
 del _module
 
 __getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)

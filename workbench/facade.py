@@ -102,9 +102,9 @@ STATIC = {
     ),
     "workbench.autodiff": "append_backward gradients",
     "workbench.runtime.scope": "Scope global_scope scope_guard",
-    "workbench.executors.executor": "Executor",
-    "workbench.executors.parallel": "ParallelExecutor",
-    "workbench.executors.compiled": "CompiledProgram",
+    "workbench.executors.api.executor": "Executor",
+    "workbench.executors.api.parallel": "ParallelExecutor",
+    "workbench.executors.api.compiled": "CompiledProgram",
     "workbench.executors.execution_strategy": "ExecutionStrategy",
     "workbench.graph.strategy": "BuildStrategy",
     "workbench.runtime.devices": "cpu_places cuda_places",
@@ -123,7 +123,7 @@ STATIC_NN = {  # `workbench.static.nn`
     "workbench.builders.control_flow": "cond while_loop",
 }
 
-PROFILER = {"workbench.executors.profile": "profile=Profile"}  # `workbench.profiler`
+PROFILER = {"workbench.executors.profiling.profile": "profile=Profile"}  # `workbench.profiler`
 
 IO = {  # `workbench.io`
     "workbench.data": (

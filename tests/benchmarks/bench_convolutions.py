@@ -17,8 +17,14 @@ import numpy as np
 
 from tests.native.one_row import kernels
 from tests.native.test_convolutions import geometry
-from workbench.executors.tape.convolution_tables import turned_round
-from workbench.executors.tape.convolutions import convolve, filter_form_of, filter_gradient, form_of, input_gradient
+from workbench.executors.lowering.tape.convolution_tables import turned_round
+from workbench.executors.lowering.tape.convolutions import (
+    convolve,
+    filter_form_of,
+    filter_gradient,
+    form_of,
+    input_gradient,
+)
 from workbench.ops.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.control import Control, lines

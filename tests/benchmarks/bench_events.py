@@ -24,8 +24,7 @@ import numpy as np
 import workbench as wb
 from workbench import events
 from workbench.events import LISTENERS, OpRun
-from workbench.executors import engine
-from workbench.executors.steps import step
+from workbench.executors.running.step_runner import StepRunner
 from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
@@ -81,7 +80,7 @@ def small_network() -> Callable[[], Any]:
 @contextmanager
 def without_emit_sites() -> Iterator[None]:
     """The engine as if events had never been thought of."""
-    with patch.object(engine, "kind_of_step", lambda name: step):
+    with patch.object(StepRunner, "way", lambda runner: runner.step):
         yield
 
 

@@ -22,8 +22,7 @@ import numpy as np
 import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import static
-from workbench.executors import engine
-from workbench.executors.steps import step
+from workbench.executors.running.step_runner import StepRunner
 from workbench.graph.strategy import ReduceStrategy
 
 
@@ -59,7 +58,7 @@ def overhead(quick: bool) -> None:
         start = process_time()
         pe.run([model.loss], feed=feed)
         compiled = process_time() - start
-        (binding,) = pe._engine._bindings.values()
+        (binding,) = pe._engine._cache.bindings.values()
         calls = [call for program in binding.speculative for call in program.strand.calls]
 
         def bare(calls: list[Any] = calls) -> None:
@@ -79,9 +78,9 @@ def silent_events(rounds: int) -> None:
     """The same step with and without the question whether somebody listens, in turn."""
     model = chain(50)
     pe, feed = model.parallel(2), {"x": np.ones((2, 16), np.float32)}
-    asks, laps = engine.kind_of_step, {True: [], False: []}
+    asks, laps = StepRunner.way, {True: [], False: []}
     for number in range(2 * rounds):
-        with patch.object(engine, "kind_of_step", asks if number % 2 else (lambda name: step)):
+        with patch.object(StepRunner, "way", asks if number % 2 else (lambda runner: runner.step)):
             laps[bool(number % 2)].append(best_of(lambda: pe.run([model.loss], feed=feed), 5, 200))
     with_, without = (statistics.median(laps[k]) for k in (True, False))
     print(f"\nevents with nobody listening, 100 ops: {without * 1e6:.1f} us -> {with_ * 1e6:.1f} us a step, ", end="")

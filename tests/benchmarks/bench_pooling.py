@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.benchmarks.bench_convolutions import Rows, seconds
 from tests.native.test_pooling import ATTRS, write
-from workbench.executors.tape.pooling import pool2d, pool2d_grad
+from workbench.executors.lowering.tape.pooling import pool2d, pool2d_grad
 from workbench.ops.pool import POOL
 
 PAIRS: dict[str, Any] = {"ksize": [2, 2], "strides": [2, 2]}

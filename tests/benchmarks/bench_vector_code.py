@@ -17,8 +17,8 @@ import numpy as np
 
 from tests.native.one_row import kernels
 from tests.native.vector_rows import Op, form_of
-from workbench.executors.operands import Scratch
-from workbench.executors.tape.vector_code import VectorCode
+from workbench.executors.lowering.operands import Scratch
+from workbench.executors.lowering.tape.vector_code import VectorCode
 from workbench.framework.expr.expr import Recording as xp
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address

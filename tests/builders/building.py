@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.executor import Executor
+from workbench.executors.api.executor import Executor
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program

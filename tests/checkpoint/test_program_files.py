@@ -30,7 +30,7 @@ from workbench.checkpoint.program_files import (
     save_vars,
 )
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
-from workbench.executors.executor import Executor
+from workbench.executors.api.executor import Executor
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tests.notebook.figure_messages import graph_message
 from workbench.experiments.bench.roofline import rows_by_lowering
 from workbench.runtime.native import build, library
 from workbench.runtime.native.image import Kernels, write_image
@@ -28,6 +29,8 @@ def main(path: str) -> None:
     library._found = Kernels(path)
     execute(run, namespace)
     native, by_numpy = rows_by_lowering(namespace["executor"]._engine.last)
+    labels = graph_message(namespace["executor"].graph())["node"]["label"]
+    print(f"in the dashboard's graph: {', '.join(labels)}")
     print(f"rows of the example in compiled kernels: {native}, by NumPy: {by_numpy.total()}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 import re
 import subprocess
@@ -15,10 +16,17 @@ import pytest
 
 import workbench as wb
 import workbench.ops  # fills the op table, from which the fixture takes the example's ops again
+from tests.autodiff.small import Built
+from tests.executors.tape_runs import tape
 from tests.graph.building import apply, build, regression
 from tests.graph.interpret import bits, interpret, some_values
 from tests.ops import case as harness
+from tests.parallel.models import devices as devices_of
+from workbench.executors.planning.shapes import Shapes
+from workbench.experiments.bench.roofline import rows_by_lowering
 from workbench.framework.op.record import OPS
+from workbench.notebook.dashboard.graph_message import graph_message
+from workbench.notebook.dashboard.node_message import node_message
 from workbench.runtime import devices
 
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"
@@ -62,6 +70,81 @@ def test_the_example_runs_as_printed(example: dict[str, Any], capsys: pytest.Cap
     assert {"hard_shrink", "hard_shrink_grad"} <= OPS.keys()
 
 
+# The op of the page as one of a package
+
+
+@pytest.fixture
+def shrinkage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The page's declaration in a module of its own, imported; nothing else is told of it."""
+    known = set(OPS)
+    (tmp_path / "shrinkage.py").write_text(blocks(sections()["How to add an op"])[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        yield importlib.import_module("shrinkage").hard_shrink
+    finally:
+        sys.modules.pop("shrinkage", None)
+        for name in OPS.keys() - known:
+            del OPS[name]
+
+
+@pytest.fixture
+def trained(shrinkage: Any) -> tuple[Built, Any]:
+    """A net that is trained through the op, and its loss."""
+    with Built() as built:
+        image = wb.static.data("image", [None, 8])
+        hidden = shrinkage(wb.static.nn.fc(image, 16) * 2.0, threshold=0.1)
+        loss = wb.mean(wb.square(wb.tanh(hidden) - 0.5))
+        wb.optimizer.SGD(0.1).minimize(loss)
+    return built, loss
+
+
+def started(built: Built) -> wb.static.Scope:
+    scope, built.startup.random_seed = wb.static.Scope(), 5
+    wb.static.Executor().run(built.startup, scope=scope)
+    return scope
+
+
+IMAGES = {"image": np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32)}
+
+
+def test_a_new_op_trains_in_both_executors(trained: tuple[Built, Any]) -> None:
+    built, loss = trained
+    alone, scope = wb.static.Executor(), started(built)
+    expected = [alone.run(built.main, feed=IMAGES, fetch_list=[loss], scope=scope)[0].item() for _ in range(4)]
+    for count in (1, 2):
+        with devices_of(count):
+            several = wb.static.ParallelExecutor(
+                use_cuda=False, loss_name=loss.name, main_program=built.main, scope=started(built)
+            )
+        found = [float(np.mean(several.run([loss], feed=IMAGES)[0])) for _ in range(4)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert expected[-1] < expected[0]
+
+
+def test_a_new_op_is_joined_runs_in_kernels_and_is_shown(trained: tuple[Built, Any]) -> None:
+    built, loss = trained
+    strategy, scope = wb.static.BuildStrategy(), started(built)
+    strategy.enable_auto_fusion = True
+    with tape(), devices_of(1):
+        executor = wb.static.ParallelExecutor(
+            use_cuda=False, loss_name=loss.name, main_program=built.main, scope=scope, build_strategy=strategy
+        )
+        executor.run([loss], feed=IMAGES)
+        plan = executor._engine.last.plan
+        _, by_numpy = rows_by_lowering(executor._engine.last)
+    joined = [n for n in plan.graph.nodes if "hard_shrink" in str(n.attrs.get("types")) and n in plan.native]
+    types = {type for node in joined for type in node.attrs["types"]}
+    assert {"scale", "hard_shrink", "tanh"} <= types and {"hard_shrink_grad", "tanh_grad"} <= types
+    assert not by_numpy
+    numbers = [plan.graph.nodes.index(node) for node in joined]
+    shown = [node_message(plan.graph, plan.shapes, number, []) for number in numbers]
+    assert any("hard_shrink" in message["attrs"]["types"] for message in shown)
+    apart = executor._engine.graph((loss.name,), observed=True)
+    labels = graph_message(1, "net", apart, Shapes(apart, {}))["node"]["label"]
+    assert "hard_shrink hard_shrink_0.tmp_0" in labels
+    assert any(label.startswith("hard_shrink_grad ") for label in labels)
+
+
 def test_the_examples_case_agrees_with_its_reference(example: dict[str, Any]) -> None:
     case = example["CASE"]
     assert isinstance(case, harness.Case)
@@ -94,7 +177,9 @@ def test_the_examples_kernel_is_compiled_and_does_the_row(tmp_path: Path) -> Non
     example = "\0".join(blocks(sections()[KERNEL]))
     done = subprocess.run(command, input=example, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "rows of the example in compiled kernels: 1, by NumPy: 0\n"
+    shown, rows = done.stdout.splitlines()
+    assert shown.startswith("in the dashboard's graph: running_max ")
+    assert rows == "rows of the example in compiled kernels: 1, by NumPy: 0"
 
 
 def the_communicators_tests() -> type:

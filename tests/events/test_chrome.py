@@ -15,7 +15,7 @@ from tests.events.samples import MS, MUL, PLACES, op, session
 from tests.events.trace_reader import Trace
 from workbench.errors import InvalidArgument
 from workbench.events import Collective, Error, Event, Feed, Memory, OpInfo, OpRun, Step, Wait
-from workbench.executors.chrome import write_trace
+from workbench.executors.profiling.chrome import write_trace
 from workbench.framework.values.place import CPUPlace, CUDAPlace
 
 BEGIN = 5_000_000_123

@@ -15,7 +15,8 @@ from tests.events.samples import MS, MUL, PLACES, TANH, op, session, step_of
 from tests.events.trace_reader import Trace
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.events import LISTENERS, Collective, Event, Memory, OpRun, Step, Wait, emit, emit_all, listening
-from workbench.executors.profile import Profile, covered, per_step
+from workbench.executors.profiling.profile import Profile
+from workbench.executors.profiling.sums import covered, per_step
 
 
 def profiled(events: list[Event], **options: int) -> Profile:

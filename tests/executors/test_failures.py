@@ -15,8 +15,9 @@ from tests.autodiff.small import Built
 from workbench import static
 from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
-from workbench.executors import binding, memory
-from workbench.executors.operands import Scratch
+from workbench.executors.lowering import binding
+from workbench.executors.lowering.operands import Scratch
+from workbench.executors.planning import memory
 
 
 def run(built: Any, feed: dict[str, np.ndarray], fetch: Any) -> Any:
@@ -96,7 +97,7 @@ def alarm() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize(
     "where",
-    [(binding, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory.Phantom, "array")],
+    [(binding, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory, "shown_input")],
     ids=lambda where: where[1],
 )
 def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:

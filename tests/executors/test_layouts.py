@@ -6,7 +6,7 @@ import pytest
 import workbench as wb
 from tests.parallel.lowerings import same_numbers
 from workbench import static
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program

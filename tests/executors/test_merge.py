@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
-from workbench.executors.merge import Merger, check_merge, merge
+from workbench.executors.fetching.merge import Merger, check_merge, merge
 from workbench.framework.values.rows import Rows
 from workbench.ops.control_flow import Stack
 

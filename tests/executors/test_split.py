@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.autodiff.small import Built
 from workbench import static
 from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
-from workbench.executors.feed import Feed
-from workbench.executors.split import Fed, Splitter, split_sizes
+from workbench.executors.feeding.feed import Feed
+from workbench.executors.feeding.split import Fed, Splitter, split_sizes
 from workbench.framework.program.program import Program
 from workbench.runtime.tensor import LoDTensor
 

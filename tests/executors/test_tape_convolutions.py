@@ -13,7 +13,7 @@ from tests.native.one_row import kernels
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.config import override
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.tape.segment import Segment
 from workbench.framework.program.guard import static_mode
 
 F = wb.nn.functional

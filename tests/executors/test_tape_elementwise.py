@@ -16,7 +16,7 @@ from tests.ops.test_cases import CASES
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.config import override
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.tape.segment import Segment
 from workbench.framework.expr.lowered import Lowered
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, look_up

@@ -15,10 +15,10 @@ from tests.native.one_row import kernels, run_tape
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.config import override
-from workbench.executors.tape.products import MOST_ROWS, product_rows, way_of
-from workbench.executors.tape.segment import Segment
-from workbench.executors.tape.transposes import strided_copy
-from workbench.executors.tape.vector_code import Unsuitable
+from workbench.executors.lowering.tape.products import MOST_ROWS, product_rows, way_of
+from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.lowering.tape.transposes import strided_copy
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.framework.program.guard import static_mode
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape

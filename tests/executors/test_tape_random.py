@@ -14,8 +14,8 @@ from tests.executors.test_tape_sums import numbers
 from tests.parallel.models import devices
 from workbench import static
 from workbench.config import override
-from workbench.executors.observed import Observation
-from workbench.executors.tape.segment import Segment
+from workbench.executors.inspection.observed import Observation
+from workbench.executors.lowering.tape.segment import Segment
 
 F = wb.nn.functional
 MODES = "upscale_in_train", "downscale_in_infer"

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.executors.lowering.tape.table  # all rules are there before one is replaced
 from tests.executors.tape_runs import compare
 from tests.executors.test_tape_sums import numbers
-from workbench.executors.tape.writer import TapeWriter
+from workbench.executors.lowering.tape.registry import RULES
+from workbench.executors.lowering.tape.rules import expression, operands
+from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.lowering.tape.writer import TapeWriter
 
 F = wb.nn.functional
 ADD = TapeWriter.add
@@ -32,3 +36,19 @@ def test_pending_work_keeps_its_memory_when_the_next_row_waits_and_is_refused(sh
     with mock.patch.object(TapeWriter, "add", waiting_for_nobody):
         refused = compare(body, {"x": numbers(*shape), "y": numbers(2, 3, 9)})
     assert any(kind.startswith("pad") for kind in refused)
+
+
+def test_what_a_rule_joined_to_pending_work_goes_when_it_refuses() -> None:
+    """It had doubled the operand, in place."""
+    joined = []
+
+    def doubled(writer: TapeWriter, row: Any) -> None:
+        _, (x,) = operands(writer, row)
+        pending = writer._vector
+        expression(writer, lambda x: x * np.float32(2.0), [x], [x])
+        joined.append(isinstance(pending, VectorCode) and writer._vector is not None)
+        raise Unsuitable
+
+    with mock.patch.dict(RULES, {"softmax": doubled}):
+        refused = compare(lambda x: [F.softmax(wb.tanh(x))], {"x": numbers(7, 5)})
+    assert refused == {"softmax"} and joined == [True]

@@ -11,7 +11,9 @@ import pytest
 
 from tests.native.one_row import kernels
 from workbench.errors import InvalidArgument
-from workbench.executors.team import Flag, Strand, Team
+from workbench.executors.lowering.tape.segment import NativeFlag
+from workbench.executors.workers.team import Flag, Strand, Team
+from workbench.runtime.words.codes import PATIENCE as YIELDS
 
 PATIENCE = 20.0  # seconds anything may take here
 
@@ -43,6 +45,24 @@ def test_nobody_is_at_work_when_an_error_leaves() -> None:
     assert done == ["workbench device thread 1"]
     in_team(team, [], [])
     assert len(done) == 1
+
+
+def test_who_has_waited_long_gives_up_its_processor_until_the_next_step() -> None:
+    team = Team(PATIENCE, kernels())
+    assert team.control is not None
+    flag, words, seen = NativeFlag(team, "what comes late"), team.control.array, []
+
+    def come_late() -> None:
+        end = time.monotonic() + PATIENCE
+        seen.append(int(words[YIELDS]))
+        while words[YIELDS] and time.monotonic() < end:
+            time.sleep(0.001)
+        seen.append(int(words[YIELDS]))
+
+    for _ in range(2):
+        in_team(team, [flag.wait], [come_late, flag.up])
+    patience = seen[0]
+    assert patience > 0 and seen == [patience, 0, patience, 0]
 
 
 def test_flags_are_down_when_a_step_begins_anew() -> None:

@@ -221,6 +221,25 @@ def test_an_op_that_gives_two_variables_one_array_or_keeps_it(monkeypatch: pytes
     assert (kept == 1).all() and np.array(scope.find_var("b").get_tensor()).tolist() == [1, 1]
 
 
+def test_what_only_looks_at_a_variable_the_step_changes_is_kept_as_it_was(exe: static.Executor) -> None:
+    """In the first step the scope has no storage for it, in the second it has."""
+    with Built() as p:
+        block = p.main.global_block()
+        a = block.create_var("a", [2, 3], "float32", persistable=True)
+        turned, kept = block.create_var("turned", [3, 2]), block.create_var("kept", [2, 3], persistable=True)
+        block.append_op("transpose2", inputs={"X": a}, outputs={"Out": turned}, attrs={"axis": [1, 0]})
+        block.append_op("scale", inputs={"X": a}, outputs={"Out": a}, attrs={"scale": 2.0})
+        block.append_op("transpose2", inputs={"X": turned}, outputs={"Out": kept}, attrs={"axis": [1, 0]})
+    scope = static.Scope()
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    scope.var("a").set(value)
+    for _ in range(2):
+        exe.run(p.main, scope=scope)
+        assert np.array_equal(np.array(scope.find_var("kept").get_tensor()), value)
+        value = 2 * value
+        assert np.array_equal(np.array(scope.find_var("a").get_tensor()), value)
+
+
 def test_a_fed_tensor_of_a_scope_is_not_taken_over(exe: static.Executor) -> None:
     with Built() as p:
         v = p.main.global_block().create_var("v", [2], "float32", persistable=True)

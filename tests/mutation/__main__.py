@@ -95,8 +95,8 @@ def _listen(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> Ran:
     files = list(dict.fromkeys(name for mutant in mutants for name in mutant.tests))
     modules = {mutant.path for mutant in mutants}
     with ThreadPoolExecutor(len(copies)) as pool:
-        shares = [files[i :: len(copies)] for i in range(len(copies))]
-        runs = list(pool.map(lambda c, f: c.run(f, _LISTENING, listen=modules), *zip(*zip(copies, shares))))
+        shares = [files[i :: len(copies)] for i in range(min(len(copies), len(files)))]
+        runs = list(pool.map(lambda c, f: c.run(f, _LISTENING, listen=modules), copies, shares))
     passed = {test: found for run in runs for test, found in run.passed.items()}
     worst = next((run for run in runs if run.failed), runs[0])
     return Ran(passed, worst.failed, worst.how, worst.text)

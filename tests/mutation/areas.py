@@ -64,10 +64,12 @@ AREAS = (
     ),
     Area(
         "binding",
-        ("ThreadProgram", "AtOnce", "Compiler", "kind_of_step", "Cache"),
+        ("ThreadProgram", "AtOnce", "Compiler", "StepCache", "Cache"),
         (
             "tests/parallel/test_commit_calls.py",
             "tests/parallel/test_at_once.py",
+            "tests/parallel/test_guards.py",
+            "tests/parallel/test_stamps.py",
             "tests/parallel/test_engine_corners.py",
             "tests/parallel/test_rules_scopes.py",
             "tests/parallel/test_tape_failures.py",
@@ -84,6 +86,7 @@ AREAS = (
         (
             "tests/executors/test_split.py",
             "tests/executors/test_merge.py",
+            "tests/executors/test_messages.py",
             "tests/parallel/test_rules_feed.py",
             "tests/parallel/test_rules_fetch.py",
             "tests/executors/test_executor.py",
@@ -127,13 +130,14 @@ AREAS = (
             "tests/parallel/test_alike.py",
             "tests/parallel/test_tape_failures.py",
             "tests/parallel/test_tape_spans.py",
+            "tests/parallel/test_stamps.py",
             "tests/parallel/test_late_sums.py",
             "tests/executors/test_random_programs.py",
         ),
     ),
     Area(
         "transaction",
-        ("Broken", "Prepared", "unchanged_on_error", "written_first", "LoDTensor"),
+        ("Broken", "StepState", "StepRunner", "Prepared", "unchanged_on_error", "written_first", "LoDTensor"),
         (
             "tests/runtime/test_tensors.py",
             "tests/executors/test_ownership.py",
@@ -145,6 +149,7 @@ AREAS = (
             "tests/executors/test_threads.py",
             "tests/framework/test_program.py",
             "tests/parallel/test_rules_errors.py",
+            "tests/parallel/test_guards.py",
             "tests/parallel/test_transactions.py",
         ),
     ),
@@ -153,6 +158,7 @@ AREAS = (
         ("Team", "OneBlasThread"),
         (
             "tests/executors/test_team.py",
+            "tests/runtime/test_undisturbed.py",
             "tests/parallel/test_native_threads.py",
             "tests/parallel/test_tape_failures.py",
             "tests/executors/test_threads.py",

@@ -164,6 +164,7 @@ def test_the_table_tells_who_noticed_what(tree: Path, monkeypatch: Patch, capfd:
         Named("twice is counted", "numbers", "Counter.count", "len(self.seen)", "2 * len(self.seen)"),
         Named("the process dies", "numbers", "loop", "n > 0", "__import__('os')._exit(7)"),
     )
+    (tree / "tests" / "test_other.py").write_text("def test_nobody_asked_for(): assert False")
     kept = {path: path.read_bytes() for path in tree.rglob("*.py")}
     assert main(["--jobs", "2"], tree, area()) == 1
     told = capfd.readouterr().out

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import kernels, run_inner_row, run_tape
-from workbench.executors.tape import convolutions
-from workbench.executors.tape.convolutions import (
+from workbench.executors.lowering.tape import convolutions
+from workbench.executors.lowering.tape.convolutions import (
     convolve,
     filter_gradient,
     form_of,
@@ -230,7 +230,7 @@ def test_unfolding_and_folding(geo: Geometry) -> None:
     """Unfolding is the sum over taps with a filter of ones and zeros; folding is its transpose."""
     if min(geo.out) < 1:
         return
-    from workbench.executors.tape.convolution_tables import sizes_of
+    from workbench.executors.lowering.tape.convolution_tables import sizes_of
     from workbench.runtime.native.tape import address
 
     x = np.random.default_rng(0).standard_normal((geo.channels, geo.height, geo.width)).astype(np.float32)

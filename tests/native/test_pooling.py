@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.native.test_convolutions import Writer
-from workbench.executors.tape import pooling
-from workbench.executors.tape.pooling import pool2d, pool2d_grad
+from workbench.executors.lowering.tape import pooling
+from workbench.executors.lowering.tape.pooling import pool2d, pool2d_grad
 from workbench.ops.pool import POOL, SPREAD
 
 ATTRS: dict[str, Any] = {

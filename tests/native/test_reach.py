@@ -12,7 +12,7 @@ import pytest
 from tests.native.fences import APART
 from tests.native.one_row import kernels
 from workbench.errors import NotFound
-from workbench.executors.tape import convolutions
+from workbench.executors.lowering.tape import convolutions
 from workbench.runtime.native.tape import Tape, pointer
 from workbench.runtime.reach.declare import OutOfReach
 from workbench.runtime.reach.table import REACHES

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tests.native.one_row import kernels, run_tape
-from workbench.executors.operands import Scratch
-from workbench.executors.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.lowering.operands import Scratch
+from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.runtime.native.tape import Tape

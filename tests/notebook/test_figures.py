@@ -31,7 +31,7 @@ from tests.notebook.figure_messages import (
 )
 from workbench import static
 from workbench.errors import InvalidArgument
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments.bench.workloads import WORKLOADS, cpu_devices, started, training
 from workbench.framework import names
 from workbench.framework.program.guard import static_mode

@@ -15,7 +15,7 @@ from tests.notebook.test_extension import completed
 from tests.notebook.test_program import Text
 from workbench.errors import InvalidArgument
 from workbench.events import LISTENERS, OpRun, Step
-from workbench.executors.profile import of_kind
+from workbench.executors.profiling.sums import of_kind
 from workbench.notebook.profiling import REPEAT, StepProfile
 
 NET = """%%static_program net --seed 2

@@ -11,7 +11,7 @@ from tests.notebook.conftest import Notebook
 from tests.notebook.test_extension import completed
 from tests.notebook.test_profile_step import NET, SETUP, weight
 from workbench.errors import NotFound, PreconditionNotMet
-from workbench.executors.stepper import Stepper
+from workbench.executors.inspection.stepper import Stepper
 from workbench.notebook.stepping import Stepped
 
 

@@ -26,10 +26,7 @@ def each(function):
 
     def ref(*arrays, **attrs):
         whole = np.broadcast_arrays(*arrays)
-        flat = [
-            function(*(v.item() for v in values), **attrs)
-            for values in zip(*(w.flat for w in whole), strict=True)
-        ]
+        flat = [function(*(v.item() for v in values), **attrs) for values in zip(*(w.flat for w in whole), strict=True)]
         return np.array(flat).reshape(whole[0].shape) if flat else np.zeros(whole[0].shape)
 
     return ref
@@ -132,9 +129,7 @@ UNARY = [
     no_gradient("floor", math.floor),
     no_gradient("ceil", math.ceil),
     no_gradient("round", round_half_away),
-    unary(
-        "round", round_half_away, np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -0.2]), id="halves", grad=False
-    ),
+    unary("round", round_half_away, np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -0.2]), id="halves", grad=False),
     # adding a half and rounding down would give 1
     Case(
         "round",
@@ -204,10 +199,9 @@ WITH_NUMBERS = [
         grad=False,
         dtypes=("float16",),
     ),
-    Case(
-        "cast", [A * 3], {"dtype": "int32"}, ref=each(lambda x, dtype: int(x)), id="to integers", grad=False
-    ),
+    Case("cast", [A * 3], {"dtype": "int32"}, ref=each(lambda x, dtype: int(x)), id="to integers", grad=False),
     Case("cast", [INTS], {"dtype": "bool"}, ref=each(lambda x, dtype: x != 0), id="to bool"),
+    Case("cast", [INTS.astype("int64")], {"dtype": "float32"}, ref=each(lambda x, dtype: float(x)), id="to floats"),
     Case(
         "cast",
         [A],

@@ -10,8 +10,8 @@ import numpy as np
 from tests.graph.interpret import _Run
 from tests.parallel.models import Model
 from tests.parallel.plan_checker import check_plan
-from workbench.executors.engine import Engine
 from workbench.executors.reference.runner import Runner
+from workbench.executors.running.engine import Engine
 from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import FETCH, Graph, Node, Value
 

@@ -9,9 +9,9 @@ from unittest import mock
 
 import numpy as np
 
-from workbench.executors import schedule
-from workbench.executors.binding import Binding
-from workbench.executors.split import Fed
+from workbench.executors.feeding.split import Fed
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.planning import schedule
 
 Held = dict[tuple[str, int], bytes]
 

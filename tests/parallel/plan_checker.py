@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from workbench.executors.memory import Ref
-from workbench.executors.plan import Plan
+from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.plan import Plan
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_ELEMENTWISE, Node, Value
 
 Interval = tuple[int, int]

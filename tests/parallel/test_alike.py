@@ -12,7 +12,8 @@ import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.config import override
-from workbench.executors import alike
+from workbench.executors.replicas import alike
+from workbench.runtime.bucket import Bucket
 from workbench.runtime.native import library
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
@@ -133,6 +134,7 @@ def test_writing_all_replicas_alike_keeps_it() -> None:
         for device in range(2):
             tensor = exe.local_scope(device).find_var("fc_1.w_0").get_tensor()
             tensor.set(np.full(np.shape(tensor.array), 0.25, np.float32))
+        assert exe._engine.last.is_current()
 
     _, shared = trained("adam", 2, reset)
     assert shared == [2] * 6
@@ -174,3 +176,26 @@ def test_versions_move_on_with_every_step() -> None:
     assert tensor.version == seen + 1
     tensor.set(np.array(tensor))
     assert tensor.version == seen + 2
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_how_often_a_bucket_is_looked_at_does_not_grow_with_its_members(
+    devices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes all of its members: a binding would take the square of their number."""
+
+    def looks(layers: int) -> int:
+        def deep(h: Any) -> Any:
+            for _ in range(layers):
+                h = static.nn.fc(h, 8)
+            return h
+
+        model = classifier(wb.optimizer.Adam(0.01), extra=deep).start()
+        asked.clear()
+        model.parallel(devices).run([], feed=batch(12))
+        return len(asked)
+
+    asked: list[Bucket] = []
+    is_intact = Bucket.is_intact
+    monkeypatch.setattr(Bucket, "is_intact", lambda bucket: asked.append(bucket) or is_intact(bucket))
+    assert 0 < looks(2) == looks(9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from random import Random
+from time import perf_counter_ns
 from typing import Any
 from unittest import mock
 
@@ -20,10 +21,10 @@ from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
-from workbench.executors import at_once as module
-from workbench.executors import steps
-from workbench.executors.tape import writer
-from workbench.executors.team import Team
+from workbench.executors.lowering.tape import writer
+from workbench.executors.running import at_once as module
+from workbench.executors.running import step_runner
+from workbench.executors.workers.team import Team
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.words.codes import PAUSED
@@ -52,7 +53,7 @@ class Run:
     def step(self, feed: Any, **options: Any) -> list[Any]:
         if self.whole:
             return self.exe.run(self.fetches, feed=feed, **options)
-        with mock.patch.object(steps, "at_once", return_value=None):
+        with mock.patch.object(step_runner, "at_once", return_value=None):
             return self.exe.run(self.fetches, feed=feed, **options)
 
     @property
@@ -170,6 +171,27 @@ def test_several_fetches_of_any_kind() -> None:
         assert bits(one) == bits(parts.step(feed, return_numpy=False)) and all(isinstance(t, LoDTensor) for t in one)
 
 
+def test_a_fetch_that_does_not_lie_in_one_piece_goes_the_other_way() -> None:
+    """What is beside it does not make it better."""
+
+    def body() -> Any:
+        x = static.data("x", [6, 5])
+        body.turned = wb.transpose(x, [1, 0]).name
+        return wb.mean(static.nn.fc(x, 3))
+
+    def run(whole: bool) -> Run:
+        model = build(body, wb.optimizer.SGD(0.1))
+        return Run(model, 1, whole, [model.loss.name, body.turned])
+
+    whole, parts = run(True), run(False)
+    for number in range(3):
+        feed = {"x": batch(6, number)["x"]}
+        found = whole.step(feed)
+        assert bits(found) == bits(parts.step(feed))
+        assert np.array_equal(found[1], feed["x"].T)
+    assert whole.prepared is None
+
+
 @pytest.mark.parametrize("fetch", ["fc_0.w_0", "fc_0.b_0"])
 def test_what_the_commit_makes_is_fetched_after_it(fetch: str) -> None:
     whole, parts = (Run(classifier(), 2, flag, fetches=[fetch]) for flag in (True, False))
@@ -248,10 +270,13 @@ def test_who_listens_is_told_of_every_step() -> None:
     run.step(batch(8, 1))
     heard: list[Any] = []
     with events.subscribe(heard.append, events.Step, events.OpRun):
+        before = perf_counter_ns()
         run.step(batch(8, 2))
+        after = perf_counter_ns()
     run.step(batch(8, 3))
-    steps = [e.step for e in heard if isinstance(e, events.Step)]
-    assert steps == [2] and any(isinstance(e, events.OpRun) for e in heard) and run.exe._engine.steps == 4
+    (step,) = (e for e in heard if isinstance(e, events.Step))
+    assert step.step == 2 and any(isinstance(e, events.OpRun) for e in heard) and run.exe._engine.steps == 4
+    assert before < step.start < step.end < after
 
 
 class Made(dict[str, Any]):

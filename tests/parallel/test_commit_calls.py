@@ -16,7 +16,7 @@ from workbench.framework.op.record import OPS
 
 def update_of(executor: static.ParallelExecutor):
     """The first call of the commit: Adam of all parameters of device 0."""
-    (binding,) = executor._engine._bindings.values()
+    (binding,) = executor._engine._cache.bindings.values()
     return binding.commit[0].strand.calls[0]
 
 
@@ -53,10 +53,10 @@ def test_a_step_is_bound_once(devices, lowering):
     """Nothing of a plan is looked up, or allocated, again while nobody but the executor writes the scope."""
     executor = adam().parallel(devices)
     executor.run([], feed=batch())
-    (first,) = executor._engine._bindings.values()
+    (first,) = executor._engine._cache.bindings.values()
     for step in range(3):
         executor.run([], feed=batch(8, step))
-    (last,) = executor._engine._bindings.values()
+    (last,) = executor._engine._cache.bindings.values()
     assert last is first and first.is_current()
 
 
@@ -93,7 +93,7 @@ def test_updates_of_half_precision_are_made_aside():
     (name,) = (p.name for p in model.main.all_parameters())
     before, executor = model.value(name), model.parallel(2)
     executor.run([], feed={"x": np.ones((4, 4), np.float16)})
-    (binding,) = executor._engine._bindings.values()
+    (binding,) = executor._engine._cache.bindings.values()
     assert not binding.plan.commit and [v.name for v in binding.plan.staged] == [name, name]
     np.testing.assert_array_equal(before - model.value(name), np.full((4, 2), 0.25, np.float16))  # lr / columns
 
@@ -123,7 +123,7 @@ def test_an_update_without_prepared_calls_is_made_aside(lowering):
         model = classifier().start()
         executor = model.parallel(1)
         executor.run([], feed=batch())
-    (binding,) = executor._engine._bindings.values()
+    (binding,) = executor._engine._cache.bindings.values()
     parameters = sorted(p.name for p in model.main.all_parameters())
     assert not binding.plan.commit and sorted(v.name for v in binding.plan.staged) == parameters
     for name in parameters:
@@ -143,3 +143,37 @@ def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):
     assert any(cell.value is not None for cell in made)
     executor.drop_local_exe_scopes()
     assert [cell.value for cell in made] == [None] * len(made)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_a_step_is_the_first_to_give_the_scope_is_no_memory_of_the_step(devices, lowering):
+    """Nor is what it gives in another shape: it stays when that memory goes."""
+
+    def body():
+        x = static.data("x", [None, 4])
+        block = x.block
+        block.append_op("tanh", inputs={"X": x}, outputs={"Out": block.create_var("kept", [-1, 4], persistable=True)})
+        return wb.mean(x)
+
+    model = build(body)
+    executor = model.parallel(devices)
+    for rows in (2, 4):
+        x = np.full((rows * devices, 4), 0.5 * rows, np.float32)
+        executor.run([], feed={"x": x})
+        executor.drop_local_exe_scopes()
+        np.testing.assert_allclose(model.value("kept"), np.tanh(x[:rows]), rtol=1e-5)
+
+
+def test_every_step_draws_other_numbers_those_of_a_plain_executor(lowering):
+    def body():
+        return wb.nn.functional.dropout(static.data("x", [None, 64]), 0.5)
+
+    model, reference = build(body).start(), build(body).start()
+    executor, serial, feed = model.parallel(1), static.Executor(), {"x": np.ones((4, 64), np.float32)}
+    drawn = set()
+    for _ in range(3):
+        (found,) = executor.run([model.loss], feed=feed)
+        (wanted,) = serial.run(reference.main, feed=feed, fetch_list=[reference.loss], scope=reference.scope)
+        assert np.array_equal(found, wanted)
+        drawn.add(found.tobytes())
+    assert len(drawn) == 3

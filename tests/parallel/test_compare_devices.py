@@ -17,7 +17,7 @@ from tests.parallel.models import batch, build, classifier, line
 from tests.parallel.test_stepper import assert_same_bits, embedding, state, strategy, words
 from workbench import static
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
-from workbench.executors.compare import difference_of
+from workbench.executors.inspection.compare import difference_of
 from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
 
 pytestmark = in_both

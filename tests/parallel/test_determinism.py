@@ -18,7 +18,7 @@ from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed
 from workbench import static
 from workbench.config import override
-from workbench.executors.observed import Observation
+from workbench.executors.inspection.observed import Observation
 from workbench.graph.passes import EXACT
 
 STEPS = 2
@@ -81,7 +81,7 @@ def test_costly_ops_do_use_threads() -> None:
     with costly_ops():
         exe = fresh(model, 2, "AllReduce", threads=8)
         exe.run(fetches_of(model), feed=feed(0, 8))
-    (bound,) = exe._engine._bindings.values()
+    (bound,) = exe._engine._cache.bindings.values()
     assert threads_of(bound) > 3
 
 

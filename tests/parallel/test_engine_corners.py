@@ -14,7 +14,7 @@ import workbench as wb
 from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, line
 from workbench import static
-from workbench.executors import schedule
+from workbench.executors.planning import schedule
 from workbench.framework.program.roles import FORWARD, OPTIMIZE
 from workbench.runtime.arena import Arena
 

@@ -16,7 +16,7 @@ import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import events, static
 from workbench.errors import EnforceNotMet, Unavailable
-from workbench.executors import schedule
+from workbench.executors.planning import schedule
 from workbench.framework.notice import Notice
 from workbench.graph.options import Option, Options
 from workbench.graph.strategy import ReduceStrategy

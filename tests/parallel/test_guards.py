@@ -13,9 +13,9 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import build, classifier, column, constant
 from tests.parallel.test_stepper import assert_same_bits, state, strategy
 from workbench import static
-from workbench.executors.moment import Moment
-from workbench.executors.observed import Observation
-from workbench.executors.replay import Replay
+from workbench.executors.inspection.observed import Observation
+from workbench.executors.inspection.replay import Replay
+from workbench.executors.running.moment import Moment
 from workbench.graph.strategy import ReduceStrategy
 from workbench.nn import functional as F
 
@@ -186,6 +186,26 @@ def test_the_plain_executor_keeps_the_same() -> None:
     assert found is not None and (found.node.type, found.node.device) == ("sqrt_grad", 0)
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_the_plain_executor_looks_at_all_fetches_only_where_nothing_is_trained(trains: bool) -> None:
+    """What a training step fetches beside its loss may be anything."""
+    beside: list[str] = []
+
+    def body() -> Any:
+        x = static.data("x", [None, 5])
+        beside.append(wb.log(x).name)
+        return wb.mean(static.nn.fc(x, 3))
+
+    model = build(body, wb.optimizer.SGD(0.1) if trains else None).start()
+    exe, taken = static.Executor(), []
+    exe.guard(lambda take: taken.append(take()))
+    feed = {"x": np.full((2, 5), -1.0, np.float32)}
+    for fetches in ([model.loss], [model.loss, *beside]):
+        found = exe.run(model.main, feed=feed, fetch_list=fetches, scope=model.scope)
+    assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()
+    assert len(taken) == (0 if trains else 1)
+
+
 def test_a_classifier_with_good_rows_is_left_alone() -> None:
     model = classifier(wb.optimizer.Adam(0.01)).start()
     exe, taken = model.parallel(3), []
@@ -194,4 +214,4 @@ def test_a_classifier_with_good_rows_is_left_alone() -> None:
     feed = {"x": rng.standard_normal((9, 5), np.float32), "y": rng.integers(0, 3, (9, 1))}
     for _ in range(5):
         exe.run([model.loss], feed=feed)
-    assert taken == [] and exe._engine.newest[0] == 4
+    assert taken == [] and exe._engine.guards.newest[0] == 4

@@ -20,10 +20,10 @@ from tests.parallel.test_alike import replicas, same_bits, set_a_rate, set_on_de
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import ExecutionError
-from workbench.executors import binding
-from workbench.executors.late_sums import LateSums
-from workbench.executors.tape import updates
-from workbench.executors.tape.vector_code import Unsuitable
+from workbench.executors.lowering import binding
+from workbench.executors.lowering.numpy.late_sums import LateSums
+from workbench.executors.lowering.tape import updates
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.runtime.native import library
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {

@@ -17,10 +17,10 @@ from tests.parallel.models import Model, batch, build, classifier
 from tests.parallel.plan_checker import check_plan, sharing
 from tests.parallel.random_models import feed, names_to_fetch, random_model
 from workbench import static
-from workbench.executors import schedule as schedule_module
-from workbench.executors.memory import Memory
-from workbench.executors.plan import Plan
-from workbench.executors.shapes import is_static
+from workbench.executors.planning import schedule as schedule_module
+from workbench.executors.planning.memory import Memory
+from workbench.executors.planning.plan import Plan
+from workbench.executors.planning.shapes import is_static
 from workbench.framework.values.spec import Spec
 from workbench.graph.ssa import FUSED_ALL_REDUCE
 

@@ -19,7 +19,7 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, constant, line
 from workbench import events, static
 from workbench.errors import Unimplemented
-from workbench.executors import schedule
+from workbench.executors.planning import schedule
 from workbench.graph.passes import default_passes
 
 Scale = static.BuildStrategy.GradientScaleStrategy

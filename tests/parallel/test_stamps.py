@@ -15,10 +15,10 @@ from tests.parallel.observe import bits, costly_ops, held, threads_of
 from tests.parallel.programs import strategies
 from workbench import events, static
 from workbench.config import override
-from workbench.executors.at_once import AtOnce
-from workbench.executors.binding import Binding
-from workbench.executors.stamps import Stamps
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.running.at_once import AtOnce
+from workbench.executors.running.stamps import Stamps
 from workbench.runtime.words.codes import STAMPS
 
 TIMED = events.OpRun, events.Wait, events.Collective
@@ -129,6 +129,23 @@ def test_the_ops_of_a_stamped_step_are_the_rows_of_the_plan_in_order(name: str, 
                 expected = [number[r.node] for r in rows if r.thread == thread and not r.node.is_collective]
                 found = [node for e in ran if e.thread == thread for node in e.op.nodes if node in own]
                 assert found == expected
+
+
+def test_waits_and_signals_are_no_work_of_an_op() -> None:
+    with costly_ops():
+        exe = clipped().start().parallel(2, **strategies(threads=2))
+        exe.run([], feed=batch(8))
+    seen: set[str] = set()
+    for piece in pieces(exe._engine.last):
+        table, layout = piece.tape.kept[-1], piece.layout()
+        kernels = {address: kernel for kernel, address in piece.tape.kernels.addresses.items()}
+        kinds = [kernels[table[(row - table.ctypes.data) // 8]] for row in layout.rows.tolist()]
+        begins = [first for first, _, _ in layout.spans]
+        for (first, work, end), following in zip(layout.spans, [*begins[1:], len(kinds)], strict=True):
+            assert set(kinds[first:work]) <= {"wait"} and set(kinds[end:following]) <= {"signal", "look_up"}
+            assert not {"wait", "signal", "look_up"} & set(kinds[work:end])
+        seen.update(kinds)
+    assert {"wait", "signal"} < seen
 
 
 @pytest.mark.parametrize("threads", [1, 2])

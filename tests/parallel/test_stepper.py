@@ -21,7 +21,7 @@ from workbench.errors import (
     PreconditionNotMet,
     Unavailable,
 )
-from workbench.executors.stepper import NodeRun, Stepper
+from workbench.executors.inspection.stepper import NodeRun, Stepper
 from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
 from workbench.runtime.tensor import LoDTensor
 

@@ -21,7 +21,8 @@ from tests.parallel.programs import strategies
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.operands import is_dynamic
+from workbench.executors.lowering.tape.segment import Segment
 
 F = wb.nn.functional
 ROWS = 8
@@ -102,6 +103,17 @@ def test_the_error_is_that_of_the_calls(label: int) -> None:
 def test_a_label_to_be_ignored_is_none_out_of_range() -> None:
     run = Run()
     run.exe.run([run.model.loss], feed=spoilt(0, 2, -100))
+
+
+def test_what_travels_as_an_object_is_not_counted_as_work_of_kernels() -> None:
+    def body() -> Any:
+        return wb.mean(static.nn.embedding(static.data("ids", [None, 1], "int64"), [5, 4], is_sparse=True))
+
+    exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(1)
+    exe.run([], feed={"ids": np.array([[1], [2]])})
+    plan = exe._engine.last.plan
+    objects = {row.node for row in (*plan.rows, *plan.commit) if is_dynamic(row)}
+    assert objects and plan.native and objects.isdisjoint(plan.native)
 
 
 def test_powers_that_do_not_agree_are_left_to_numpy() -> None:
@@ -207,7 +219,7 @@ def forked() -> Iterator[Any]:
 
 def test_both_devices_wait_in_kernels_for_each_other(forked: Any) -> None:
     """What the next tests rely on."""
-    (bound,) = forked.exe._engine._bindings.values()
+    (bound,) = forked.exe._engine._cache.bindings.values()
     assert len(bound.speculative) == 2
     assert any(isinstance(unit, Segment) for program in bound.speculative for unit in program.units)
 

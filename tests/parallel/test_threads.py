@@ -18,7 +18,8 @@ from tests.parallel.models import Model, batch, build, classifier, column, const
 from tests.parallel.observe import binding_of, bits, costly_ops, held, threads_of
 from workbench import events, static
 from workbench.errors import ExecutionError, Unavailable
-from workbench.executors import compiler, schedule
+from workbench.executors.planning import schedule
+from workbench.executors.running import compiler
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 from workbench.runtime.arena import Arena
@@ -605,8 +606,8 @@ def test_plans_of_100_batch_sizes_are_bounded_and_share_arenas(sizes: Sequence[i
     exe = model.parallel(2)
     for rows in sizes:
         exe.run([], feed=batch(rows))
-    assert len(exe._engine.compiler.plans) == compiler._PLANS < 100
-    assert len(exe._engine._bindings) <= compiler._PLANS
+    assert len(exe._engine._compiler.plans) == compiler._PLANS < 100
+    assert len(exe._engine._cache.bindings) <= compiler._PLANS
     gc.collect()
     assert Arena.live() - before == 2  # one per device
     nbytes = Arena.live_bytes()

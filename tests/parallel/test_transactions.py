@@ -21,10 +21,11 @@ from tests.parallel.observe import Held, binding_of, bits, costly_ops, held, thr
 from tests.stress.tripwire import Tripwire
 from workbench import events, static
 from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
-from workbench.executors import replicas, team
-from workbench.executors.binding import Binding, ThreadProgram
-from workbench.executors.transaction import Broken
-from workbench.executors.watch import watched
+from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.executors.replicas import replicas
+from workbench.executors.running.transaction import Broken
+from workbench.executors.running.watch import watched
+from workbench.executors.workers import team
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 

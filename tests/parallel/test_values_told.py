@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, classifier
 from workbench import events
-from workbench.executors import steps
+from workbench.executors.running import step_runner
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_what_is_fetched_is_told_with_the_step_and_does_not_make_it_a_watched_on
     exe.run([built.loss], feed=batch)
     with (
         events.subscribe(told.append, events.Fetched),
-        patch.object(steps, "watched_step", side_effect=AssertionError("watched")),
+        patch.object(step_runner.StepRunner, "_watched_step", side_effect=AssertionError("watched")),
     ):
         found = exe.run([built.loss], feed=batch)
     (event,) = told
@@ -59,7 +59,7 @@ def test_steps_of_other_executors_are_not_watched(built: Model, batch: Any) -> N
     mine, other = built.parallel(2), built.parallel(2)
     told: list[Any] = []
     with events.subscribe(told.append, events.Step, executor=mine._engine.reporter.name):
-        with patch.object(steps, "watched_step", side_effect=AssertionError("watched")):
+        with patch.object(step_runner.StepRunner, "_watched_step", side_effect=AssertionError("watched")):
             other.run([built.loss], feed=batch)
         mine.run([built.loss], feed=batch)
     assert [event.executor for event in told] == [mine._engine.reporter.name]

@@ -15,6 +15,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
+from workbench.ops.creation import FILL_ANY_LIKE, FILL_CONSTANT
 
 
 def append_backward(
@@ -96,7 +97,7 @@ def _seed_loss(loss: Variable) -> Variable:
         name = "grad/" + name
     grad = block.create_var(name, loss.shape, loss.dtype)
     attrs = {"shape": loss.shape, "value": 1.0, "dtype": loss.dtype.name, ROLE: LOSS_GRAD}
-    block.append_op("fill_constant", outputs={"Out": grad}, attrs=attrs)
+    block.append_op(FILL_CONSTANT.type, outputs={"Out": grad}, attrs=attrs)
     return grad
 
 
@@ -213,7 +214,7 @@ def _ones(target: Variable) -> str:
         name = "grad/" + name
     grad = block.create_var(name, target.shape, target.dtype)
     block.append_op(
-        "fill_any_like",
+        FILL_ANY_LIKE.type,
         inputs={"X": target},
         outputs={"Out": grad},
         attrs={"value": 1.0, "dtype": target.dtype.name},

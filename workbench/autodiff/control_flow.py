@@ -14,10 +14,11 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import Spec
-from workbench.ops.control_flow import SAVED
+from workbench.ops.control_flow import SAVED, cond_grad_op, cond_op, while_grad_op, while_op
+from workbench.ops.creation import FILL_ANY_LIKE
 
 
-@grad_maker("cond")
+@grad_maker(cond_op)
 def cond_grad(walk: Walk, use: Use) -> None:
     """Append `cond_grad` with one gradient block per side."""
     op = use.op
@@ -39,10 +40,10 @@ def cond_grad(walk: Walk, use: Use) -> None:
         grad_slot("Out"): grads,
     }
     outputs = {grad_slot("Input"): _receive(walk, use, "Input", receivers)}
-    walk.append("cond_grad", inputs, outputs, attrs, op)
+    walk.append(cond_grad_op.type, inputs, outputs, attrs, op)
 
 
-@grad_maker("while")
+@grad_maker(while_op)
 def while_grad(walk: Walk, use: Use) -> None:
     """Append `while_grad` with the gradient block of one pass."""
     op = use.op
@@ -79,7 +80,7 @@ def while_grad(walk: Walk, use: Use) -> None:
     outputs = {grad_slot("X"): _receive(walk, use, "X", carried)}
     if receivers:
         outputs[grad_slot("Input")] = _receive(walk, use, "Input", receivers)
-    walk.append("while_grad", inputs, outputs, attrs, op)
+    walk.append(while_grad_op.type, inputs, outputs, attrs, op)
 
 
 def _incoming(walk: Walk, use: Use) -> tuple[list[int], list[str]]:
@@ -97,7 +98,7 @@ def _gradient_or_zeros(walk: Walk, use: Use, name: str) -> str:
     target = walk.fresh(grad_name(name) + "@ZERO")
     walk.block.add_var(Variable(walk.block, target, like.shape, like.dtype))
     attrs = {"value": 0.0, "dtype": like.dtype.name}
-    walk.append("fill_any_like", {"X": [name]}, {"Out": [target]}, attrs, use.op)
+    walk.append(FILL_ANY_LIKE.type, {"X": [name]}, {"Out": [target]}, attrs, use.op)
     return target
 
 

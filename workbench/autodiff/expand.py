@@ -13,12 +13,13 @@ from workbench.autodiff.reach import Overwrites
 from workbench.errors import Unimplemented
 from workbench.framework.names import EMPTY
 from workbench.framework.op.grad_op import call_rule
-from workbench.framework.op.record import Op, find_op, grad_slot
+from workbench.framework.op.record import Op, grad_slot
 from workbench.framework.op.recorder import recording
 from workbench.framework.program.block import Block
 from workbench.framework.program.guard import static_recorder, switch_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import BACKWARD, OPTIMIZE
+from workbench.ops.reduce import REDUCE_TO_LIKE
 
 
 def expand_grad_ops(
@@ -121,7 +122,7 @@ def _note_twins(op: Operator, slot: str, grad: Any, like: Any, twins: dict[str, 
 def _fit(value: Any, like: Any) -> Any:
     """Undo broadcasting, as the default body of a `_grad` op does; unknown dimensions may differ when it runs."""
     if value.shape != like.shape or -1 in value.shape:
-        value = find_op("reduce_to_like")(value, like)
+        value = REDUCE_TO_LIKE(value, like)
     return value.astype(like.dtype)
 
 

@@ -8,24 +8,27 @@ from typing import Any
 from workbench.autodiff.reach import Key, Overwrites, Reach, Use, find_reach
 from workbench.framework.names import EMPTY, grad_name
 from workbench.framework.op.grad_op import receiver_slots
-from workbench.framework.op.record import grad_slot
+from workbench.framework.op.record import Op, grad_slot
 from workbench.framework.program.block import Block
 from workbench.framework.program.infer import infer_specs
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import BACKWARD, ROLE
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import ROWS, Spec
+from workbench.ops.accumulate import SUM
+from workbench.ops.creation import FILL_ANY_LIKE
+from workbench.ops.embedding import DENSIFY
 
 GradMaker = Callable[["Walk", Use], None]
 Seeds = Sequence[tuple[str, str]]
 GRAD_MAKERS: dict[str, GradMaker] = {}
 
 
-def grad_maker(type: str) -> Callable[[GradMaker], GradMaker]:
-    """Give an op type (control flow) its own way of appending its backward operator."""
+def grad_maker(record: Op) -> Callable[[GradMaker], GradMaker]:
+    """Give an op (control flow) its own way of appending its backward operator."""
 
     def install(maker: GradMaker) -> GradMaker:
-        GRAD_MAKERS[type] = maker
+        GRAD_MAKERS[record.type] = maker
         return maker
 
     return install
@@ -84,7 +87,7 @@ class Walk:
             return found
         target = self.fresh(found + "@DENSE")
         self.block.add_var(Variable(self.block, target, given.shape, given.dtype))
-        self.append("get_tensor_from_selected_rows", {"X": [found]}, {"Out": [target]}, {}, near)
+        self.append(DENSIFY.type, {"X": [found]}, {"Out": [target]}, {}, near)
         return target
 
     def receive(self, name: str, key: Key, spec: Spec | None = None) -> str:
@@ -126,7 +129,8 @@ class Walk:
         kind = first.kind if len(kinds) == 1 else "dense"
         target = self.fresh(grad_name(name))
         self.block.add_var(Variable(self.block, target, first.shape, first.dtype, kind))
-        self.append("sum", {"X": list(parts)}, {"Out": [target]}, {}, self.producer.get(parts[-1], self.block.ops[-1]))
+        near = self.producer.get(parts[-1], self.block.ops[-1])
+        self.append(SUM.type, {"X": list(parts)}, {"Out": [target]}, {}, near)
         return target
 
 
@@ -227,7 +231,7 @@ def _zeros(walk: Walk, name: str, near: Operator) -> str:
     like = walk.block.var_recursive(name)
     walk.block.add_var(Variable(walk.block, target, like.shape, like.dtype))
     attrs = {"value": 0.0, "dtype": like.dtype.name}
-    walk.append("fill_any_like", {"X": [name]}, {"Out": [target]}, attrs, near)
+    walk.append(FILL_ANY_LIKE.type, {"X": [name]}, {"Out": [target]}, attrs, near)
     return target
 
 

@@ -15,6 +15,7 @@ from workbench.framework.program.guard import default_main_program, default_star
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Variable
 from workbench.ops.control_flow import cond_op, while_op
+from workbench.ops.creation import FILL_CONSTANT
 
 Function = Callable[..., Any]
 
@@ -161,7 +162,7 @@ def _nothing() -> None:
 def _as_variable(value: Any, what: str) -> Variable:
     if isinstance(value, bool | int | float):
         dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
-        return find_op("fill_constant")(shape=(1,), value=value, dtype=dtype)
+        return FILL_CONSTANT(shape=(1,), value=value, dtype=dtype)
     if not isinstance(value, Variable):
         raise not_a_variable(f"control flow takes Variables in {what}", value)
     return value

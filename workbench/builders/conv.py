@@ -10,10 +10,10 @@ from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument
 from workbench.framework.op.infix import not_a_variable
-from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
 from workbench.ops import conv as ops
 from workbench.ops.arguments import one_int, pair
+from workbench.ops.math import ADD
 from workbench.ops.shape import reshape
 
 
@@ -67,9 +67,7 @@ def conv2d(
             input.dtype,
             default=Normal(0.0, math.sqrt(2.0 / (height * width * channels))),
         )
-        out = ops.conv2d(
-            input, w, None, stride, padding, dilation, parts, data_format=data_format, name=layer.name
-        )
+        out = ops.conv2d(input, w, None, stride, padding, dilation, parts, data_format=data_format, name=layer.name)
         return activate(_add_bias(layer, out, bias_attr, count, data_format))
 
 
@@ -142,9 +140,7 @@ def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> 
     if count < 1 or parts < 1:
         raise InvalidArgument(f"{layer} takes at least one filter and one group, got {count} and {parts}")
     if channels < 0 or channels % parts:
-        raise InvalidArgument(
-            f"{layer}: the number of channels is known and a multiple of groups={parts}, got {x!r}"
-        )
+        raise InvalidArgument(f"{layer}: the number of channels is known and a multiple of groups={parts}, got {x!r}")
     return count, parts, channels
 
 
@@ -168,9 +164,7 @@ def _filter_for(x: Variable, wanted: Any, padding: Any, stride: Any, dilation: A
         zip(pair("output_size", wanted), pair("stride", stride), pair("dilation", dilation), strict=True)
     ):
         if x.shape[first + i] < 0:
-            raise InvalidArgument(
-                f"conv2d_transpose takes a filter_size where the input's size is unknown: {x!r}"
-            )
+            raise InvalidArgument(f"conv2d_transpose takes a filter_size where the input's size is unknown: {x!r}")
         reach = out - (x.shape[first + i] - 1) * step + pads[2 * i] + pads[2 * i + 1] - 1
         sizes.append(reach // spread + 1)
     return sizes
@@ -182,4 +176,4 @@ def _add_bias(layer: LayerBuilder, x: Variable, bias_attr: Any, count: int, data
         return x
     b = layer.parameter(attr, [count], x.dtype, is_bias=True)
     column = reshape(b, [1, -1, 1, 1] if data_format == "NCHW" else [1, 1, 1, -1])
-    return find_op("elementwise_add")(x, column, name=layer.name)
+    return ADD(x, column, name=layer.name)

@@ -13,6 +13,8 @@ from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import normalize_axis, size_of
+from workbench.ops.embedding import LOOKUP_TABLE
+from workbench.ops.math import ADD
 
 
 def fc(
@@ -53,14 +55,13 @@ def fc(
     with building("fc", name) as layer:
         activate = layer.activation(activation)
         products = [
-            _product(layer, v, size, num_flatten_dims, attr)
-            for v, attr in zip(inputs, weight_attrs, strict=True)
+            _product(layer, v, size, num_flatten_dims, attr) for v, attr in zip(inputs, weight_attrs, strict=True)
         ]
         total = products[0] if len(products) == 1 else find_op("sum")(products, name=layer.name)
         bias = to_attr(bias_attr, "bias_attr")
         if bias is not None:
             b = layer.parameter(bias, [size], total.dtype, is_bias=True)
-            total = find_op("elementwise_add")(total, b, name=layer.name)
+            total = ADD(total, b, name=layer.name)
         return activate(total)
 
 
@@ -131,6 +132,4 @@ def embedding(
     with building("embedding") as layer:
         table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")
-        return find_op("lookup_table_v2")(
-            table, input, padding_idx=padding, is_sparse=is_sparse, name=layer.name
-        )
+        return LOOKUP_TABLE(table, input, padding_idx=padding, is_sparse=is_sparse, name=layer.name)

@@ -20,6 +20,8 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import Shape, shape_text, size_of
+from workbench.ops.creation import ASSIGN_VALUE, FILL_CONSTANT
+from workbench.ops.random import GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM, UNIFORM_RANDOM
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:
@@ -106,7 +108,7 @@ class Constant(Initializer):
         self.value = value
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
-        return "fill_constant", {"value": float(self.value) if dtype.is_float else int(self.value)}
+        return FILL_CONSTANT.type, {"value": float(self.value) if dtype.is_float else int(self.value)}
 
 
 class Uniform(Initializer):
@@ -126,7 +128,7 @@ class Uniform(Initializer):
             raise InvalidArgument(f"Uniform takes low <= high, got low={low} and high={high}")
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
-        return "uniform_random", {"min": self.low, "max": self.high}
+        return UNIFORM_RANDOM.type, {"min": self.low, "max": self.high}
 
 
 class Normal(Initializer):
@@ -144,7 +146,7 @@ class Normal(Initializer):
         self.mean, self.std = _number("Normal", "mean", mean), _deviation("Normal", std)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
-        return "gaussian_random", {"mean": self.mean, "std": self.std}
+        return GAUSSIAN_RANDOM.type, {"mean": self.mean, "std": self.std}
 
 
 class TruncatedNormal(Initializer):
@@ -162,7 +164,7 @@ class TruncatedNormal(Initializer):
         self.mean, self.std = _number("TruncatedNormal", "mean", mean), _deviation("TruncatedNormal", std)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
-        return "truncated_gaussian_random", {"mean": self.mean, "std": self.std}
+        return TRUNCATED_GAUSSIAN_RANDOM.type, {"mean": self.mean, "std": self.std}
 
 
 class _Fans(Initializer):
@@ -184,11 +186,11 @@ class _Fans(Initializer):
 
 
 def _uniform(limit: float) -> tuple[str, dict[str, Any]]:
-    return "uniform_random", {"min": -limit, "max": limit}
+    return UNIFORM_RANDOM.type, {"min": -limit, "max": limit}
 
 
 def _normal(std: float) -> tuple[str, dict[str, Any]]:
-    return "gaussian_random", {"mean": 0.0, "std": std}
+    return GAUSSIAN_RANDOM.type, {"mean": 0.0, "std": std}
 
 
 class XavierUniform(_Fans):
@@ -205,9 +207,7 @@ class XavierUniform(_Fans):
         (-1, 2)
     """
 
-    def __init__(
-        self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None
-    ) -> None:
+    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:
         super().__init__(fan_in, fan_out)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
@@ -225,9 +225,7 @@ class XavierNormal(_Fans):
         (-1, 2)
     """
 
-    def __init__(
-        self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None
-    ) -> None:
+    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:
         super().__init__(fan_in, fan_out)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
@@ -308,9 +306,7 @@ class Assign(Initializer):
 
     def __init__(self, value: Any, name: str | None = None) -> None:
         if isinstance(value, Variable):
-            raise InvalidType(
-                f"Assign takes an array or nested lists, got {value!r}, which has no value of its own"
-            )
+            raise InvalidType(f"Assign takes an array or nested lists, got {value!r}, which has no value of its own")
         self.value = np.array(value)
         if self.value.dtype.kind not in "fiub":
             raise InvalidType(f"Assign takes numbers, got {value!r}")
@@ -321,7 +317,7 @@ class Assign(Initializer):
                 "Assign has a value of another shape than the parameter\n"
                 f"  expected: {shape_text(shape)}\n  got:      {shape_text(self.value.shape)}"
             )
-        return "assign_value", {"values": self.value.astype(dtype.numpy)}
+        return ASSIGN_VALUE.type, {"values": self.value.astype(dtype.numpy)}
 
 
 _GAINS = {

@@ -12,6 +12,7 @@ from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import DType, bfloat16, float16, float32
 from workbench.framework.values.spec import size_of
+from workbench.ops.norm import BATCH_NORM, LAYER_NORM
 
 _HALVES = (float16, bfloat16)
 
@@ -76,16 +77,14 @@ def batch_norm(
         scale = layer.parameter(
             required_attr(param_attr, "param_attr", "batch_norm"), shape, dtype, default=Constant(1.0)
         )
-        shift = layer.parameter(
-            required_attr(bias_attr, "bias_attr", "batch_norm"), shape, dtype, is_bias=True
-        )
+        shift = layer.parameter(required_attr(bias_attr, "bias_attr", "batch_norm"), shape, dtype, is_bias=True)
         mean = _moving(layer, moving_mean_name, 0.0, shape, dtype)
         variance = _moving(layer, moving_variance_name, 1.0, shape, dtype)
         saved_mean = layer.temporary(dtype, stop_gradient=True)
         saved_variance = layer.temporary(dtype, stop_gradient=True)
         out = layer.temporary(input.dtype)
         layer.block.append_op(
-            "batch_norm",
+            BATCH_NORM.type,
             inputs={"X": input, "Scale": scale, "Bias": shift, "Mean": mean, "Variance": variance},
             outputs={
                 "Y": out, "MeanOut": mean, "VarianceOut": variance,
@@ -162,7 +161,7 @@ def layer_norm(
         mean, variance = (layer.temporary(dtype, stop_gradient=True) for _ in range(2))
         out = layer.temporary(input.dtype)
         layer.block.append_op(
-            "layer_norm",
+            LAYER_NORM.type,
             inputs=inputs,
             outputs={"Y": out, "Mean": mean, "Variance": variance},
             attrs={"begin_norm_axis": begin_norm_axis, "epsilon": epsilon},

@@ -27,7 +27,7 @@ from workbench.checkpoint.objects import PROGRAM
 from workbench.checkpoint.restore import Restore
 from workbench.checkpoint.tree import flatten
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean, one_of
-from workbench.executors.executor import Executor
+from workbench.executors.api.executor import Executor
 from workbench.framework.paths import path_text
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program

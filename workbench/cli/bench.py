@@ -85,7 +85,7 @@ def lowerings(native: int, by_numpy: Counter[str]) -> str:
 
 def profiled(name: str, devices: int) -> Iterator[str]:
     """Where the time of a workload's steps goes, by kind of op; ops that run as one row are one kind."""
-    from workbench.executors.profile import Profile
+    from workbench.executors.profiling.profile import Profile
     from workbench.experiments.bench.workloads import WORKLOADS, training
 
     made = training(WORKLOADS[name], devices)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
 from workbench.framework.outside import is_from_outside
@@ -11,9 +10,11 @@ from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import Graph, Node, Value, values_of
 
 
-@contextmanager
-def explained(node: Node, specs: Mapping[Value, Spec]) -> Iterator[None]:
-    """What goes wrong inside is told as a failure of the node; what a signal handler raises stays as it is.
+class Explained:
+    """`with Explained(node, specs):` what goes wrong inside is told as a failure of the node.
+
+    What a signal handler raises stays as it is. There is one for every row of a binding: no generator, which would take
+    longer than some rows.
 
     Args:
         specs: what its inputs are like in this plan.
@@ -21,15 +22,20 @@ def explained(node: Node, specs: Mapping[Value, Spec]) -> Iterator[None]:
     Raises:
         EnforceNotMet: as `node_failure` makes it.
     """
-    try:
-        yield
-    except Exception as error:
-        if is_from_outside(error):
-            raise
-        failure = node_failure(node, specs.__getitem__, error)
-        if failure is error:
-            raise
-        raise failure from error
+
+    __slots__ = ("_node", "_specs")
+
+    def __init__(self, node: Node, specs: Mapping[Value, Spec]) -> None:
+        self._node, self._specs = node, specs
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not is_from_outside(error):
+            failure = node_failure(self._node, self._specs.__getitem__, error)
+            if failure is not error:
+                raise failure from error
 
 
 def node_failure(node: Node, spec_of: Callable[[Value], Spec], error: Exception) -> EnforceNotMet:

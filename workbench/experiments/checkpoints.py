@@ -15,8 +15,8 @@ from workbench.checkpoint.tree import flatten, unflatten
 from workbench.data.loader import DataLoader
 from workbench.data.sampler import random_sampler_of
 from workbench.errors import InvalidArgument
-from workbench.executors.device_values import Values, check_device_values, device_values, devices_restored
-from workbench.executors.engine import Engine
+from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
+from workbench.executors.running.engine import Engine
 from workbench.experiments.kept import KeptFiles
 from workbench.experiments.loop import Loop
 from workbench.experiments.position import Position

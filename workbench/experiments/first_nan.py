@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from workbench.errors import EnforceNotMet, ExecutionError, located
-from workbench.executors.moment import Moment
-from workbench.executors.nan_finder import NotFinite, rows_text
-from workbench.executors.replay import Replay
+from workbench.executors.inspection.nan_finder import NotFinite, rows_text
+from workbench.executors.inspection.replay import Replay
+from workbench.executors.running.moment import Moment
 from workbench.framework.site import Site
 from workbench.graph.ssa import Node
 
@@ -65,7 +65,7 @@ class FirstNaN:
     @property
     def device(self) -> str | None:
         """The device on which it ran, such as `cpu:1`; of several the first with such a result."""
-        return None if self.found is None else str(self.replay.moment.places[self.found.outputs[0].device])
+        return None if self.found is None else str(self.replay.moment.spec.places[self.found.outputs[0].device])
 
     @property
     def site(self) -> Site | None:

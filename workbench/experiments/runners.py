@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from workbench.config import get_flag
 from workbench.errors import InvalidArgument, InvalidType, described
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.engine import Engine
-from workbench.executors.executor import Executor
-from workbench.executors.moment import Guard
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.executor import Executor
+from workbench.executors.api.parallel import ParallelExecutor
+from workbench.executors.running.engine import Engine
+from workbench.executors.running.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
 from workbench.runtime.devices import cpu_places

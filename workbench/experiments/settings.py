@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
-from workbench.executors.engine import Engine
+from workbench.executors.running.engine import Engine
 from workbench.experiments.runners import Runner, engine_of
 from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_to_dict

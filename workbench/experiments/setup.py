@@ -14,9 +14,9 @@ import numpy as np
 
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
-from workbench.executors.compiled import CompiledProgram
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
-from workbench.executors.executor import Executor
 from workbench.experiments.run import Run
 from workbench.experiments.train import labels_of, train
 from workbench.framework.program.program import Program

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, Unavailable, described
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments import begun, recorder
 from workbench.experiments.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.checkpoints import Restorable, read_checkpoint, write_checkpoint

@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.data.split import batch_rows
 from workbench.errors import InvalidArgument, InvalidType, one_of
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.executor import Executor
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.executor import Executor
 from workbench.experiments.batches import close, feed_names, feed_of, from_the_start, is_one_shot
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of

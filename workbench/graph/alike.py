@@ -7,10 +7,7 @@ of a batch norm that is not synchronised.
 
 from __future__ import annotations
 
-from workbench.graph.ssa import COLLECTIVES, FETCH, SCALE_LOSS_GRAD, Graph, Node, Value
-
-_FROM_SUMS = {"batch_norm_with_sums": ("MeanOut", "VarianceOut", "SavedMean", "SavedVariance")}
-"""Outputs that come from the sums over all devices, though the op reads the rows of one."""
+from workbench.graph.ssa import COLLECTIVES, FETCH, SCALE_LOSS_GRAD, Graph, Node, Value, values_of
 
 
 def own_variables(graph: Graph) -> set[str]:
@@ -32,7 +29,7 @@ def _written_apart(graph: Graph, own: set[str]) -> set[str]:
             continue
         reads = [v for v in node.value_reads if v in apart or (v not in written and _begins_apart(v, own))]
         if node.type not in COLLECTIVES and (reads or _makes_its_own(node)):
-            apart.update(value for value in node.writes if value not in _from_sums(node))
+            apart.update(_of_its_own(node))
         written.update(node.writes)
     return {value.name for value in apart if value.persistable}
 
@@ -44,9 +41,12 @@ def _begins_apart(value: Value, own: set[str]) -> bool:
 def _makes_its_own(node: Node) -> bool:
     if node.type == SCALE_LOSS_GRAD:
         return bool(node.attrs["strategy"] == "WeightedBySamples")
-    return node.is_op and "rng" in node.record.needs and not node.attrs.get("is_test")
+    return node.is_op and node.record.draws(node.attrs)
 
 
-def _from_sums(node: Node) -> list[Value]:
-    slots = _FROM_SUMS.get(node.type, ())
-    return [v for slot, v in zip(node.record.outputs, node.outputs, strict=True) if slot.name in slots] if slots else []
+def _of_its_own(node: Node) -> list[Value]:
+    """What a node writes of what only its device has."""
+    if not node.is_op or not node.record.replicated:
+        return node.writes
+    slots = zip(node.record.outputs, node.outputs, strict=True)
+    return list(values_of(value for slot, value in slots if slot.name not in node.record.replicated))

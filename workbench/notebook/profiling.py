@@ -12,10 +12,11 @@ from IPython.core.error import UsageError
 
 from workbench.errors import did_you_mean, one_of
 from workbench.events import PlanCompiled, Step
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.executor import Executor
-from workbench.executors.parallel import ParallelExecutor
-from workbench.executors.profile import Line, Profile, of_kind, per_step, spread
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.executor import Executor
+from workbench.executors.api.parallel import ParallelExecutor
+from workbench.executors.profiling.profile import Profile
+from workbench.executors.profiling.sums import Line, of_kind, per_step, spread
 from workbench.notebook.summary import CODE, count
 
 SHOWN = 20

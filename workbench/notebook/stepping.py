@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from workbench.executors.stepper import NodeRun, Operand, Stepper
+from workbench.executors.inspection.stepper import NodeRun, Operand, Stepper
 from workbench.framework.program.program import Program
 from workbench.framework.values.spec import shape_text
 from workbench.notebook.profiling import executors, feeds, named

@@ -1,36 +1,5 @@
 """The ops, declared once each. Importing this package fills the op table."""
 
-from workbench.ops import (  # noqa: F401 (imported for their declarations)
-    accumulate,
-    activation,
-    compare,
-    control_flow,
-    conv,
-    creation,
-    dropout,
-    embedding,
-    extreme,
-    fused,
-    gather,
-    gradient_clip,
-    indexing,
-    join,
-    label,
-    loss,
-    math,
-    matmul,
-    metric,
-    norm,
-    pad,
-    pool,
-    random,
-    reduce,
-    shape,
-    slicing,
-    softmax,
-    sort,
-    sync_norm,
-    tile,
-    unary,
-    update,
-)
+from workbench.framework.folder import import_all
+
+import_all(__name__, __path__)

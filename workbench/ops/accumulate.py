@@ -59,6 +59,7 @@ def _sum_cost(xs: list[Spec]) -> Cost:
 @op(
     "sum",
     "X* -> Out",
+    like_x="Out",
     infer=_infer_sum,
     grad=lambda g, out, xs: [g] * len(xs),
     saved="",

@@ -22,37 +22,44 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 # Sigmoid and tanh
 
 
-@float_elementwise("sigmoid", grad=lambda g, y, x: g * y * (1.0 - y), saved="Out")
+@float_elementwise("sigmoid", grad=lambda g, y, x: g * y * (1.0 - y), saved="Out", is_activation=True)
 def SIGMOID(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     small = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
-@float_elementwise("tanh", grad=lambda g, y, x: g * (1.0 - y * y), saved="Out", forward_out=into("tanh"))
+@float_elementwise(
+    "tanh", grad=lambda g, y, x: g * (1.0 - y * y), saved="Out", forward_out=into("tanh"), is_activation=True
+)
 def TANH(xp: Any, x: Any) -> Any:
     """Hyperbolic tangent."""
     return xp.tanh(x)
 
 
 sigmoid = unary(
-    SIGMOID, "1 / (1 + exp(-x)), in (0, 1).",
+    SIGMOID,
+    "1 / (1 + exp(-x)), in (0, 1).",
     example=("print(F.sigmoid(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.5   0.731]"),
 )
 tanh = unary(
-    TANH, "The hyperbolic tangent, in (-1, 1).",
+    TANH,
+    "The hyperbolic tangent, in (-1, 1).",
     example=("print(wb.tanh(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.762]"),
 )
 
 
-@float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid")
+@float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid", is_activation=True)
 def LOG_SIGMOID(xp: Any, x: Any) -> Any:
     """log(sigmoid(x))."""
     return xp.minimum(x, 0.0) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
 log_sigmoid = unary(
-    LOG_SIGMOID, "log(sigmoid(x)), finite for every finite `x`.", name="log_sigmoid", methods="",
+    LOG_SIGMOID,
+    "log(sigmoid(x)), finite for every finite `x`.",
+    name="log_sigmoid",
+    methods="",
     example=("print(F.log_sigmoid(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[-0.693 -0.313]"),
 )
 
@@ -66,6 +73,7 @@ log_sigmoid = unary(
     grad_forward=lambda xp, x, y, g, wanted=None: g * (y > 0),
     saved="Out",
     forward_out=lambda xp, outs, x: xp.maximum(x, 0, out=outs[0]),
+    is_activation=True,
 )
 def RELU(xp: Any, x: Any) -> Any:
     """max(x, 0)."""
@@ -73,7 +81,9 @@ def RELU(xp: Any, x: Any) -> Any:
 
 
 relu = unary(
-    RELU, "max(x, 0). The gradient at 0 is 0.", methods="",
+    RELU,
+    "max(x, 0). The gradient at 0 is 0.",
+    methods="",
     example=("print(F.relu(wb.to_tensor([-1.0, 2.0])).numpy().round(3))", "[0. 2.]"),
 )
 
@@ -154,9 +164,7 @@ def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
 @float_elementwise(
     "selu",
     attrs={"scale": SELU_SCALE, "alpha": SELU_ALPHA},
-    grad=lambda g, y, x, scale, alpha: where(
-        x > 0.0, g * scale, g * exp(_not_above(x, 0.0)) * (scale * alpha)
-    ),
+    grad=lambda g, y, x, scale, alpha: where(x > 0.0, g * scale, g * exp(_not_above(x, 0.0)) * (scale * alpha)),
 )
 def SELU(xp: Any, x: Any, scale: float, alpha: float) -> Any:
     """scale * (x where it is positive, alpha * (exp(x) - 1) elsewhere)."""
@@ -246,14 +254,16 @@ def _softsign_grad(g: Any, y: Any, x: Any) -> Any:
     return g / (d * d)
 
 
-@float_elementwise("softsign", grad=_softsign_grad)
+@float_elementwise("softsign", grad=_softsign_grad, is_activation=True)
 def SOFTSIGN(xp: Any, x: Any) -> Any:
     """x / (1 + |x|)."""
     return x / (1.0 + xp.abs(x))
 
 
 softsign = unary(
-    SOFTSIGN, "x / (1 + |x|), in (-1, 1).", methods="",
+    SOFTSIGN,
+    "x / (1 + |x|), in (-1, 1).",
+    methods="",
     example=("print(F.softsign(wb.to_tensor([-1.0, 3.0])).numpy().round(3))", "[-0.5   0.75]"),
 )
 
@@ -263,14 +273,16 @@ def _silu_grad(g: Any, y: Any, x: Any) -> Any:
     return g * (s + y * (1.0 - s))
 
 
-@float_elementwise("silu", grad=_silu_grad, saved="X, Out")
+@float_elementwise("silu", grad=_silu_grad, saved="X, Out", is_activation=True)
 def SILU(xp: Any, x: Any) -> Any:
     """x * sigmoid(x)."""
     return x * SIGMOID.forward(xp, x)
 
 
 silu = unary(
-    SILU, "x * sigmoid(x).", methods="",
+    SILU,
+    "x * sigmoid(x).",
+    methods="",
     example=("print(F.silu(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.731]"),
 )
 
@@ -311,7 +323,7 @@ def _gelu_grad(g: Any, y: Any, x: Any, approximate: bool) -> Any:
     return g * (below + x * density)
 
 
-@float_elementwise("gelu", attrs={"approximate": False}, grad=_gelu_grad)
+@float_elementwise("gelu", attrs={"approximate": False}, grad=_gelu_grad, is_activation=True)
 def GELU(xp: Any, x: Any, approximate: bool) -> Any:
     """x times the standard normal distribution function of x, exactly or by a tanh."""
     if approximate:
@@ -341,14 +353,16 @@ def _mish_grad(g: Any, y: Any, x: Any) -> Any:
     return g * (t + x * sigmoid(x) * (1.0 - t * t))
 
 
-@float_elementwise("mish", grad=_mish_grad)
+@float_elementwise("mish", grad=_mish_grad, is_activation=True)
 def MISH(xp: Any, x: Any) -> Any:
     """x * tanh(softplus(x))."""
     return x * xp.tanh(SOFTPLUS.forward(xp, x, beta=1.0, threshold=20.0))
 
 
 mish = unary(
-    MISH, "x * tanh(softplus(x)) (Misra 2019).", methods="",
+    MISH,
+    "x * tanh(softplus(x)) (Misra 2019).",
+    methods="",
     example=("print(F.mish(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.865]"),
 )
 
@@ -360,7 +374,10 @@ def TANH_SHRINK(xp: Any, x: Any) -> Any:
 
 
 tanhshrink = unary(
-    TANH_SHRINK, "x - tanh(x).", name="tanhshrink", methods="",
+    TANH_SHRINK,
+    "x - tanh(x).",
+    name="tanhshrink",
+    methods="",
     example=("print(F.tanhshrink(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.238]"),
 )
 

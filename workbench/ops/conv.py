@@ -152,6 +152,8 @@ def _declare(type: str) -> Op:
         type,
         "Input, Filter -> Output",
         attrs=_ATTRS,
+        same_rows="Output",
+        is_product=True,
         infer=_infer,
         grad=_rule,
         grad_forward=_conv_grad,
@@ -325,6 +327,7 @@ def _transpose_rule(g: Any, out: Any, x: Any, w: Any, **attrs: Any) -> Any:
     "conv2d_transpose",
     "Input, Filter -> Output",
     attrs={**_ATTRS, "output_padding": [0, 0], "output_size": []},
+    is_product=True,
     infer=_infer_transpose,
     grad=_transpose_rule,
     cost=lambda x, w, **attrs: Cost(

@@ -16,6 +16,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number, tensor_method
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
+from workbench.framework.values.views import RESHAPED
 from workbench.ops.arguments import one_int
 from workbench.ops.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 from workbench.ops.pointwise import Tensor
@@ -90,9 +91,7 @@ def full(shape: Any, fill_value: float, dtype: Any = None, name: str | None = No
     if not is_number(fill_value):
         raise InvalidType(f"full takes a number to fill with, got {fill_value!r}")
     dtype = as_dtype(dtype or float32)
-    return FILL_CONSTANT(
-        shape=as_shape("full", shape), value=_attribute(fill_value), dtype=dtype.name, name=name
-    )
+    return FILL_CONSTANT(shape=as_shape("full", shape), value=_attribute(fill_value), dtype=dtype.name, name=name)
 
 
 def _attribute(number: Any) -> Any:
@@ -207,7 +206,7 @@ def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    grad_is_view=True,
+    grad_view=RESHAPED,
     forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
     bind=bind_assign,
     grad_bind=bind_reshape,
@@ -243,9 +242,7 @@ def assign(x: Any, output: Tensor | None = None, name: str | None = None) -> Ten
     return _assigned(ASSIGN_VALUE, (), attrs, output, name)
 
 
-def _assigned(
-    record: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], output: Any, name: str | None
-) -> Any:
+def _assigned(record: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], output: Any, name: str | None) -> Any:
     if output is None:
         return record(*inputs, name=name, **attrs)
     return output.overwrite(record, inputs, attrs)
@@ -280,9 +277,7 @@ def _count(start: Any, end: Any, step: Any) -> int:
     return max(math.ceil((end - start) / step), 0)
 
 
-def arange(
-    start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None
-) -> Tensor:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
     """start, start + step, start + 2 step, ... without `end`.
 
     Args:

@@ -38,16 +38,12 @@ def mask_shape(shape: Shape, axis: Sequence[int]) -> Shape:
     return tuple(d if i in own else 1 for i, d in enumerate(shape))
 
 
-def _infer(
-    x: Spec, dropout_prob: float, dropout_implementation: str, axis: Sequence[int], **attrs: Any
-) -> Any:
+def _infer(x: Spec, dropout_prob: float, dropout_implementation: str, axis: Sequence[int], **attrs: Any) -> Any:
     require_float("dropout", x)
     if not 0 <= dropout_prob <= 1:
         raise ShapeError("the dropout probability is out of range", "a number in [0, 1]", dropout_prob)
     if dropout_implementation not in (UPSCALE, DOWNGRADE):
-        raise ShapeError(
-            "the mode of dropout is unknown", f"{UPSCALE!r} or {DOWNGRADE!r}", dropout_implementation
-        )
+        raise ShapeError("the mode of dropout is unknown", f"{UPSCALE!r} or {DOWNGRADE!r}", dropout_implementation)
     return x, Spec(mask_shape(x.shape, axis), uint8)
 
 
@@ -112,6 +108,7 @@ def _bind_grad(
         "seed": 0,
         "stream": 0,
     },
+    like_x="Out",
     infer=_infer,
     grad=_rule,
     grad_forward=_back,

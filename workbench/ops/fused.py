@@ -10,25 +10,33 @@ adds to must not be fused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import OPS, find_op, look_up
 from workbench.framework.values.spec import Spec, require_float, require_same_dtype, same_dim, shape_text
 from workbench.ops import activation  # noqa: F401 (declares the activations)
 from workbench.ops.math import ADD
 from workbench.ops.norm import BATCH_NORM
 
-BY_RESULT = ("relu", "sigmoid", "tanh")  # their gradients read the result, not the input
-BY_INPUT = ("gelu", "logsigmoid", "mish", "silu", "softsign")
-ACTIVATIONS = (*BY_RESULT, *BY_INPUT)
-
 STATISTICS = "MeanOut, VarianceOut, SavedMean, SavedVariance"
 
 
 # An activation, with its default attributes
+
+
+def is_activation(type: str) -> bool:
+    """Whether it is joined with the sum before it."""
+    record = look_up(type)
+    return record is not None and record.is_activation
+
+
+def reads_result(type: str) -> bool:
+    """Whether it is an activation whose gradient reads its result, not its input; so the latter need not be kept."""
+    record = look_up(type)
+    return record is not None and record.is_activation and record.saved == ("Out",)
 
 
 def _activated(xp: Any, act: str, x: Any) -> Any:
@@ -43,27 +51,28 @@ def _act_rule(act: str, g: Any, after: Any, before: Any) -> Any:
 
 
 def _act_gradient(xp: Any, act: str, before: Any, after: Any, g: Any) -> Any:
-    """What the activation's backward op gives; `before` is read only by those in BY_INPUT."""
+    """What the activation's backward op gives; `before` is read only by those that do not read their result."""
     record = find_op(act)
     kept = (after,) if "Out" in record.saved else ()
     return find_op(record.grad_type).forward(xp, before, *kept, g, **record.attrs)
 
 
-def _require_choice(what: str, name: str, choices: Sequence[str]) -> None:
-    if name not in choices:
-        raise ShapeError(f"{what} cannot be fused", f"one of {', '.join(choices)}", repr(name))
+def _require_choice(what: str, name: str, suits: Callable[[str], bool]) -> None:
+    if not suits(name):
+        choices = ", ".join(type for type in sorted(OPS) if suits(type))
+        raise ShapeError(f"{what} cannot be fused", f"one of {choices}", repr(name))
 
 
 # batch_norm, then an activation
 
 
 def _infer_bn_act(x: Spec, *channels: Spec | None, act_type: str, **attrs: Any) -> Any:
-    _require_choice("act_type", act_type, BY_RESULT)
+    _require_choice("act_type", act_type, reads_result)
     return BATCH_NORM.infer(x, *channels, **attrs)
 
 
 def _bn_act_rule(g: Any, out: Any, *inputs: Any, act_type: str, **attrs: Any) -> Any:
-    """The normal of x is not kept: activations in BY_RESULT do without it."""
+    """The normal of x is not kept: activations that read their result do without it."""
     assert BATCH_NORM.grad is not None
     if g[0] is None:
         return (None,) * len(inputs)
@@ -82,6 +91,7 @@ def _bn_act_back(xp: Any, *arrays: Any, wanted: Any, act_type: str, **attrs: Any
     "fused_batch_norm_act",
     f"X, Scale?, Bias?, Mean, Variance -> Y, {STATISTICS}",
     attrs={**BATCH_NORM.attrs, "act_type": "relu"},
+    like_x="Y",
     infer=_infer_bn_act,
     grad=_bn_act_rule,
     grad_forward=_bn_act_back,
@@ -134,6 +144,7 @@ def _bn_add_act_back(
     "fused_bn_add_activation",
     f"X, Z, Scale?, Bias?, Mean, Variance -> Y, {STATISTICS}",
     attrs={**BATCH_NORM.attrs, "act_type": "relu"},
+    like_x="Y",
     infer=_infer_bn_add_act,
     grad=_bn_add_act_rule,
     grad_forward=_bn_add_act_back,
@@ -156,7 +167,7 @@ def _infer_add_act(
     x: Spec, y: Spec, functor_list: Sequence[str], save_intermediate_out: bool
 ) -> tuple[Spec, Spec | None]:
     act = _activation_of(functor_list)
-    if act in BY_INPUT and not save_intermediate_out:
+    if not reads_result(act) and not save_intermediate_out:
         raise ShapeError(f"the gradient of {act} reads the sum", "save_intermediate_out=True", False)
     total = ADD.infer(x, y)
     return find_op(act).infer(total, **find_op(act).attrs), total if save_intermediate_out else None
@@ -166,7 +177,7 @@ def _activation_of(functor_list: Sequence[str]) -> str:
     """The outer function comes first: activation(x + y)."""
     if len(functor_list) != 2 or functor_list[1] != ADD.type:
         raise ShapeError("functor_list names an activation of a sum", f"[activation, {ADD.type!r}]", functor_list)
-    _require_choice("the activation in functor_list", functor_list[0], ACTIVATIONS)
+    _require_choice("the activation in functor_list", functor_list[0], is_activation)
     return functor_list[0]
 
 
@@ -176,7 +187,7 @@ def _add_act_rule(g: Any, out: Any, x: Any, y: Any, functor_list: Sequence[str],
     assert ADD.grad is not None
     after, before = out
     act = functor_list[0]
-    g_sum = _act_rule(act, g[0], after, after if act in BY_RESULT else before)
+    g_sum = _act_rule(act, g[0], after, after if reads_result(act) else before)
     return ADD.grad(g_sum, before, x, y)
 
 
@@ -187,7 +198,7 @@ def _add_act_back(
     if g is None:
         return xp.zeros_like(x), xp.zeros_like(y)
     act = functor_list[0]
-    g_sum = _act_gradient(xp, act, after if act in BY_RESULT else before, after, g)
+    g_sum = _act_gradient(xp, act, after if reads_result(act) else before, after, g)
     return find_op(ADD.grad_type).forward(xp, x, y, g_sum, wanted=wanted)
 
 

@@ -64,9 +64,7 @@ def _infer_batch_norm(x: Spec, *channels: Spec | None, data_layout: str, **attrs
     count = x.shape[channel_axis(len(x.shape), data_layout)]
     for slot, spec in zip(("Scale", "Bias", "Mean", "Variance"), channels, strict=True):
         if spec is not None and (len(spec.shape) != 1 or not same_dim(spec.shape[0], count)):
-            raise ShapeError(
-                f"{slot} of batch_norm has one entry per channel", f"[{count}]", shape_text(spec.shape)
-            )
+            raise ShapeError(f"{slot} of batch_norm has one entry per channel", f"[{count}]", shape_text(spec.shape))
         count = merge_dim(count, spec.shape[0]) if spec is not None else count
     moving_mean, moving_variance = channels[2:]
     assert moving_mean is not None and moving_variance is not None
@@ -148,6 +146,7 @@ def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
         "use_global_stats": False,
         "trainable_statistics": False,
     },
+    like_x="Y",
     infer=_infer_batch_norm,
     grad=_batch_norm_rule,
     grad_forward=_batch_norm_back,
@@ -249,9 +248,7 @@ def batch_norm(
     return y
 
 
-def _infer_layer_norm(
-    x: Spec, scale: Spec | None, bias: Spec | None, begin_norm_axis: int, **attrs: Any
-) -> Any:
+def _infer_layer_norm(x: Spec, scale: Spec | None, bias: Spec | None, begin_norm_axis: int, **attrs: Any) -> Any:
     require_float("layer_norm", x, scale, bias)
     if not 0 <= begin_norm_axis < len(x.shape):
         raise ShapeError("begin_norm_axis is out of range", f"an int in [0, {len(x.shape)})", begin_norm_axis)
@@ -323,6 +320,7 @@ def _layer_norm_back(
     "layer_norm",
     "X, Scale?, Bias? -> Y, Mean, Variance",
     attrs={"epsilon": 1e-5, "begin_norm_axis": 1},
+    like_x="Y",
     infer=_infer_layer_norm,
     grad=_layer_norm_rule,
     grad_forward=_layer_norm_back,
@@ -332,9 +330,7 @@ def _layer_norm_back(
     shape_only="Bias",
     cost=_norm_cost,
 )
-def LAYER_NORM(
-    xp: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int
-) -> tuple[Any, ...]:
+def LAYER_NORM(xp: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int) -> tuple[Any, ...]:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `begin_norm_axis` on.
 
     Mean and (biased) Variance have one entry per normalised block.

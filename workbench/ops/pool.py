@@ -126,6 +126,7 @@ def _pool_rule(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     "pool2d",
     "X -> Out",
     attrs=_ATTRS,
+    same_rows="Out",
     infer=_infer,
     grad=_pool_rule,
     forward_out=_pool_into,

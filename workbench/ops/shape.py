@@ -13,6 +13,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
+from workbench.framework.values.views import RESHAPED, Transposed
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.bound_copies import bind_reshape, bind_reshape_like, bind_view
 
@@ -91,8 +92,8 @@ def _undo_like(g: Any, out: Any, x: Any, like: Any) -> Any:
     shape_only="X, Like",
     no_grad="Like",
     aliases={"Out": "X"},
-    is_view=True,
-    grad_is_view=True,
+    view=RESHAPED,
+    grad_view=RESHAPED,
     bind=bind_reshape_like,
     grad_bind=bind_reshape,
 )
@@ -114,8 +115,8 @@ def _undo(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    is_view=True,
-    grad_is_view=True,
+    view=RESHAPED,
+    grad_view=RESHAPED,
     bind=bind_reshape,
     grad_bind=bind_reshape,
 )
@@ -167,8 +168,8 @@ def flat_shape(dims: Shape, start: int, stop: int) -> Shape:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    is_view=True,
-    grad_is_view=True,
+    view=RESHAPED,
+    grad_view=RESHAPED,
     bind=bind_reshape,
     grad_bind=bind_reshape,
     layer="flatten",
@@ -211,8 +212,8 @@ def _squeezed(dims: Shape, axes: list[int]) -> Shape:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    is_view=True,
-    grad_is_view=True,
+    view=RESHAPED,
+    grad_view=RESHAPED,
     bind=bind_reshape,
     grad_bind=bind_reshape,
     layer="squeeze",
@@ -261,8 +262,8 @@ def _unsqueezed(dims: Shape, axes: list[int]) -> Shape:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    is_view=True,
-    grad_is_view=True,
+    view=RESHAPED,
+    grad_view=RESHAPED,
     bind=bind_reshape,
     grad_bind=bind_reshape,
 )
@@ -312,8 +313,8 @@ def _transpose_back(g: Any, out: Any, x: Any, axis: list[int]) -> Any:
     saved="",
     shape_only="X",
     aliases={"Out": "X"},
-    is_view=True,
-    grad_is_view=True,
+    view=Transposed(lambda axis: axis),
+    grad_view=Transposed(_inverse),
     bind=bind_view(lambda x, axis: x.transpose(axis)),
     grad_bind=bind_view(lambda g, axis: g.transpose(_inverse(axis))),
     layer="transpose",

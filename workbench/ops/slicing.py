@@ -13,6 +13,7 @@ from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec
+from workbench.framework.values.views import Sliced
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.bound_copies import bind_view
 
@@ -116,7 +117,7 @@ def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, dec
     saved="",
     shape_only="Input",
     aliases={"Out": "Input"},
-    is_view=True,
+    view=Sliced(lambda shape, decrease_axis, **attrs: _ranges(shape, **attrs)),
     bind=bind_view(_part),
 )
 def STRIDED_SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
@@ -136,7 +137,7 @@ def _ones(attrs: dict[str, Any]) -> dict[str, Any]:
     saved="",
     shape_only="Input",
     aliases={"Out": "Input"},
-    is_view=True,
+    view=Sliced(lambda shape, decrease_axis, **attrs: _ranges(shape, **_ones(attrs))),
     bind=bind_view(lambda x, **attrs: _part(x, **_ones(attrs))),
 )
 def SLICE(xp: Any, x: Any, **attrs: Any) -> Any:

@@ -89,6 +89,7 @@ def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> An
     "softmax",
     "X -> Out",
     attrs={"axis": -1},
+    like_x="Out",
     infer=_infer,
     grad=_softmax_rule,
     grad_forward=_softmax_back,
@@ -134,6 +135,7 @@ def _log_softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -
     "log_softmax",
     "X -> Out",
     attrs={"axis": -1},
+    like_x="Out",
     infer=_infer,
     grad=lambda g, y, x, axis: g - exp(y) * reduce_sum(g, axis=axis, keepdim=True),
     grad_forward=_log_softmax_back,
@@ -162,15 +164,11 @@ def log_softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = No
     return LOG_SOFTMAX(x if dtype is None else x.astype(dtype), axis=axis, name=name)
 
 
-def _infer_cross_entropy(
-    logits: Spec, label: Spec, soft_label: bool, axis: int, **attrs: Any
-) -> tuple[Spec, Spec]:
+def _infer_cross_entropy(logits: Spec, label: Spec, soft_label: bool, axis: int, **attrs: Any) -> tuple[Spec, Spec]:
     require_float("softmax_with_cross_entropy", logits)
     axis = normalize_axis(axis, len(logits.shape))
     if logits.shape[axis] == 0:
-        raise ShapeError(
-            "there is no class to choose from", f"at least 1 along axis {axis}", shape_text(logits.shape)
-        )
+        raise ShapeError("there is no class to choose from", f"at least 1 along axis {axis}", shape_text(logits.shape))
     if soft_label:
         _require_soft(logits, label)
     else:
@@ -181,9 +179,7 @@ def _infer_cross_entropy(
 def _require_soft(logits: Spec, label: Spec) -> None:
     require_same_dtype("softmax_with_cross_entropy with soft labels", logits, label)
     if len(label.shape) != len(logits.shape) or not all(map(same_dim, label.shape, logits.shape)):
-        raise ShapeError(
-            "soft labels have the shape of the logits", shape_text(logits.shape), shape_text(label.shape)
-        )
+        raise ShapeError("soft labels have the shape of the logits", shape_text(logits.shape), shape_text(label.shape))
 
 
 def _cross_entropy_rule(
@@ -278,9 +274,7 @@ def SOFTMAX_WITH_CROSS_ENTROPY(
 
 
 def _hard_loss(xp: Any, shifted: Any, log_total: Any, label: Any, ignore_index: int, axis: int) -> Any:
-    index, ignored = checked_labels(
-        xp, "softmax_with_cross_entropy", label, shifted.shape, axis, ignore_index
-    )
+    index, ignored = checked_labels(xp, "softmax_with_cross_entropy", label, shifted.shape, axis, ignore_index)
     loss = log_total - shifted[along(xp, index, axis)]
     return loss if ignored is None else xp.where(ignored, loss.dtype.type(0), loss)
 

@@ -20,10 +20,11 @@ cancels exactly. Rounding counts once until the mean is 2**ANCHOR_BITS deviation
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
+from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import float64
 from workbench.framework.values.spec import Spec, require_float, same_dim, shape_text
 from workbench.ops.channels import (
@@ -109,6 +110,8 @@ def _infer_with_sums(
     "batch_norm_with_sums",
     "X, Scale?, Bias?, Mean, Variance, Sums -> Y, MeanOut, VarianceOut, SavedMean, SavedVariance",
     attrs={"momentum": 0.9, "epsilon": 1e-5, "data_layout": "NCHW"},
+    like_x="Y",
+    replicated="MeanOut, VarianceOut, SavedMean, SavedVariance",
     infer=_infer_with_sums,
     aliases=dict(BATCH_NORM.aliases),
     cost=BATCH_NORM.cost,
@@ -203,3 +206,16 @@ def BATCH_NORM_GRAD_WITH_SUMS(
         None if scale is None else rounded(local_sums[2], scale),
         None if bias is None else rounded(local_sums[1], bias),
     )
+
+
+class Spread(NamedTuple):
+    """What takes the place of an op on every device: before the sums of all devices are known, and with them."""
+
+    sums: Op
+    with_sums: Op
+
+
+SPREAD = {
+    BATCH_NORM.type: Spread(BATCH_NORM_SUMS, BATCH_NORM_WITH_SUMS),
+    BATCH_NORM.grad_type: Spread(BATCH_NORM_GRAD_SUMS, BATCH_NORM_GRAD_WITH_SUMS),
+}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.framework.program.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number
@@ -30,7 +31,7 @@ class Adagrad(Optimizer):
         ['adagrad', 'adagrad']
     """
 
-    op_type = "adagrad"
+    op_type = update.ADAGRAD.type
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import InvalidType
 from workbench.framework.program.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import (
@@ -46,7 +47,7 @@ class Adam(Optimizer):
         ['adam', 'adam']
     """
 
-    op_type = "adam"
+    op_type = update.ADAM.type
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class AdamW(Adam):
         ['adamw', 'adamw']
     """
 
-    op_type = "adamw"
+    op_type = update.ADAMW.type
 
     def __init__(
         self,
@@ -142,9 +143,7 @@ class AdamW(Adam):
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
         decays = self._decays is None or bool(self._decays(parameter.name))
-        ratio = (
-            1.0 if self._lr_ratio is None else checked_number("AdamW", "lr_ratio", self._lr_ratio(parameter))
-        )
+        ratio = 1.0 if self._lr_ratio is None else checked_number("AdamW", "lr_ratio", self._lr_ratio(parameter))
         return {
             **super().attributes(parameter),
             "coeff": self._coeff,

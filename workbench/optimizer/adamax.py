@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.framework.program.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_beta, checked_number
@@ -33,7 +34,7 @@ class Adamax(Optimizer):
         ['adamax', 'adamax']
     """
 
-    op_type = "adamax"
+    op_type = update.ADAMAX.type
 
     def __init__(
         self,

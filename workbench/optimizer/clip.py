@@ -12,11 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.op.record import find_op
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import promote
 from workbench.framework.values.spec import ROWS
+from workbench.ops.accumulate import SUM
+from workbench.ops.creation import FILL_CONSTANT
+from workbench.ops.gradient_clip import clip_by_norm, clip_rows, multiply_rows, squared_l2_norm
+from workbench.ops.math import CLIP, DIV, MAX, MUL
+from workbench.ops.unary import SQRT
 
 Pairs = list[tuple[Parameter, Variable]]
 
@@ -81,8 +85,8 @@ class ClipGradByValue(ClipGradBase):
         clipped = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                kind = "clip_rows" if grad.kind == ROWS else "clip"
-                clipped.append(find_op(kind)(grad, min=self.min, max=self.max))
+                clip = clip_rows if grad.kind == ROWS else CLIP
+                clipped.append(clip(grad, min=self.min, max=self.max))
         return clipped
 
     def __repr__(self) -> str:
@@ -106,7 +110,7 @@ class ClipGradByNorm(ClipGradBase):
         clipped = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                clipped.append(find_op("clip_by_norm")(grad, max_norm=self.clip_norm))
+                clipped.append(clip_by_norm(grad, max_norm=self.clip_norm))
         return clipped
 
     def __repr__(self) -> str:
@@ -137,15 +141,15 @@ class ClipGradByGlobalNorm(ClipGradBase):
         squares = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                squares.append(find_op("squared_l2_norm")(grad))
+                squares.append(squared_l2_norm(grad))
         with pairs[0][0].block.program.role_guard(OPTIMIZE):
             factor = self._factor(squares)
             factors = {grad.dtype: factor.astype(grad.dtype) for _, grad in pairs}
         clipped = []
         for parameter, grad in pairs:
             with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                kind = "multiply_rows" if grad.kind == ROWS else "elementwise_mul"
-                clipped.append(find_op(kind)(grad, factors[grad.dtype]))
+                multiply = multiply_rows if grad.kind == ROWS else MUL
+                clipped.append(multiply(grad, factors[grad.dtype]))
         return clipped
 
     def _factor(self, squares: list[Variable]) -> Variable:
@@ -153,9 +157,9 @@ class ClipGradByGlobalNorm(ClipGradBase):
         dtype = squares[0].dtype
         for square in squares:
             dtype = promote(dtype, square.dtype)
-        norm = find_op("sqrt")(find_op("sum")([s.astype(dtype) for s in squares]))
-        bound = find_op("fill_constant")(shape=(1,), value=self.clip_norm, dtype=dtype.name)
-        return find_op("elementwise_div")(bound, find_op("elementwise_max")(bound, norm))
+        norm = SQRT(SUM([s.astype(dtype) for s in squares]))
+        bound = FILL_CONSTANT(shape=(1,), value=self.clip_norm, dtype=dtype.name)
+        return DIV(bound, MAX(bound, norm))
 
     def __repr__(self) -> str:
         return f"ClipGradByGlobalNorm(clip_norm={self.clip_norm})"

@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import Unimplemented
 from workbench.framework.program.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number, refuse_multi_precision
@@ -33,7 +34,7 @@ class Momentum(Optimizer):
         ['momentum', 'momentum']
     """
 
-    op_type = "momentum"
+    op_type = update.MOMENTUM.type
 
     def __init__(
         self,
@@ -51,9 +52,7 @@ class Momentum(Optimizer):
         refuse_multi_precision("Momentum", multi_precision)
         self._momentum = checked_number("Momentum", "momentum", momentum)
         if rescale_grad != 1.0:
-            raise Unimplemented(
-                f"Momentum: rescale_grad={rescale_grad!r} is not supported; scale the loss instead"
-            )
+            raise Unimplemented(f"Momentum: rescale_grad={rescale_grad!r} is not supported; scale the loss instead")
         self._use_nesterov = bool(use_nesterov)
 
     def accumulators(self) -> tuple[Accumulator, ...]:

@@ -8,10 +8,12 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.framework.names import grad_name
-from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.portable import portable
 from workbench.framework.values.spec import ROWS
+from workbench.ops.accumulate import SUM
+from workbench.ops.math import SCALE
+from workbench.ops.unary import SIGN
 
 NEW_GRAD = "@NEWGRAD@"  # P-8
 
@@ -63,7 +65,7 @@ class L2Decay(WeightDecayRegularizer):
     """
 
     def term(self, parameter: Variable) -> Variable:
-        return find_op("scale")(parameter, scale=self.coeff)
+        return SCALE(parameter, scale=self.coeff)
 
 
 @portable
@@ -78,7 +80,7 @@ class L1Decay(WeightDecayRegularizer):
     """
 
     def term(self, parameter: Variable) -> Variable:
-        return find_op("scale")(find_op("sign")(parameter), scale=self.coeff)
+        return SCALE(SIGN(parameter), scale=self.coeff)
 
 
 _KINDS: dict[str, type[WeightDecayRegularizer]] = {"L1Decay": L1Decay, "L2Decay": L2Decay}
@@ -91,9 +93,7 @@ def from_config(config: Mapping[str, Any]) -> WeightDecayRegularizer:
         InvalidArgument: an unknown type, or other keys than `type` and `coeff`.
     """
     if set(config) != {"type", "coeff"}:
-        raise InvalidArgument(
-            f"the description of a regularizer has the keys 'type' and 'coeff', got {sorted(config)}"
-        )
+        raise InvalidArgument(f"the description of a regularizer has the keys 'type' and 'coeff', got {sorted(config)}")
     kind = config["type"]
     if kind not in _KINDS:
         raise InvalidArgument(f"there is no regularizer {kind!r}.{did_you_mean(str(kind), _KINDS)}")
@@ -130,10 +130,8 @@ def add_decay(parameter: Parameter, grad: Variable, default: WeightDecayRegulari
     block = grad.block
     out = grad
     if grad.kind == ROWS:
-        out = block.create_var(
-            _free(block, grad_name(parameter.name) + NEW_GRAD), parameter.shape, parameter.dtype
-        )
-    block.append_op("sum", inputs={"X": [grad, term]}, outputs={"Out": out})
+        out = block.create_var(_free(block, grad_name(parameter.name) + NEW_GRAD), parameter.shape, parameter.dtype)
+    block.append_op(SUM.type, inputs={"X": [grad, term]}, outputs={"Out": out})
     return out
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.framework.program.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_beta, checked_number
@@ -36,7 +37,7 @@ class RMSProp(Optimizer):
         ['rmsprop', 'rmsprop']
     """
 
-    op_type = "rmsprop"
+    op_type = update.RMSPROP.type
 
     def __init__(
         self,

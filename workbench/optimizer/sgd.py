@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.framework.program.variable import Parameter
+from workbench.ops import update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
@@ -23,7 +24,7 @@ class SGD(Optimizer):
         ['sgd', 'sgd']
     """
 
-    op_type = "sgd"
+    op_type = update.SGD.type
 
     def __init__(
         self,

@@ -79,14 +79,10 @@ def _control(library: Any) -> tuple[Callable[[], int], Callable[..., Any]]:
         for prefix in _PREFIXES:
             for suffix in _SUFFIXES:
                 ask = getattr(library.dynlib, f"{prefix}openblas_get_num_threads{suffix}", None)
-                change = getattr(library.dynlib, f"{prefix}openblas_set_num_threads{suffix}", None)
-                if ask is not None and change is not None:
-                    return ask, ctypes.PYFUNCTYPE(None, ctypes.c_int, ctypes.py_object)(_address(change))
+                change = f"{prefix}openblas_set_num_threads{suffix}"
+                if ask is not None and hasattr(library.dynlib, change):
+                    return ask, ctypes.PYFUNCTYPE(None, ctypes.c_int, ctypes.py_object)((change, library.dynlib))
     return library.get_num_threads, lambda count, unused: library.set_num_threads(count)
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 one_blas_thread = OneBlasThread()

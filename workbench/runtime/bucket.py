@@ -69,7 +69,7 @@ def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
     if found is not None and found.is_intact():
         same = len(found.tensors) == len(tensors) and all(a is b for a, b in zip(found.tensors, tensors, strict=True))
         return found if same else None
-    if any(t.bucket is not None and t.bucket.is_intact() for t in tensors):
+    if any(bucket.is_intact() for bucket in {t.bucket for t in tensors if t.bucket is not None}):
         return None
     return Bucket(tensors)
 

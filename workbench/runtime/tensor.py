@@ -106,7 +106,7 @@ class LoDTensor:
         return [counted, partial(setattr, self.bucket, "writes", self.bucket.writes + 1)]
 
     def move_to(self, storage: Any, bucket: Any) -> None:
-        """Keep the value, from now on in `storage`, an array of the same shape and dtype."""
+        """Keep the value, from now on in `storage`, an array of the same shape and dtype in a bucket without steps."""
         np.copyto(storage, self.array)
         in_one_call(self._replacing(storage, bucket, self.version))
 
@@ -114,7 +114,7 @@ class LoDTensor:
         new = {
             "array": array,
             "bucket": bucket,
-            "_version": version if bucket is None else version - bucket.steps,
+            "_version": version,
             "generation": self.generation + 1,
         }
         # Moves are told before and after: no other thread in between makes anybody miss them.

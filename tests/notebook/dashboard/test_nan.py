@@ -72,16 +72,16 @@ def test_steps_of_a_part_are_steps_of_the_whole(logs: Built) -> None:
         step(GOOD, True)
     step(GOOD, False)
     step(GOOD, False, update)
-    assert engine.steps == 6 and engine.newest is not None and engine.newest[0] == 5
+    assert engine.steps == 6 and engine.guards.newest is not None and engine.guards.newest[0] == 5
     with refusing(engine):
         step(BAD, True)
-    assert engine.steps == 6 and engine.newest[0] == 6 and noted.first is not None and noted.first.step == 7
+    assert engine.steps == 6 and engine.guards.newest[0] == 6 and noted.first is not None and noted.first.step == 7
     dismiss.pop()()
-    assert numbers == [6] and engine.newest is not None
+    assert numbers == [6] and engine.guards.newest is not None
     dismiss.pop()()
-    assert engine.newest is None
+    assert engine.guards.newest is None
     step(GOOD, False)
-    assert engine.steps == 7 and engine.newest is None
+    assert engine.steps == 7 and engine.guards.newest is None
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def test_a_loop_of_ones_own(logs: Built, devices: int) -> None:
     now = asked(model, nan["node"], None)
     assert "of step 5" in now["note"] and now["values"][0]["nan"] == len(rows)
     model.close()
-    assert exe._engine.guards == ()
+    assert exe._engine.guards._guards == ()
 
 
 def test_a_run_of_the_plain_executor(logs: Built) -> None:

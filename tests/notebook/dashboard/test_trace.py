@@ -11,7 +11,7 @@ import pytest
 from tests.parallel.models import Model as Built
 from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
-from workbench.executors.chrome import trace_events
+from workbench.executors.profiling.chrome import trace_events
 from workbench.notebook.dashboard.answers import answer
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.samples import Samples

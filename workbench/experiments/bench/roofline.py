@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
-from workbench.executors.binding import Binding
-from workbench.executors.tape.segment import Segment
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.tape.segment import Segment
 from workbench.experiments.bench.machine import copy_rate, copy_size, gemm_rate
 from workbench.experiments.bench.work import Work, work_of
 from workbench.experiments.bench.workloads import WORKLOADS, Training, training

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from workbench.executors.plan import Plan, Row
+from workbench.executors.planning.plan import Plan, Row
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import FUSED_UPDATE, Node, Value, is_update, values_of
-
-PRODUCTS = {"mul", "matmul_v2", "conv2d", "depthwise_conv2d", "conv2d_transpose"}
 
 
 class Work(NamedTuple):
@@ -44,10 +42,12 @@ def work_of(plan: Plan) -> Work:
 
 def flops_of(row: Row) -> int:
     """Of a product or a convolution, or of the gradients of one that are wanted; 0 for every other row."""
-    kind = row.node.type.removesuffix("_grad")
-    if kind not in PRODUCTS:
+    if not row.node.is_op:
         return 0
-    if row.node.type == kind:
+    record = row.node.record
+    if not (record.forward_of or record).is_product:
+        return 0
+    if not record.is_grad:
         return row.cost.flops
     wanted = [slot is not None for slot in row.node.outputs]
     return row.cost.flops * sum(wanted) // len(wanted)  # each gradient is a product as large

@@ -15,8 +15,8 @@ from workbench.builders.conv import conv2d
 from workbench.builders.data import data
 from workbench.builders.dense import fc
 from workbench.builders.norm import layer_norm
-from workbench.executors.executor import Executor
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.executor import Executor
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program

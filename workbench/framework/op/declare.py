@@ -32,6 +32,9 @@ def op(
     no_grad: str = "",
     sparse: str = "",
     needs: str = "",
+    like_x: str = "",
+    same_rows: str = "",
+    replicated: str = "",
     **record: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an op; the decorated function is its forward body.
@@ -40,7 +43,7 @@ def op(
         type: the op's name in a Program.
         slots: `"X, Y? -> Out"`, see `record.py`.
         saved: slots whose values `grad` reads; by default every input.
-        shape_only, no_grad, sparse, needs: see `Op`, written as `"X, Y"`.
+        shape_only, no_grad, sparse, needs, like_x, same_rows, replicated: see `Op`, written as `"X, Y"`.
         record: any further field of `Op`.
     """
     before, _, after = slots.partition("->")
@@ -56,7 +59,8 @@ def op(
             Op(
                 type, inputs, outputs, forward, infer,
                 grad=grad, saved=kept, shape_only=_names(shape_only), no_grad=_names(no_grad),
-                sparse=_names(sparse), needs=_names(needs), doc=doc, **record,
+                sparse=_names(sparse), needs=_names(needs), like_x=_names(like_x), same_rows=_names(same_rows),
+                replicated=_names(replicated), doc=doc, **record,
             )
         )  # fmt: skip
 

@@ -27,7 +27,7 @@ def backward_op(record: Op) -> Op:
     )
     receivers = tuple(s for s in record.inputs if s.name not in record.no_grad)
     outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True) for s in receivers)
-    shown = {outputs[0].name: inputs[-1].name} if record.grad_is_view else {}
+    shown = {outputs[0].name: inputs[-1].name} if record.grad_view is not None else {}
     return Op(
         record.grad_type,
         inputs,
@@ -42,7 +42,8 @@ def backward_op(record: Op) -> Op:
         bind=record.grad_bind,
         cost=_cost(record),
         aliases=shown,
-        is_view=record.grad_is_view,
+        view=record.grad_view,
+        layout_free=record.layout_free,
         is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,
@@ -65,9 +66,7 @@ def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, .
     return infer
 
 
-def _require_outputs(
-    record: Op, saved_outputs: Sequence[Slot], specs: Sequence[Any], attrs: dict[str, Any]
-) -> None:
+def _require_outputs(record: Op, saved_outputs: Sequence[Slot], specs: Sequence[Any], attrs: dict[str, Any]) -> None:
     """What is given of the outputs, and of their gradients, is what the op makes of these inputs.
 
     Raises:

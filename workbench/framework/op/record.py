@@ -30,6 +30,7 @@ from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.spec import Spec, size_of
+from workbench.framework.values.views import View
 
 
 class Slot(NamedTuple):
@@ -68,9 +69,14 @@ class Op:
         shape_only: names of the input slots of which only shape and dtype are read.
         aliases: `{output slot: input slot}` where the output may take over the input's buffer
             (an update `ParamOut` of `Param`, a reshape).
-        is_view: the one output only shows the memory of the input named in `aliases` in another way: `forward`
-            returns a view whenever NumPy can do so without copying. Such an op is never run over its input.
-        grad_is_view: the same of the backward op, whose output shows the gradient of the output.
+        view: the one output only shows the memory of the input named in `aliases` in another way; this rule of
+            `framework.views` says where. `forward` returns a view whenever the rule finds one. Such an op is never run
+            over its input.
+        grad_view: the same of the backward op, whose output shows the gradient of the output.
+        like_x: names of the output slots that have the shape of the first input (of its terms, if that is a list).
+        same_rows: names of the output slots that have as many rows, the first dimension, as the first input.
+        replicated: names of the output slots that hold the same on all devices although the inputs do not, as they
+            follow from sums over all devices.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
         sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
@@ -86,6 +92,12 @@ class Op:
             slots that are `shape_only` nothing but shape and dtype is read.
         patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
             where a sparse gradient changes every row.
+        is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
+            counts it and kernels reach the processor's peak.
+        layout_free: its kernels, and those of its backward op, write results with any strides if one of the last two
+            dimensions is dense; so a plan lays them out as their readers want them.
+        is_activation: a function of one tensor that passes join, where its attributes are the defaults, with the sum or
+            the normalisation before it.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -111,9 +123,15 @@ class Op:
     no_grad: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    like_x: tuple[str, ...] = ()
+    same_rows: tuple[str, ...] = ()
+    replicated: tuple[str, ...] = ()
     is_elementwise: bool = False
-    is_view: bool = False
-    grad_is_view: bool = False
+    is_product: bool = False
+    is_activation: bool = False
+    layout_free: bool = False
+    view: View | None = None
+    grad_view: View | None = None
     layer: str = ""
     doc: str = ""
     forward_of: Op | None = None
@@ -147,6 +165,20 @@ class Op:
     def grad_type(self) -> str:
         """The type of the backward op."""
         return self.type + "_grad"
+
+    def draws(self, attrs: dict[str, Any]) -> bool:
+        """Whether a run with these attributes gives random numbers; what drops out does not in a test program."""
+        return "rng" in self.needs and not attrs.get("is_test")
+
+    @property
+    def is_view(self) -> bool:
+        """True when the output only shows an input's memory."""
+        return self.view is not None
+
+    @property
+    def backward(self) -> Op:
+        """The backward op of a differentiable op."""
+        return find_op(self.grad_type)
 
     @property
     def is_grad(self) -> bool:

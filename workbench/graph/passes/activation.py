@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench.framework.op.record import find_op
@@ -23,10 +23,10 @@ class Activation(NamedTuple):
         return self.back.writes[0] if self.back is not None and self.back.writes else None
 
 
-def activation_of(value: Value, kinds: Collection[str], uses: Uses) -> Activation | None:
-    """The one activation of a value, with its default attributes; None if there is none or several."""
+def activation_of(value: Value, suits: Callable[[str], bool], uses: Uses) -> Activation | None:
+    """The one activation of a value whose type suits, with its default attributes; None if there is none or several."""
     readers = uses.readers_of(value)
-    found = [node for node in readers if node.type in kinds and node.attrs == node.record.attrs]
+    found = [node for node in readers if suits(node.type) and node.attrs == node.record.attrs]
     if len(found) != 1 or not is_temporary(value):
         return None
     (node,) = found

@@ -6,18 +6,13 @@ turn out different (one could be 1 and be broadcast), so only symbols that come 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from workbench.framework.op.record import Op
 from workbench.graph.ssa import COLLECTIVES, Graph, Node, Value, values_of
 
 Dim = object  # an int, or a symbol: any other object
 Dims = tuple[Dim, ...]
-
-_LIKE_X = {
-    "batch_norm": ("Y",), "dropout": ("Out", "Mask"), "fused_batch_norm_act": ("Y",), "fused_bn_add_activation": ("Y",),
-    "layer_norm": ("Y",), "log_softmax": ("Out",), "softmax": ("Out",),
-}  # fmt: skip
-_SAME_ROWS = {"conv2d", "depthwise_conv2d", "mul", "pool2d"}
 
 
 def dims_of(graph: Graph) -> dict[Value, Dims]:
@@ -51,18 +46,21 @@ def _derived(node: Node, found: dict[Value, Dims]) -> dict[Value, Dims]:
     if node.record.is_grad:  # a gradient has the shape of what it is the gradient of
         pairs = ((ins.get(name.removesuffix("@GRAD")), value) for name, value in made.items())
         return {value: found[source] for source, value in pairs if isinstance(source, Value)}
-    first = next(values_of(node.inputs), None)
-    if node.type in _LIKE_X and first is not None:
-        return {v: found[first] for name, v in made.items() if name in _LIKE_X[node.type]}
-    if node.type == "sum":
-        terms = {found[value] for value in values_of(node.inputs)}
-        return dict.fromkeys(values_of(node.outputs), terms.pop()) if len(terms) == 1 else {}
     if node.record.is_elementwise:
         operands = [found[v] for v in ins.values() if isinstance(v, Value)]
         return {v: _broadcast(operands, found[v]) for v in made.values()}
-    if node.type in _SAME_ROWS and first is not None and found[first]:
-        return {v: _with_rows(found[first], found[v]) for v in made.values()}
-    return {}
+    given = {found[value] for value in values_of(node.inputs[:1])}
+    if len(given) != 1:  # none, or terms whose shapes are not known to be equal
+        return {}
+    return _like_first(node.record, given.pop(), made, found)
+
+
+def _like_first(record: Op, first: Dims, made: Mapping[str, Value], found: Mapping[Value, Dims]) -> dict[Value, Dims]:
+    """Outputs that have the shape of the first input, or as many rows."""
+    same = {value: first for name, value in made.items() if name in record.like_x}
+    if first:
+        same.update((v, _with_rows(first, found[v])) for name, v in made.items() if name in record.same_rows)
+    return same
 
 
 def _broadcast(operands: Sequence[Dims], declared: Dims) -> Dims:

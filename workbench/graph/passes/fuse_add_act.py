@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.framework.op.record import find_op
 from workbench.graph.passes.activation import Activation, activation_of, made_of, only_reader, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.rewrite import Layout, join, renumber
 from workbench.graph.ssa import Graph, Node, Uses
-from workbench.ops.fused import ACTIVATIONS, BY_INPUT
+from workbench.ops.fused import FUSED_ELEMWISE_ADD_ACTIVATION, is_activation, reads_result
+from workbench.ops.math import ADD
 
-ADD, FUSED = "elementwise_add", "fused_elemwise_add_activation"
 Group = tuple[list[Node], Node]
 
 
@@ -34,8 +33,9 @@ class FuseAddAct:
     def __call__(self, graph: Graph) -> bool:
         uses = Uses(graph.nodes)
         apart = behind_branches(graph) if self._joins is not None else set()
-        sums = [(node, activation_of(node.writes[0], ACTIVATIONS, uses)) for node in graph.nodes if node.type == ADD]
-        found = [_Pair(node, act, uses) for node, act in sums if act is not None]
+        sums = [node for node in graph.nodes if node.type == ADD.type]
+        acts = [activation_of(node.writes[0], is_activation, uses) for node in sums]
+        found = [_Pair(node, act, uses) for node, act in zip(sums, acts, strict=True) if act is not None]
         layout = Layout(graph, (node for pair in found for node in pair.nodes))
         suits = [pair for pair in found if apart.isdisjoint(pair.nodes) and self._suits(pair)]
         groups = [group for pair in suits if pair.fits(layout) for group in pair.groups()]
@@ -66,21 +66,21 @@ class _Pair:
         if self.act.back is None:
             return True
         back = self.add_back
-        if back is None or back.type != find_op(ADD).grad_type or back.inputs[:2] != self.add.inputs:
+        if back is None or back.type != ADD.grad_type or back.inputs[:2] != self.add.inputs:
             return False
         return layout.meet([self.act.back, back])
 
     def groups(self) -> list[Group]:
         """The members and the node for them, forward and backward."""
-        act = self.act.node.type
-        kept = self.add.writes[0] if self.act.others or act in BY_INPUT else None
-        attrs = {"functor_list": (act, ADD), "save_intermediate_out": kept is not None}
+        act, fused = self.act.node.type, FUSED_ELEMWISE_ADD_ACTIVATION
+        kept = self.add.writes[0] if self.act.others or not reads_result(act) else None
+        attrs = {"functor_list": (act, ADD.type), "save_intermediate_out": kept is not None}
         given = {**slots_of(self.add), "Out": self.act.result, "IntermediateOut": kept}
         forward = [self.add, self.act.node]
-        groups = [(forward, made_of(forward, FUSED, given, given, attrs))]
+        groups = [(forward, made_of(forward, fused.type, given, given, attrs))]
         if self.act.back is not None and self.add_back is not None:
             backward = [self.act.back, self.add_back]
             given = {**given, "Out@GRAD": slots_of(self.act.back)["Out@GRAD"]}
-            made = made_of(backward, find_op(FUSED).grad_type, given, results_of(self.add_back), attrs)
+            made = made_of(backward, fused.grad_type, given, results_of(self.add_back), attrs)
             groups.append((backward, made))
         return groups

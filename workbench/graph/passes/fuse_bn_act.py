@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import Op
 from workbench.graph.passes.activation import Activation, activation_of, is_temporary, made_of, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import Dims, dims_of
 from workbench.graph.passes.rewrite import Layout, join, renumber
 from workbench.graph.ssa import Graph, Node, Slot, Uses, Value
-from workbench.ops.fused import BY_RESULT
-
-BATCH_NORM, ADD = "batch_norm", "elementwise_add"
+from workbench.ops.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION, reads_result
+from workbench.ops.math import ADD
+from workbench.ops.norm import BATCH_NORM
 
 
 class FuseBnAct:
@@ -52,11 +52,12 @@ class _Match:
     """The nodes of a pattern and what the joined ones read and write.
 
     Attributes:
+        fused: the op that is put in their place.
         forward, backward: in the order of the graph; `backward` is empty in a graph without gradients.
         given, results: extra slots of the joined forward (and backward) node.
     """
 
-    type: str
+    fused: Op
     forward: list[Node]
     backward: list[Node]
     act: Activation
@@ -76,18 +77,19 @@ class _Match:
         norm = self.forward[0]
         attrs = {**norm.attrs, "act_type": self.act.node.type}
         given = {**slots_of(norm), **self.given}
-        yield self.forward, made_of(self.forward, self.type, given, {**results_of(norm), "Y": self.act.result}, attrs)
+        results = {**results_of(norm), "Y": self.act.result}
+        yield self.forward, made_of(self.forward, self.fused.type, given, results, attrs)
         if self.backward and self.act.back is not None:
             back = self.backward[-1]
             arriving = slots_of(self.act.back)["Out@GRAD"]
             given = {**slots_of(back), **self.given, "Y": self.act.result, "Y@GRAD": arriving}
             results = {**results_of(back), **self.results}
-            yield self.backward, made_of(self.backward, find_op(self.type).grad_type, given, results, attrs)
+            yield self.backward, made_of(self.backward, self.fused.grad_type, given, results, attrs)
 
 
 def _rewrite(graph: Graph, find: Callable[[Graph, Uses], Iterator[_Match]]) -> bool:
     """Join every match that can be joined; a node takes part in one only."""
-    if all(node.type != BATCH_NORM for node in graph.nodes):
+    if all(node.type != BATCH_NORM.type for node in graph.nodes):
         return False
     found = list(find(graph, Uses(graph.nodes)))
     layout = Layout(graph, (node for match in found for node in match.nodes))
@@ -105,13 +107,13 @@ def _rewrite(graph: Graph, find: Callable[[Graph, Uses], Iterator[_Match]]) -> b
 
 def _activated_norms(graph: Graph, uses: Uses) -> Iterator[_Match]:
     for norm in graph.nodes:
-        act = activation_of(norm.outputs[0], BY_RESULT, uses) if norm.type == BATCH_NORM else None
+        act = activation_of(norm.outputs[0], reads_result, uses) if norm.type == BATCH_NORM.type else None
         if act is None or act.others:
             continue
         back = _norm_back(norm, act.gradient, uses)
         if (back is None) == (act.back is None):
             backward = [act.back, back] if act.back is not None and back is not None else []
-            yield _Match("fused_batch_norm_act", [norm, act.node], backward, act, {}, {})
+            yield _Match(FUSED_BATCH_NORM_ACT, [norm, act.node], backward, act, {}, {})
 
 
 def _norm_back(norm: Node, gradient: Value | None, uses: Uses) -> Node | None:
@@ -130,13 +132,13 @@ def _reader_of(value: Value | None, uses: Uses) -> Node | None:
 def _activated_sums(graph: Graph, uses: Uses) -> Iterator[_Match]:
     dims: dict[Value, Dims] = {}
     for add in graph.nodes:
-        act = activation_of(add.outputs[0], BY_RESULT, uses) if add.type == ADD else None
+        act = activation_of(add.outputs[0], reads_result, uses) if add.type == ADD.type else None
         if act is None or act.others:
             continue
         for slot, other in ((0, 1), (1, 0)):
             normal, added = add.inputs[slot], add.inputs[other]
             norm = uses.writer.get(normal)
-            if norm is None or norm.type != BATCH_NORM or normal is not norm.outputs[0] or normal is added:
+            if norm is None or norm.type != BATCH_NORM.type or normal is not norm.outputs[0] or normal is added:
                 continue
             dims = dims or dims_of(graph)
             if dims[normal] == dims[added] and normal.spec.dtype is added.spec.dtype:
@@ -153,11 +155,11 @@ def _sum_match(norm: Node, add: Node, act: Activation, slot: int, uses: Uses) ->
         return None
     forward, given = [norm, add, act.node], {"Z": add.inputs[1 - slot]}
     if act.back is None:
-        return _Match("fused_bn_add_activation", forward, [], act, given, {})
-    if add_back is None or add_back.type != find_op(ADD).grad_type or add_back.inputs[:2] != add.inputs:
+        return _Match(FUSED_BN_ADD_ACTIVATION, forward, [], act, given, {})
+    if add_back is None or add_back.type != ADD.grad_type or add_back.inputs[:2] != add.inputs:
         return None
     back = _norm_back(norm, add_back.outputs[slot], uses)
     if back is None:
         return None
     results = {"Z@GRAD": add_back.outputs[1 - slot]}
-    return _Match("fused_bn_add_activation", forward, [act.back, add_back, back], act, given, results)
+    return _Match(FUSED_BN_ADD_ACTIVATION, forward, [act.back, add_back, back], act, given, results)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from workbench.errors import Unimplemented
-from workbench.framework.op.record import find_op
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
 from workbench.graph.passes.activation import made_of, results_of, slots_of
 from workbench.graph.ssa import ALL_REDUCE, Graph, Node, Value
+from workbench.ops.norm import BATCH_NORM
+from workbench.ops.sync_norm import SPREAD
 
-FORWARD, BACKWARD = "batch_norm", "batch_norm_grad"
+
+def joins_devices(program: Program) -> bool:
+    """Whether the pass would have devices of a program take statistics together."""
+    return any(op.type == BATCH_NORM.type for op in program.all_ops())
 
 
 class SyncBatchNorm:
@@ -32,7 +37,7 @@ class SyncBatchNorm:
             _refuse_inner(op, op.blocks())
         copies: dict[Operator, list[Node]] = {}
         for node in graph.nodes:
-            if node.type in (FORWARD, BACKWARD) and len(node.origins) == 1 and _takes_statistics(node):
+            if node.type in SPREAD and len(node.origins) == 1 and _takes_statistics(node):
                 copies.setdefault(node.origins[0], []).append(node)
         if copies:
             graph.replace({old: new for nodes in copies.values() for old, new in _synchronised(graph, nodes)})
@@ -43,14 +48,14 @@ def _takes_statistics(node: Node) -> bool:
     """Whether a normalisation takes the statistics of its batch, and anybody asks for more than a by-product's."""
     a = node.attrs
     given = a["use_global_stats"] or (a["is_test"] and not a["trainable_statistics"])
-    return not given and (node.type == FORWARD or slots_of(node)["Y@GRAD"] is not None)
+    return not given and (node.type == BATCH_NORM.type or slots_of(node)["Y@GRAD"] is not None)
 
 
 def _refuse_inner(owner: Operator, blocks: Iterable[Block]) -> None:
     """Inside control flow devices may go different ways: nobody there can wait for another."""
     for block in blocks:
         for op in block.ops:
-            if op.type == FORWARD and not (op.attrs["use_global_stats"] or op.attrs["is_test"]):
+            if op.type == BATCH_NORM.type and not (op.attrs["use_global_stats"] or op.attrs["is_test"]):
                 raise Unimplemented(
                     f"sync_batch_norm: the batch_norm at {op.site} is inside the {owner.type!r} at {owner.site}, where "
                     "devices cannot wait for each other; take it out, or set is_test or use_global_stats"
@@ -73,7 +78,7 @@ def _synchronised(graph: Graph, copies: list[Node]) -> Iterator[tuple[Node, list
 
 
 def _sums(graph: Graph, node: Node) -> Node:
-    made = made_of([node], node.type + "_sums", slots_of(node), {}, {"data_layout": node.attrs["data_layout"]})
+    made = made_of([node], SPREAD[node.type].sums.type, slots_of(node), {}, {"data_layout": node.attrs["data_layout"]})
     like = node.writes[0]
     spec = made.record.infer(*(value.spec for value in made.inputs), **made.attrs)
     made.outputs = [graph.fresh(like, like.name + "@SUMS", spec)]
@@ -82,7 +87,7 @@ def _sums(graph: Graph, node: Node) -> Node:
 
 def _going_on(node: Node, local: Value, total: Value) -> Node:
     """The node of one device that has the sums of all."""
-    kind = node.type + "_with_sums"
-    attrs = {key: value for key, value in node.attrs.items() if key in find_op(kind).attrs}
+    going_on = SPREAD[node.type].with_sums
+    attrs = {key: value for key, value in node.attrs.items() if key in going_on.attrs}
     given = {**slots_of(node), "LocalSums": local, "Sums": total}
-    return made_of([node], kind, given, results_of(node), attrs)
+    return made_of([node], going_on.type, given, results_of(node), attrs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.executors.chrome import write_trace
+from workbench.executors.profiling.chrome import write_trace
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.node_message import node_message, statistics_now, statistics_of_nan
 from workbench.notebook.dashboard.watch import Watch

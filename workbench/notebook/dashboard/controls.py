@@ -12,7 +12,7 @@ from typing import Any
 from workbench.data.dataset import Dataset
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, did_you_mean, one_of
-from workbench.executors.engine import Engine
+from workbench.executors.running.engine import Engine
 from workbench.experiments.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
 from workbench.experiments.setup import Setup, loss_of

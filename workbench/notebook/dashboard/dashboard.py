@@ -129,7 +129,7 @@ class Dashboard:
         Raises:
             PreconditionNotMet: none has been. OSError: it cannot be written.
         """
-        from workbench.executors.chrome import write_trace
+        from workbench.executors.profiling.chrome import write_trace
 
         write_trace(path, self._model.watch.samples.events_of())
 

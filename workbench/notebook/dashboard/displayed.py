@@ -6,8 +6,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments.run import Run
 from workbench.experiments.run_table import Runs
 from workbench.experiments.sweep import Sweep

@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 
 from workbench import events
-from workbench.executors.engine import Engine
+from workbench.executors.running.engine import Engine
 
 _ELEMENTS = 1024  # of a fetched value, at most, for it to be a number per step
 

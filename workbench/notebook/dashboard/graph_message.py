@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.executors.shapes import Shapes
+from workbench.executors.planning.shapes import Shapes
 from workbench.framework.program.roles import role_text
 from workbench.framework.values.spec import size_of
 from workbench.graph.columns import label_of, layer_of

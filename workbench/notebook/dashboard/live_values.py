@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.executors.engine import Engine
-from workbench.executors.shapes import Shapes
+from workbench.executors.planning.shapes import Shapes
+from workbench.executors.running.engine import Engine
 from workbench.framework.program.variable import Parameter
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import size_of

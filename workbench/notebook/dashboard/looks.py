@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from workbench import events
-from workbench.executors.engine import Engine
-from workbench.executors.plan import Plan
+from workbench.executors.planning.plan import Plan
+from workbench.executors.running.engine import Engine
 
 _TIMED = (events.OpRun, events.Wait, events.Collective)
 _KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench import events
-from workbench.executors.engine import Engine
+from workbench.executors.running.engine import Engine
 from workbench.notebook.buckets import Points
 from workbench.notebook.messages import Message, column
 

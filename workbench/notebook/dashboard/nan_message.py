@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.executors.engine import Engine
-from workbench.executors.moment import Moment
+from workbench.executors.running.engine import Engine
+from workbench.executors.running.moment import Moment
 from workbench.experiments.first_nan import FirstNaN
 from workbench.graph.ssa import Graph, Node
 from workbench.notebook.messages import Message

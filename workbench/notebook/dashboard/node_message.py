@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import EnforceNotMet
-from workbench.executors.engine import Engine
-from workbench.executors.fetch import fetchable
-from workbench.executors.observed import Observation
-from workbench.executors.shapes import Shapes
+from workbench.executors.fetching.fetch import fetchable
+from workbench.executors.inspection.observed import Observation
+from workbench.executors.planning.shapes import Shapes
+from workbench.executors.running.engine import Engine
 from workbench.experiments.first_nan import FirstNaN
 from workbench.framework.program.roles import role_text
 from workbench.graph.columns import label_of

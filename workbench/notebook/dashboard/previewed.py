@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from workbench.executors.engine import Engine, snapshot
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.running.engine import Engine
+from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.experiments.setup import loss_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
@@ -23,7 +24,7 @@ def graph_of(engine: Engine, fetches: Sequence[str]) -> Graph:
     """The graph of a step of an engine that may not have run."""
     if engine.started:
         return engine.graph(fetches)
-    return graph_with(engine.program, engine.places, fetches, engine.build, engine.execution, engine.data_parallel)
+    return graph_with(engine.program, engine.places, fetches, engine.build, engine.execution, engine.spec.data_parallel)
 
 
 def graph_of_program(program: Program, devices: int, fetches: Sequence[str] = (), reduce: bool = False) -> Graph:
@@ -43,9 +44,8 @@ def graph_with(
     data_parallel: bool = True,
 ) -> Graph:
     """The graph of a step with these strategies, of which copies are used."""
-    beside = Engine(
-        program, places, loss_of(program), copied(build), copied(execution), Scope(), data_parallel=data_parallel
-    )
+    strategies = copied(build), copied(execution)
+    beside = Engine(EngineSpec(program, tuple(places), loss_of(program), *strategies, data_parallel), Scope())
     beside.start()
     return beside.graph(fetches)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
-from workbench.executors.engine import Engine
-from workbench.executors.split import Fed
+from workbench.executors.feeding.split import Fed
+from workbench.executors.running.engine import Engine
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.looks import Look, Told
@@ -142,7 +142,7 @@ def fed_message(engine: Engine, number: int, fed: Fed, graph: int) -> Message:
 
     The arrays are the caller's: should they be filled anew for another step, that is what is shown.
     """
-    look = Look(number, engine.reporter.feed_of(number, engine.begun, fed), tuple(fed.per_device))
+    look = Look(number, engine.reporter.feed_of(number, engine.state.begun, fed), tuple(fed.per_device))
     return {
         "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(look),
     }  # fmt: skip

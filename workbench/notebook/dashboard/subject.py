@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.engine import Engine
-from workbench.executors.parallel import ParallelExecutor
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.parallel import ParallelExecutor
+from workbench.executors.running.engine import Engine
 from workbench.experiments.run import Run
 from workbench.experiments.runners import engine_of
 from workbench.framework.program.program import Program

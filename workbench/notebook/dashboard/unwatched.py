@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench import events
 from workbench.errors import PreconditionNotMet
-from workbench.executors.shapes import Shapes
+from workbench.executors.planning.shapes import Shapes
 from workbench.graph.ssa import Graph
 from workbench.notebook.dashboard.graph_message import graph_message
 from workbench.notebook.dashboard.samples import Samples

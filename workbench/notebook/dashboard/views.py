@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.executors.compiled import CompiledProgram
-from workbench.executors.parallel import ParallelExecutor
-from workbench.executors.shapes import Shapes
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.parallel import ParallelExecutor
+from workbench.executors.planning.shapes import Shapes
 from workbench.framework.program.program import Program
 from workbench.graph.ssa import Graph
 from workbench.notebook.dashboard.dashboard import dashboard

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench import events
 from workbench.errors import EnforceNotMet
-from workbench.executors.engine import Engine
-from workbench.executors.shapes import Shapes
+from workbench.executors.planning.shapes import Shapes
+from workbench.executors.running.engine import Engine
 from workbench.experiments.setup import loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, ReduceStrategy
@@ -167,21 +167,21 @@ class Watch:
     def newest_fed(self) -> Message | None:
         """The message `fed`: what the newest step was fed, if that step was not looked at; None if it was."""
         last = self.samples.last
-        newest = self.engine.newest
+        newest = self.engine.guards.newest
         if newest is None or (last is not None and last["step"] > newest[0]):
             return None
         return fed_message(self.engine, *newest, self.graph_number)
 
     def newest_batch(self) -> tuple[int, list[Mapping[str, np.ndarray]]] | None:
         """The newest step whose batch is known, from 1, and the batch of each device; None before the first."""
-        look, newest = self.samples.newest, self.engine.newest
+        look, newest = self.samples.newest, self.engine.guards.newest
         if newest is not None and (look is None or newest[0] > look.number):
             return newest[0] + 1, list(newest[1].per_device)
         return None if look is None else (look.number + 1, list(look.arrays))
 
     def news_of_fed(self) -> Message | None:
         """The same, if it has not been told yet."""
-        newest = self.engine.newest
+        newest = self.engine.guards.newest
         if newest is None or newest[0] == self._fed_told:
             return None
         self._fed_told = newest[0]

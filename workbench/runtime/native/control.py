@@ -57,9 +57,9 @@ class Control:
         self._words[FAILED] = 0
         self._words[PATIENCE] = _PATIENCE
 
-    def hurry(self, hurry: bool) -> None:
-        """Whether threads that wait keep their processors for some milliseconds."""
-        self._words[PATIENCE] = _PATIENCE if hurry else 0
+    def doze(self) -> None:
+        """Threads that wait give up their processors at once, as long as this step goes on."""
+        self._words[PATIENCE] = 0
 
     def fail(self, failed: bool = True) -> None:
         """Make everybody stop at the next row, or go on."""

@@ -1,0 +1,1 @@
+"""What users construct: Executor, ParallelExecutor, CompiledProgram."""

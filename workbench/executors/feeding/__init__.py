@@ -1,0 +1,1 @@
+"""From what the user feeds to the arrays of each device."""

@@ -1,0 +1,1 @@
+"""From values of the devices to what the user gets."""

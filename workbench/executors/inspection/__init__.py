@@ -1,0 +1,1 @@
+"""Looking into steps: node by node, device against device, for the first NaN."""

@@ -1,0 +1,84 @@
+"""What other devices hold that device 0 does not: statistics of their own batches, values set on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from workbench.errors import InvalidArgument, one_of
+from workbench.executors.running.engine import Engine
+
+Values = dict[tuple[str, int], np.ndarray]  # by name and device
+
+
+def device_values(engine: Engine) -> Values:
+    """Copies of all persistable values of devices 1 … that are not, bit for bit, those of device 0."""
+    found: Values = {}
+    if not engine.started:
+        return found
+    for name in engine.persistables:
+        first = engine.replicas.find(name, 0)
+        for place in range(1, len(engine.places)):
+            tensor = engine.replicas.find(name, place)
+            if first is None or tensor is None or tensor is first:
+                continue
+            if tensor.array.tobytes() != first.array.tobytes():
+                found[name, place] = np.array(tensor.array)
+    return found
+
+
+def check_device_values(engine: Engine, values: Values, state: Mapping[str, np.ndarray]) -> None:
+    """Whether the engine's devices can hold values that `device_values` gave.
+
+    Args:
+        state: the values of device 0 that belong to them.
+
+    Raises:
+        InvalidArgument: no such device or variable, another shape or dtype, a variable that all devices share.
+    """
+    for (name, place), array in values.items():
+        first = state.get(name)
+        if not 0 < place < len(engine.places):
+            raise InvalidArgument(f"there is a value of {name!r} on device {place}, and {len(engine.places)} devices")
+        if first is None or first.shape != array.shape or first.dtype != array.dtype:
+            has = "none" if first is None else f"{first.dtype}{list(first.shape)}"
+            got = f"{array.dtype}{list(array.shape)}"
+            raise InvalidArgument(f"device {place} has a value {got} of {name!r}, device 0 {has}")
+    shared = engine.shared_variables() & {name for name, _ in values}
+    if shared:
+        raise InvalidArgument(f"devices have values of their own of {one_of(shared)}, which all share here")
+
+
+def devices_restored(engine: Engine, values: Values, state: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    """Room for the values of devices 1 …: their own, else those of device 0.
+
+    Nobody may run from this call until the function it returns has been called, which gives them these values and
+    allocates nothing. Devices that never ran get device 0's when they do.
+    """
+    if values:
+        engine.start()
+    if not engine.started:
+        return lambda: None
+    if not engine.replicas.is_whole():
+        engine.replicas.renew()
+    own = {name for name, _ in values}
+    places = range(1, len(engine.places))
+    ready = {
+        name: [_ready(engine, name, place, values.get((name, place), first)) for place in places]
+        for name, first in state.items()
+        if name in own or engine.replicas.are_apart(name)
+    }
+
+    def give() -> None:
+        for name, arrays in ready.items():
+            engine.replicas.give(name, arrays)
+
+    return give
+
+
+def _ready(engine: Engine, name: str, place: int, array: np.ndarray) -> np.ndarray:
+    """An array to copy into a device's storage, or, where there is none for it, to become that."""
+    tensor = engine.replicas.find(name, place)
+    has_room = tensor is not None and tensor is not engine.replicas.find(name, 0) and tensor.holds(array)
+    return array if has_room else np.array(array)

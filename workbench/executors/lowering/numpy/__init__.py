@@ -1,0 +1,1 @@
+"""Nodes as NumPy calls into planned memory."""

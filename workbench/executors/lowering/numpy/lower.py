@@ -1,0 +1,230 @@
+"""The *calls* lowering: a row of a plan becomes callables without arguments, bound to their arrays.
+
+This is the reference lowering and the fallback for ops written in Python. A lowering to native code starts from the
+same rows (`plan.Row`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import ExecutionError
+from workbench.executors.lowering.numpy.lower_collectives import lower_collective
+from workbench.executors.lowering.numpy.lower_updates import lower_update
+from workbench.executors.lowering.operands import Call, Cell, Context, Scratch, arrays_of, bind_op, is_dynamic
+from workbench.executors.planning.memory import shown_input
+from workbench.executors.planning.plan import Row
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import flat
+from workbench.framework.op.ufuncs import bind_expression
+from workbench.framework.values.rows import Rows
+from workbench.graph.ssa import (
+    COLLECTIVES,
+    FUSED_ELEMENTWISE,
+    FUSED_UPDATE,
+    SCALE_LOSS_GRAD,
+    Node,
+)
+
+
+def lower(row: Row, context: Context, scratch: Scratch) -> list[Call]:
+    """The calls of one row, in order."""
+    scratch.restart()
+    node = row.node
+    if node.type in COLLECTIVES:
+        return lower_collective(row, context)
+    if node.type == SCALE_LOSS_GRAD:
+        return _scale_loss_gradient(node, context)
+    if node.type == FUSED_ELEMENTWISE:
+        return [_Expressions(row, context)] if is_dynamic(row) else _fused_elementwise(node, context, scratch)
+    if node.type == FUSED_UPDATE:
+        return lower_update(node, context, scratch)
+    if is_dynamic(row):
+        return [_Patching(row, context) if node.record.patch is not None else _Dynamic(row, context)]
+    return _static(node, context, scratch)
+
+
+def _static(node: Node, context: Context, scratch: Scratch) -> list[Call]:
+    record = node.record
+    ins, outs = arrays_of(node.inputs, context), arrays_of(node.outputs, context)
+    if record.is_view and _same_memory(node, ins, outs):
+        return []
+    bound = bind_op(record, outs, ins, scratch, node.attrs)
+    if bound is not None:
+        return bound
+    plain = not record.needs and all(o is not None and not isinstance(o, list) for o in outs)
+    if record.forward_out is not None and plain:
+        return [partial(record.forward_out, numpy_xp, outs, *ins, **node.attrs)]
+    return [_Copying(node, ins, outs, context)]
+
+
+def _same_memory(node: Node, ins: list[Any], outs: list[Any]) -> bool:
+    """Whether the result of a view op already is where it should be."""
+    (out,) = [o for o in outs if o is not None]
+    source = ins[shown_input(node.record)]
+    return (source.size == out.size and np.may_share_memory(source, out)) or not out.size
+
+
+class _Copying:
+    """Runs `forward` and copies what it returns to where it belongs."""
+
+    def __init__(self, node: Node, ins: list[Any], outs: list[Any], context: Context) -> None:
+        self.node, self.outs = node, outs
+        self.ins = [_guarded(slot, array) for slot, array in zip(node.inputs, ins, strict=True)]
+        self.attrs = call_attrs(node)
+        self.extras = context.extras if node.record.needs else None
+        self.forward = node.record.forward
+
+    def __call__(self) -> None:
+        extras = self.extras(self.node) if self.extras is not None else {}
+        results = self.forward(numpy_xp, *self.ins, **extras, **self.attrs)
+        results = (results,) if len(self.outs) == 1 else results
+        for out, result in zip(self.outs, results, strict=True):
+            if isinstance(out, list):
+                for one, part in zip(out, result, strict=True):
+                    _put(self.node, one, part)
+            else:
+                _put(self.node, out, result)
+
+
+def _guarded(slot: Any, array: Any) -> Any:
+    """An operand as the body of an op may have it: what the scope keeps cannot be written to, whoever wrote the op."""
+    if isinstance(array, list):
+        return [_guarded(v, a) for v, a in zip(slot, array, strict=True)]
+    if not isinstance(array, np.ndarray) or not slot.persistable:
+        return array
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _put(node: Node, out: Any, result: Any) -> None:
+    if out is None or result is None:
+        return
+    result = result.to_dense(np) if isinstance(result, Rows) else result
+    if result.shape != out.shape:
+        raise ExecutionError(f"op {node.type!r} made {list(result.shape)} where its rule says {list(out.shape)}")
+    np.copyto(out, result, casting="same_kind")
+
+
+class _Dynamic:
+    """Runs `forward` on operands that are looked up, and keeps results that have no memory of their own."""
+
+    def __init__(self, row: Row, context: Context) -> None:
+        self.node, self.forward, self.attrs = row.node, row.node.record.forward, call_attrs(row.node)
+        self.extras = context.extras if row.node.record.needs else None
+        self.ins = [_guarded(s, _holders(s, r, context)) for s, r in zip(row.node.inputs, row.ins, strict=True)]
+        self.outs = [_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True)]
+
+    def __call__(self) -> None:
+        ins = [_values(holder) for holder in self.ins]
+        extras = self.extras(self.node) if self.extras is not None else {}
+        results = self.forward(numpy_xp, *ins, **extras, **self.attrs)
+        results = (results,) if len(self.outs) == 1 else results
+        for holder, result in zip(self.outs, results, strict=True):
+            if isinstance(holder, list):
+                for one, part in zip(holder, result or (), strict=False):
+                    self._keep(one, part, ins)
+            else:
+                self._keep(holder, result, ins)
+
+    def _keep(self, holder: Any, result: Any, ins: list[Any]) -> None:
+        if isinstance(holder, Cell):
+            holder.value = _owned(result, ins)
+        else:
+            _put(self.node, holder, result)
+
+
+class _Patching(_Dynamic):
+    """An update with a sparse gradient: makes the rows it changes, where the others stay as they are."""
+
+    def __call__(self) -> None:
+        ins = [_values(holder) for holder in self.ins]
+        found = self.node.record.patch(numpy_xp, *ins, **self.attrs) if self.node.record.patch is not None else None
+        if found is None or not all(o is None or isinstance(o, Cell) for o in self.outs):
+            super().__call__()
+            return
+        for holder, result in zip(self.outs, found, strict=True):
+            if holder is not None:
+                holder.value = result
+
+
+def _owned(result: Any, ins: list[Any]) -> Any:
+    """A result that stays as it is when the memory of the inputs is used for something else."""
+    if isinstance(result, np.ndarray):
+        return result.copy() if result.base is not None or any(result is a for a in flat(ins)) else result
+    if isinstance(result, Rows):
+        return Rows(_owned(result.rows, ins), _owned(result.values, ins), result.height)
+    return np.asarray(result) if isinstance(result, np.generic) else result
+
+
+def call_attrs(node: Node) -> dict[str, Any]:
+    """What the body of a node's op is called with by keyword."""
+    if "wanted" not in node.record.needs:
+        return node.attrs
+    wanted = tuple(
+        any(v is not None for v in slot) if isinstance(slot, list) else slot is not None for slot in node.outputs
+    )
+    return {**node.attrs, "wanted": wanted}
+
+
+def _holders(slot: Any, ref: Any, context: Context) -> Any:
+    if isinstance(slot, list):
+        return [_holders(v, r, context) for v, r in zip(slot, ref, strict=True)]
+    if slot is None:
+        return None
+    return context.cell(slot) if ref is None else context.array(slot)
+
+
+def _values(holder: Any) -> Any:
+    if isinstance(holder, list):
+        return [_values(h) for h in holder]
+    return holder.value if isinstance(holder, Cell) else holder
+
+
+# Nodes that are no ops
+
+
+def _scale_loss_gradient(node: Node, context: Context) -> list[Call]:
+    """Fill in the coefficient (B-10)."""
+    (out,) = node.outputs
+    strategy, ranks = node.attrs["strategy"], node.attrs["ranks"]
+    factor = {"One": 1.0, "CoeffNumDevice": 1.0 / ranks, "WeightedBySamples": context.weights[node.place]}[strategy]
+    return [partial(context.array(out).fill, factor)]
+
+
+def _fused_elementwise(node: Node, context: Context, scratch: Scratch) -> list[Call]:
+    (ins,), (outs,) = arrays_of(node.inputs, context), arrays_of(node.outputs, context)
+    results = node.attrs["results"]
+    bound = bind_expression(results, ins, outs, scratch)
+    if bound is not None:
+        return bound
+    return [partial(_evaluate, results, ins, outs)]
+
+
+class _Expressions:
+    """Joined element-wise ops on operands that are looked up."""
+
+    def __init__(self, row: Row, context: Context) -> None:
+        self.node, self.results = row.node, row.node.attrs["results"]
+        (self.ins,) = (_holders(s, r, context) for s, r in zip(row.node.inputs, row.ins, strict=True))
+        (self.outs,) = (_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True))
+
+    def __call__(self) -> None:
+        ins = _values(self.ins)
+        made = [np.array(result.evaluate(numpy_xp, *ins)) for result in self.results]
+        for holder, value in zip(self.outs, made, strict=True):
+            if isinstance(holder, Cell):
+                holder.value = value
+            else:
+                _put(self.node, holder, value)
+
+
+def _evaluate(results: Sequence[Any], ins: list[Any], outs: list[Any]) -> None:
+    found = [np.array(r.evaluate(numpy_xp, *ins)) for r in results]  # all before the first is stored: in place
+    for out, value in zip(outs, found, strict=True):
+        np.copyto(out, value)

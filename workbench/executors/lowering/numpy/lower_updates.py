@@ -1,0 +1,137 @@
+"""Updates of many parameters in one row, as calls: as one array where they lie together, else one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lowering.operands import Call, Context, Scratch, arrays_of, bind_op
+from workbench.executors.planning.memory import flat_offsets
+from workbench.executors.planning.plan import gradients_of
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import Op, find_op
+from workbench.graph.ssa import Node
+
+
+def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
+    """One update of many parameters: as one array where they lie together, else one after the other."""
+    record = find_op(node.attrs["update"])
+    before: list[Call] = []
+    if context.is_late(node):
+        before, context = _summed(node, context)
+    whole = _flat_update(node, record, context, scratch)
+    return [*before, *(whole if whole is not None else _member_updates(node, record, context, scratch))]
+
+
+def _summed(node: Node, context: Context) -> tuple[list[Call], Context]:
+    """The sums of all devices' parts of the gradients, in memory of their own, and a context that knows them there.
+
+    What a device's own part is in stays as it is: other devices' updates may yet have to read it.
+    """
+    first, second, *others = summands(node, context)
+    total = np.empty_like(first)
+    calls: list[Call] = [partial(np.add, first, second, total)]
+    calls += [partial(np.add, total, part, total) for part in others]
+    arrays = {v: context.array(v) for v in gradients_of(node)}
+    starts, _ = flat_offsets([a.nbytes for a in arrays.values()])
+    seen = {
+        v: total[start // a.itemsize :][: a.size].reshape(a.shape)
+        for start, (v, a) in zip(starts, arrays.items(), strict=True)
+    }
+    return calls, replace(context, array=lambda v: seen[v] if v in seen else context.array(v), flat=lambda ref: total)
+
+
+def summands(node: Node, context: Context) -> list[np.ndarray]:
+    """All devices' parts of the gradients of a fused update that are alike on all of them, in device order."""
+    refs = [context.gradients(twin) for twin in context.twins(node) or ()]
+    return [context.flat(ref) for ref in refs if ref is not None]
+
+
+def _member_updates(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call]:
+    calls: list[Call] = []
+    for k in range(len(node.inputs[0])):
+        ins = arrays_of([slot and slot[min(k, len(slot) - 1)] for slot in node.inputs], context)
+        outs = arrays_of([slot and slot[k] for slot in node.outputs], context)
+        scratch.restart()
+        bound = bind_op(record, outs, ins, scratch, node.attrs["attrs"])
+        assert record.forward_out is not None
+        calls += bound if bound is not None else [
+            partial(record.forward_out, numpy_xp, outs, *ins, **node.attrs["attrs"])
+        ]  # fmt: skip
+    return calls
+
+
+def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call] | None:
+    """The update of all parameters as one array, None if they do not lie together.
+
+    Powers of beta are kept per parameter. They agree unless somebody has set one; then every parameter is updated on
+    its own.
+    """
+    found = flat_operands(node, record, context)
+    if found is None or record.bind is None:
+        return None
+    ins, outs, powers = found
+    flat = record.bind(outs, ins, scratch, **node.attrs["attrs"])
+    if flat is None or not powers:
+        return flat
+    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
+    one_by_one = _member_updates(node, record, context, scratch)
+    flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
+    return [_Together(powers, flat, one_by_one)]
+
+
+def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
+    """Inputs and outputs of the update of all parameters as one array, and the powers of beta of all of them.
+
+    Returns:
+        None if they do not lie together. Of the powers, the inputs hold the first parameter's.
+    """
+    ref = context.gradients(node)
+    if ref is None:
+        return None
+    ins: list[Any] = []
+    powers: list[np.ndarray] = []
+    for slot, values in zip(record.inputs, node.inputs, strict=True):
+        if values is None or values[0] is None:
+            ins.append(None)
+        elif slot.name == "Grad":
+            ins.append(context.flat(ref))
+        elif slot.name == "LearningRate":
+            ins.append(context.array(values[0]))
+        else:
+            bucket = context.bucket(node.place, [v.name for v in values])
+            if bucket is None:
+                return None
+            if slot.name.endswith("Pow"):
+                powers.append(bucket[:: 64 // bucket.itemsize])  # one number in every aligned member
+                bucket = context.array(values[0])
+            ins.append(bucket)
+    position = {slot.name: i for i, slot in enumerate(record.inputs)}
+    outs = []
+    for slot, values in zip(record.outputs, node.outputs, strict=True):
+        source = record.aliases[slot.name]
+        outs.append(None if values is None or source.endswith("Pow") else ins[position[source]])
+    return ins, outs, powers
+
+
+class _Together:
+    """Updates all parameters as one array if their powers agree, else one after the other.
+
+    Should a call raise, the next attempt goes on with that call: a commit is taken to its end.
+    """
+
+    def __init__(self, powers: list[np.ndarray], together: list[Call], one_by_one: list[Call]) -> None:
+        self._powers, self._together, self._one_by_one = powers, together, one_by_one
+        self._left: list[Call] = []
+
+    def __call__(self) -> None:
+        left = self._left
+        if not left:
+            agree = all((p == p[0]).all() for p in self._powers)
+            left += reversed(self._together if agree else self._one_by_one)
+        while left:
+            left[-1]()
+            left.pop()

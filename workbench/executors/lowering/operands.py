@@ -1,0 +1,131 @@
+"""What rows are bound to: arrays, objects, and memory they share while they run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.plan import Row
+from workbench.framework.op.record import Op
+from workbench.framework.op.ufuncs import bind_elementwise
+from workbench.graph.ssa import Node, Value
+from workbench.runtime.comm.base import Communicator
+
+Call = Callable[[], Any]
+
+
+class Cell:
+    """Holds a value that travels as an object while a step runs."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+
+class Scratch:
+    """Temporary memory of one thread: every row gets it anew, so rows share it."""
+
+    def __init__(self) -> None:
+        self._chunks: list[np.ndarray] = []
+        self._next = self._used = 0
+
+    def restart(self) -> None:
+        """All of it is free again; what was handed out keeps its memory, for another row has the same."""
+        self._next = self._used = 0
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """How much has been handed out since the restart; may be set back to what it was."""
+        return self._next, self._used
+
+    @used.setter
+    def used(self, before: tuple[int, int]) -> None:
+        self._next, self._used = before
+
+    def __call__(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        dtype = np.dtype(dtype)
+        count = math.prod(shape)
+        nbytes = -(-max(count * dtype.itemsize, 1) // 64) * 64
+        while self._next < len(self._chunks) and self._chunks[self._next].size - self._used < nbytes:
+            self._next, self._used = self._next + 1, 0
+        if self._next == len(self._chunks):
+            self._chunks.append(_aligned(max(nbytes, 1 << 16)))
+        part = self._chunks[self._next][self._used : self._used + nbytes]
+        self._used += nbytes
+        return part[: count * dtype.itemsize].view(dtype).reshape(shape)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(chunk.size for chunk in self._chunks)
+
+
+def _aligned(nbytes: int) -> np.ndarray:
+    """Bytes that begin at a cache line."""
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 64
+    return raw[start : start + nbytes]
+
+
+@dataclass
+class Context:
+    """What rows are bound to.
+
+    Attributes:
+        array: the array of a value that has memory; cell: the cell of one that travels as an object.
+        flat: the array of a `Ref` that spans several values; bucket: the scope's storage of several persistables as
+            one array, None if they do not lie together.
+        extras: the keyword arguments an op `needs`, asked for when it runs.
+        weights: per device the coefficient of its loss gradient under WeightedBySamples.
+        gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
+        twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
+        is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
+        stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
+    """
+
+    array: Callable[[Value], np.ndarray]
+    cell: Callable[[Value], Cell]
+    flat: Callable[[Ref], np.ndarray]
+    bucket: Callable[[int, list[str]], np.ndarray | None]
+    extras: Callable[[Node], dict[str, Any]]
+    comm: Communicator
+    weights: Sequence[float]
+    gradients: Callable[[Node], Ref | None]
+    twins: Callable[[Node], tuple[Node, ...] | None]
+    is_late: Callable[[Node], bool]
+    stream: Callable[[Node], np.ndarray]
+
+
+def is_dynamic(row: Row) -> bool:
+    """Whether an operand travels as an object."""
+    for slots, refs in ((row.node.inputs, row.ins), (row.node.outputs, row.outs)):
+        for slot, ref in zip(slots, refs, strict=True):
+            if isinstance(slot, list):
+                if any(v is not None and r is None for v, r in zip(slot, ref, strict=True)):
+                    return True
+            elif slot is not None and ref is None:
+                return True
+    return False
+
+
+def arrays_of(slots: Sequence[Any], context: Context) -> list[Any]:
+    return [
+        [None if v is None else context.array(v) for v in slot]
+        if isinstance(slot, list)
+        else None if slot is None else context.array(slot)
+        for slot in slots
+    ]  # fmt: skip
+
+
+def bind_op(record: Op, outs: Any, ins: Any, scratch: Scratch, attrs: dict[str, Any]) -> list[Call] | None:
+    if record.bind is not None:
+        found = record.bind(outs, ins, scratch, **attrs)
+        if found is not None:
+            return found
+        scratch.restart()
+    return bind_elementwise(record, outs, ins, scratch, attrs) if record.is_elementwise else None

@@ -1,0 +1,54 @@
+"""Which rule an op's nodes are written by, noted by the modules that have the rules.
+
+    rule(writer, row) -> None      writes rows; raises Unsuitable before the first one if the operands do not suit
+
+To give an op a native form, write a rule in a module of this folder and note it with `@native(THE_OP)`, its gradient's
+with `@native(THE_OP.backward)`. Element-wise ops and their gradients need none: their traced bodies become vector code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench.executors.planning.plan import Row
+from workbench.framework.op.record import Op
+from workbench.graph.ssa import Node
+
+Rule = Callable[[Any, Row], None]  # of a TapeWriter and a row
+
+ANY_VIEW, ANY_ELEMENTWISE = "any view", "any element-wise op"  # in place of op types
+
+RULES: dict[str, Rule] = {}
+INTEGERS: set[str] = set()  # ops whose kernels write integers, too
+
+
+def native(*ops: Op | str, integers: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Note a rule for ops, or for nodes of a graph that are none, by their type.
+
+    Args:
+        integers: its kernels write integers as well as float32.
+    """
+    types = [op if isinstance(op, str) else op.type for op in ops]
+
+    def note(rule: Callable[..., None]) -> Callable[..., None]:
+        RULES.update(dict.fromkeys(types, rule))
+        INTEGERS.update(types if integers else ())
+        return rule
+
+    return note
+
+
+def rule_of(node: Node) -> Rule | None:
+    """The rule of a node, None if it has none."""
+    found = RULES.get(node.type)
+    if found is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
+        return found
+    if node.record.is_view:
+        return RULES[ANY_VIEW]
+    return RULES[ANY_ELEMENTWISE] if node.record.is_elementwise else None
+
+
+def writes_once(rule: Rule) -> bool:
+    """Whether a rule has written nothing if it finds that its operands do not suit."""
+    return rule is RULES[ANY_ELEMENTWISE]

@@ -1,0 +1,64 @@
+"""What rules are written with: the operands of a row, what they require of them, and rows that many rules need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lowering.operands import arrays_of
+from workbench.executors.lowering.tape.transposes import strided_copy
+from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.planning.plan import Row
+from workbench.framework.expr.expr import Expr
+from workbench.framework.expr.lowered import lower
+
+Arrays = Sequence[Any]
+
+FLOAT = np.dtype(np.float32)
+
+
+def operands(writer: TapeWriter, row: Row) -> tuple[list[Any], list[Any]]:
+    """The arrays of a row: outputs and inputs, in the slots of its op."""
+    context = writer.context
+    return arrays_of(row.node.outputs, context), arrays_of(row.node.inputs, context)
+
+
+def require(*conditions: bool) -> None:
+    """Go on only if all hold."""
+    if not all(conditions):
+        raise Unsuitable
+
+
+def require_plain(*arrays: np.ndarray) -> None:
+    """All are float32, lie in memory row by row, and have elements."""
+    for a in arrays:
+        require(isinstance(a, np.ndarray), a.dtype == FLOAT, a.flags.c_contiguous, a.size > 0)
+
+
+def fill(writer: TapeWriter, out: np.ndarray, number: float) -> None:
+    """One number everywhere."""
+    require(out.dtype == FLOAT)
+    form = lower([Expr("constant", value=np.float32(number), dtype=FLOAT)], [])
+    writer.vector(form, out.shape, [], [out])
+
+
+def expression(writer: TapeWriter, body: Callable[..., Any], outs: Arrays, ins: Arrays) -> None:
+    """`outs = body(*ins)`, a body of element-wise functions of expressions; shapes broadcast."""
+    inputs = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(ins)]
+    made = body(*inputs)
+    made = list(made) if isinstance(made, tuple) else [made]
+    form = lower(made, [None if a is None else a.dtype for a in ins])
+    writer.vector(form, outs[0].shape, ins, outs)
+
+
+def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
+    """Any strides to any strides."""
+    require(source.dtype == FLOAT, out.dtype == FLOAT, source.shape == out.shape)
+    strided = strided_copy(source, out) if out.size else None
+    if strided is not None:
+        writer.row(*strided)
+    else:
+        expression(writer, lambda x: x, [out], [source])

@@ -1,0 +1,199 @@
+"""Rows of a plan that run as one call: a piece of a tape, or flags between pieces and Python."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import setitem
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.executors.lowering.operands import Call
+from workbench.executors.planning.plan import Row
+from workbench.executors.workers.team import Stopped, Team
+from workbench.framework.quiet import quietly
+from workbench.runtime.native.control import lines
+from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.words.codes import (
+    AGAIN,
+    AT,
+    CONTROL,
+    DECLINED,
+    END,
+    STAMPS,
+    START,
+    STATE_WORDS,
+    STOPPED,
+    TABLE,
+)
+
+
+class Mark(NamedTuple):
+    """Where in a tape the rows of a plan begin; several rows of a plan can be one row of the tape."""
+
+    at: int
+    rows: tuple[Row, ...]
+
+
+class Layout(NamedTuple):
+    """The rows of a piece of a tape.
+
+    Attributes:
+        rows: their addresses. flags: the addresses of those they wait for, 0 where they do not.
+        spans: of every mark, as numbers of rows: where it begins to wait, to work, and where its work ends.
+    """
+
+    rows: np.ndarray
+    flags: list[int]
+    spans: list[tuple[int, int, int]]
+
+
+class Segment:
+    """A piece of a tape.
+
+    Args:
+        marks: in the order of the tape; the first is where the piece begins.
+        end: where it ends, in words.
+        by_numpy: the calls that do a row with NumPy: what is run when a kernel declines its data, to say why.
+    """
+
+    def __init__(
+        self, tape: Tape, marks: Sequence[Mark], end: int, team: Team, by_numpy: Callable[[Row], Sequence[Call]]
+    ) -> None:
+        assert team.control is not None
+        self.tape, self.team, self.marks, self.end = tape, team, list(marks), end
+        self._by_numpy, self._run = by_numpy, team.control.run
+        self._array = lines(STATE_WORDS)
+        self._words = self._array.data
+        self.address = address(self._array)
+        self._words[CONTROL] = team.control.address
+        self._words[END] = end
+        self._starts = [mark.at for mark in self.marks]
+        self._words[START] = self._starts[0]
+        self.rewind()
+
+    def settle(self, table: int) -> None:
+        """Say where the tape is, once it is complete."""
+        self._words[TABLE] = table
+
+    def rewind(self) -> None:
+        """The next run begins at the first row."""
+        self.rewinding()()
+
+    def rewinding(self) -> Call:
+        """`rewind` as a C function."""
+        return partial(setitem, self._words, AT, self._words[START])
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has come beyond its first row, and not been wound back."""
+        return self._words[AT] != self._words[START]
+
+    @property
+    def done(self) -> bool:
+        """Whether it has come to its end."""
+        return self._words[AT] >= self.end
+
+    def __call__(self) -> None:
+        """Run it, or what is left of it after an error.
+
+        Raises:
+            Stopped: another thread failed. Unavailable: the deadline passed.
+        """
+        status = self._run(self.address)
+        while status:
+            self.answer(status)
+            status = self._run(self.address)
+        self.rewind()
+
+    def answer(self, status: int) -> None:
+        """Do what has to be done before it can go on."""
+        if status == DECLINED:
+            mark = bisect_right(self._starts, self._words[AT]) - 1
+            quietly(partial(self._run_by_numpy, self.marks[mark]))
+            self._words[AT] = self._starts[mark + 1] if mark + 1 < len(self._starts) else self.end
+        elif status == STOPPED:
+            raise Stopped("another thread")
+        elif status == AGAIN:
+            self.team.doze()
+        else:
+            self.team.look()
+
+    def _run_by_numpy(self, mark: Mark) -> None:
+        for row in mark.rows:
+            for call in self._by_numpy(row):
+                call()
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for mark in self.marks for row in mark.rows]
+
+    @property
+    def row(self) -> Row:
+        """The row it is at, or has stopped at."""
+        mark = max(bisect_right(self._starts, self._words[AT]) - 1, 0)
+        return self.marks[mark].rows[0]
+
+    # Time stamps
+
+    def stamp_into(self, ring: int) -> None:
+        """From now on note in the ring at this address when each row begins; 0: no more."""
+        self._words[STAMPS] = ring
+
+    def layout(self) -> Layout:
+        """Where its rows are, once the tape is complete."""
+        words, names = self.tape.words, {a: name for name, a in self.tape.kernels.addresses.items()}
+        rows: list[int] = []
+        flags: list[int] = []
+        spans: list[tuple[int, int, int]] = []
+        at = self._starts[0]
+        for end in [*self._starts[1:], self.end]:
+            kinds = []
+            first = len(rows)
+            while at < end:
+                kinds.append(names[words[at]])
+                flags.append(words[at + 2] if kinds[-1] == "wait" else 0)
+                rows.append(self._words[TABLE] + 8 * at)
+                at += words[at + 1]
+            work = first + next((n for n, kind in enumerate(kinds) if kind != "wait"), len(kinds))
+            behind = next((n for n, kind in enumerate(reversed(kinds)) if kind not in _BESIDE), len(kinds))
+            spans.append((first, work, max(first + len(kinds) - behind, work)))
+        return Layout(np.array(rows, np.int64), flags, spans)
+
+
+_BESIDE = ("signal", "look_up")  # what stands behind the rows of a mark and is not their work
+
+
+class NativeFlag:
+    """Raised by one thread, awaited by others, once per step; from a tape or from Python.
+
+    Its word holds the number of the last step in which it was raised, so nobody has to take it down.
+    """
+
+    def __init__(self, team: Team, what: str) -> None:
+        assert team.control is not None
+        self.team, self.what = team, what
+        self._control = team.control
+        self.array = lines(8)
+        self._words = self.array.data
+        self.address = address(self.array)
+
+    def up(self) -> None:
+        """Announce it from Python."""
+        self._words[0] = self._control.step
+
+    def wait(self) -> None:
+        """Wait for it in Python.
+
+        Raises:
+            Stopped: another thread failed. Unavailable: the deadline passed.
+        """
+        while status := self._control.wait_for(self.address, self._control.step, self._control.address):
+            if status == STOPPED:
+                raise Stopped(self.what)
+            self.team.doze(self.what)
+
+    def lower(self) -> None:
+        """Nothing to do: the next step has another number."""

@@ -1,0 +1,39 @@
+"""All rules: importing the modules of this folder notes them; and which nodes they take, as far as a plan can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from workbench.executors.lowering import tape
+from workbench.executors.lowering.tape.registry import INTEGERS, rule_of
+from workbench.executors.lowering.tape.rules import FLOAT
+from workbench.executors.lowering.tape.vector_code import is_expressible
+from workbench.executors.planning.shapes import is_static
+from workbench.framework.folder import import_all
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.values.spec import Spec
+from workbench.graph.ssa import Node, Value
+
+import_all(tape.__name__, tape.__path__)
+
+
+def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
+    """Whether a node probably has a native form; what decides are the arrays it is bound to."""
+    if rule_of(node) is None:
+        return False
+    written = [specs[v] for v in node.writes]
+    read = [specs[v] for v in node.value_reads]
+    dense = all(is_static(spec) for spec in (*read, *written))
+    return dense and (node.type in INTEGERS or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
+
+
+def joins_natively(node: Node) -> bool:
+    """Whether an element-wise node has a native form, whatever the shapes and layouts of its operands."""
+    slots = (*node.inputs, *node.outputs)
+    if any(slot is not None and not isinstance(slot, Value) for slot in slots):
+        return False
+    dtypes = tuple(None if slot is None else slot.spec.dtype.numpy for slot in node.inputs)
+    form = steps_of(node.record, dtypes, node.attrs)
+    return form is not None and is_expressible(form)

@@ -1,0 +1,326 @@
+"""Element-wise ops as vector code: the steps of `framework.expr.lowered` for blocks of float32 in native code.
+
+Ops that follow each other and have one shape become one row: what the first makes, the next takes from a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
+from workbench.framework.expr.lowered import Lowered, Step
+from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
+
+BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache
+MOST = 2048  # floats a block has at most
+_LONGEST = 64  # instructions of a row
+_FLOAT, _TRUTH, _BYTE = np.dtype(np.float32), np.dtype(bool), np.dtype(np.uint8)
+
+Array = np.ndarray
+Range = tuple[int, int]  # of bytes: first, and one past the last
+
+
+class Unsuitable(Exception):
+    """The work has no form as vector code."""
+
+
+class VectorCode:
+    """Element-wise work on arrays of one shape, as one row of a tape.
+
+    Values are numbers, as in `Lowered`; which of them is in which array is kept track of while ops are added.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.total = prod(shape)
+        self.code: list[Instruction] = []
+        self._leaves: dict[Leaf, int] = {}
+        self._constants: dict[bytes, int] = {}
+        self._outs: dict[int, tuple[int, Leaf]] = {}  # address -> (value it holds by now, array)
+        self._ranges: dict[Leaf, Range] = {}  # the bytes of arrays read
+        self._written: dict[int, Range] = {}  # address -> the bytes of arrays written
+        self._periods: set[int] = set()
+        self._count = 0
+
+    def copy(self) -> VectorCode:
+        """As it is now; what is added to one is not added to the other."""
+        made = VectorCode(self.shape)
+        for name, value in vars(self).items():
+            setattr(made, name, value.copy() if isinstance(value, list | dict | set) else value)
+        return made
+
+    def accepts(self, shape: tuple[int, ...], steps: int) -> bool:
+        """Whether work of this shape may join."""
+        return shape == self.shape and len(self.code) + steps <= _LONGEST
+
+    def add(self, form: Lowered, arrays: Sequence[Array | None], outs: Sequence[Array | None]) -> None:
+        """Add an op.
+
+        Args:
+            form: its steps, not rewritten for buffers.
+            outs: of the work's shape, or smaller: then the last dimensions, over which rows are added up.
+
+        Raises:
+            Unsuitable: nothing has been added then.
+        """
+        made = _Addition(self, form, arrays)
+        wanted = [(r, out) for out, r in zip(outs, form.results, strict=True) if out is not None and r is not None]
+        values = [made.value(result) for result, _ in wanted]  # all that is read is known before anything is written
+        for value, (result, out) in zip(values, wanted, strict=True):
+            is_number = len(form.dtypes) <= result < form.first_step and out.dtype == _FLOAT  # it takes any dtype
+            made.give(value, _FLOAT if is_number else form.dtype_of(result), out)
+        made.apply()
+
+    def overlaps_result(self, found: Range) -> bool:
+        """Whether some of these bytes are written here."""
+        return any(_overlap(found, where) for where in self._written.values())
+
+    def new(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def emit(self, tape: Tape, memory: Memory) -> None:
+        """Write the row.
+
+        Args:
+            memory: `memory(floats)` gives memory that only this thread uses, for as long as the row runs.
+        """
+        outs = list(self._outs.values())
+        RowWriter(self.code, self._leaves, self._constants, outs, self._count, self._block(), memory).write(
+            tape, self.total
+        )
+
+    def _block(self) -> int:
+        step = lcm(*self._periods) if self._periods else 1
+        return min(step * max(1, BLOCK // step), -(-self.total // step) * step)
+
+
+class _Addition:
+    """One op on its way into vector code."""
+
+    def __init__(self, code: VectorCode, form: Lowered, arrays: Sequence[Array | None]) -> None:
+        self.code, self.form, self.arrays = code, form, arrays
+        self.values: dict[int, int] = {}
+        self.instructions: list[Instruction] = []
+        self.leaves: dict[Leaf, int] = {}
+        self.constants: dict[bytes, int] = {}
+        self.outs: list[tuple[int, Leaf]] = []
+        self.written: dict[int, Range] = {}
+        self.ranges: dict[Leaf, Range] = {}
+        self.periods: set[int] = set()
+        if not code.total:
+            raise Unsuitable
+
+    def give(self, value: int, dtype: Any, out: Array) -> None:
+        """Ask for a value in an array."""
+        if dtype != out.dtype or dtype not in (_FLOAT, _TRUTH):
+            raise Unsuitable
+        if out.shape != self.code.shape:
+            self._add_up(value, out)
+            return
+        leaf = _leaf_of(out, self.code.shape, for_result=True)
+        if self._held(leaf) == value:
+            return  # it is there
+        self._note_written(leaf.where, leaf)
+        self.outs.append((value, leaf))
+
+    def _held(self, leaf: Leaf) -> int | None:
+        """The value that is in an array by now."""
+        written = {where.address: (value, where) for value, where in (*self.code._outs.values(), *self.outs)}
+        value, where = written.get(leaf.address, (None, leaf))
+        if leaf.address in written:
+            return value if where == leaf else None
+        return self.leaves.get(leaf, self.code._leaves.get(leaf))
+
+    def _note_written(self, out: Pointer, seen: Leaf | None) -> None:
+        """Refuse results over memory that is read or written in another way.
+
+        Args:
+            seen: how it is written; None if rows are added up there.
+        """
+        found = out.begin, out.end
+        for leaf, where in (*self.code._ranges.items(), *self.ranges.items()):
+            if _overlap(found, where) and leaf != seen:
+                raise Unsuitable
+        held = {leaf.address: leaf for _, leaf in (*self.code._outs.values(), *self.outs)}
+        for begin, where in (*self.code._written.items(), *self.written.items()):
+            if _overlap(found, where) and (seen is None or held.get(begin) != seen):
+                raise Unsuitable
+        self.written[out.address] = found
+
+    def _add_up(self, value: int, out: Array) -> None:
+        """The rows of a value, added up: the gradient of something that was repeated for every row."""
+        shape = tuple(d for d in out.shape if d != 1)
+        last = self.code.shape[len(self.code.shape) - len(shape) :] if shape else ()
+        if not shape or last != shape or not out.flags.c_contiguous or out.dtype != _FLOAT:
+            raise Unsuitable
+        self._require_period(out.size)
+        where = pointer(out)
+        self._note_written(where, None)
+        self.instructions.append(Instruction("sum", -1, (value,), where, out.size))
+
+    def _require_period(self, width: int) -> None:
+        if lcm(width, *self.code._periods, *self.periods) > MOST:
+            raise Unsuitable
+        self.periods.add(width)
+
+    def value(self, number: int) -> int:
+        """The value of a number of the form."""
+        if number not in self.values:
+            inputs, first = len(self.form.dtypes), self.form.first_step
+            if number < inputs:
+                self.values[number] = self._input(self.arrays[number])
+            elif number < first:
+                self.values[number] = self._constant(self.form.constants[number - inputs])
+            else:
+                self.values[number] = self._step(self.form.steps[number - first])
+        return self.values[number]
+
+    def _input(self, array: Array | None) -> int:
+        if array is None:
+            raise Unsuitable
+        leaf = _leaf_of(array, self.code.shape)
+        value, held = self.code._outs.get(leaf.address, (-1, None))
+        if held == leaf:
+            return value
+        if self.code.overlaps_result(found := (leaf.where.begin, leaf.where.end)):
+            raise Unsuitable  # the same memory, seen in another way
+        if leaf.kind == TILED:
+            try:
+                self._require_period(leaf.period)
+            except Unsuitable:
+                leaf = leaf._replace(kind=GATHERED)
+        known = self.code._leaves.get(leaf)
+        if known is None:
+            known = self.leaves.get(leaf)
+        if known is None:
+            known = self.leaves[leaf] = self.code.new()
+            self.ranges[leaf] = found
+        return known
+
+    def _constant(self, number: Array) -> int:
+        data = np.float32(number[()]).tobytes()
+        known = self.code._constants.get(data)
+        if known is None:
+            known = self.constants.get(data)
+        if known is None:
+            known = self.constants[data] = self.code.new()
+        return known
+
+    def _step(self, step: Step) -> int:
+        reads_bytes = step.function == "copy" and step.loop == (_BYTE,)
+        loop = (*(() if reads_bytes else step.loop), step.dtype)
+        if step.converts or any(d not in (_FLOAT, _TRUTH) for d in loop):
+            raise Unsuitable
+        operands = [self.value(a) for a in step.args]
+        if step.function == "power":
+            return self._power(operands, self._constant_exponent(step.args[1]))
+        name = _NAMES.get(step.function, step.function)
+        if all(d == _TRUTH for d in step.loop):
+            name = _OF_TRUTHS.get(name, name)
+        if name == "copy" and step.dtype == _TRUTH:
+            name, operands = "not_equal", [*operands, self._number(0.0)]
+        if name != "copy" and name not in OPERANDS:
+            raise Unsuitable
+        return self._made(name, *operands)
+
+    def _made(self, name: str, *operands: int) -> int:
+        result = self.code.new()
+        self.instructions.append(Instruction(name, result, operands))
+        return result
+
+    def _number(self, x: float) -> int:
+        return self._constant(np.asarray(x, _FLOAT))
+
+    def _constant_exponent(self, number: int) -> float | None:
+        inputs = len(self.form.dtypes)
+        return float(self.form.constants[number - inputs]) if inputs <= number < self.form.first_step else None
+
+    def _power(self, operands: Sequence[int], exponent: float | None) -> int:
+        """A power; those NumPy has other functions for use them here, too."""
+        short = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", 1.0: "copy"}.get(exponent) if exponent else None
+        return self._made(short, operands[0]) if short else self._made("power", *operands)
+
+    def apply(self) -> None:
+        """Now it is part of the code."""
+        code = self.code
+        code.code += self.instructions
+        code._leaves |= self.leaves
+        code._constants |= self.constants
+        code._periods |= self.periods
+        code._ranges |= self.ranges
+        code._written |= self.written
+        for value, leaf in self.outs:
+            code._outs[leaf.address] = value, leaf
+
+
+_NAMES = {"abs": "absolute"}
+_OF_TRUTHS = {
+    "add": "logical_or", "multiply": "logical_and", "bitwise_and": "logical_and", "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def is_expressible(form: Lowered) -> bool:
+    """Whether steps have a form as vector code, whatever the shapes and layouts of the operands."""
+    arrays = [None if d is None else np.zeros(2, d) for d in form.dtypes]
+    outs = [None if r is None else np.empty(2, form.dtype_of(r)) for r in form.results]
+    try:
+        VectorCode((2,)).add(form, arrays, outs)
+    except Unsuitable:
+        return False
+    return True
+
+
+def _overlap(a: Range, b: Range) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> Leaf:
+    """How an array is seen from blocks of a shape it is broadcast to."""
+    if array.dtype not in (_FLOAT, _TRUTH) and (for_result or array.dtype != _BYTE):
+        raise Unsuitable
+    sizes, strides = _collapsed(array, shape)
+    where = pointer(array)
+    if array.dtype != _FLOAT:
+        if len(sizes) > 4 or (for_result and strides != (1,)):
+            raise Unsuitable
+        return Leaf(TRUTHS, where, sizes, strides)
+    if strides == (1,):
+        return Leaf(ADVANCES, where, sizes, strides)
+    if array.size == 1:
+        return Leaf(SCALAR, where, sizes, strides)
+    if len(sizes) == 2 and strides == (0, 1) and sizes[1] <= MOST:
+        return Leaf(TILED, where, sizes, strides)
+    if len(sizes) > 4:
+        raise Unsuitable
+    return Leaf(GATHERED, where, sizes, strides)
+
+
+def _collapsed(array: Array, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides in elements of an array broadcast to a shape, with as few dimensions as will do."""
+    try:
+        wide = np.broadcast_to(array, shape) if array.shape != shape else array
+    except ValueError:
+        raise Unsuitable from None
+    if any(s % array.itemsize for s in wide.strides):
+        raise Unsuitable
+    sizes: list[int] = []
+    strides: list[int] = []
+    for size, stride in zip(wide.shape, wide.strides, strict=True):
+        step = stride // array.itemsize
+        if size == 1:
+            continue
+        if sizes and strides[-1] == step * size:
+            sizes[-1], strides[-1] = sizes[-1] * size, step
+        else:
+            sizes.append(size)
+            strides.append(step)
+    return (tuple(sizes), tuple(strides)) if sizes else ((1,), (1,))

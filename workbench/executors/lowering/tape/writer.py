@@ -1,0 +1,205 @@
+"""The *tape* lowering: rows of a plan become rows of a table that compiled kernels work through.
+
+What has no native form stays a NumPy call and cuts the tape in two. The rules, which kernels an op takes, are noted in
+`registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.executors.lowering.operands import Call, Context, Scratch, is_dynamic
+from workbench.executors.lowering.tape.registry import rule_of, writes_once
+from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
+from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.planning.plan import Row
+from workbench.executors.planning.schedule import seconds
+from workbench.executors.workers.team import Team
+from workbench.framework.expr.lowered import Lowered
+from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.reach.declare import OutOfReach
+
+LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
+
+
+class _State(NamedTuple):
+    """What a row that turns out to have no native form must leave as it was."""
+
+    words: int
+    pending: VectorCode | None
+    rows: list[Row]
+    marks: int
+    begin: int
+    room: tuple[int, int]
+
+
+class TapeWriter:
+    """Writes the tape of one thread, piece by piece.
+
+    Args:
+        team: whose thread it is.
+        scratch: memory rows share.
+        by_numpy: the calls that do a row with NumPy.
+        joined: element-wise ops that follow each other become one row.
+
+    Attributes:
+        context: what rows are bound to.
+        calls_blas: whether some row may call the BLAS.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        context: Context,
+        scratch: Scratch,
+        by_numpy: Callable[[Row], Sequence[Call]],
+        joined: bool = True,
+    ) -> None:
+        assert team.control is not None
+        self.team, self.context, self.scratch, self.joined = team, context, scratch, joined
+        self._by_numpy, self._control = by_numpy, team.control
+        self.tape = Tape(team.control.kernels)
+        self.calls_blas = False
+        self._segments: list[Segment] = []
+        self._marks: list[Mark] = []
+        self._rows: list[Row] = []  # whose mark is not set yet
+        self._begin = 0  # where it will be
+        self._vector: VectorCode | None = None
+        self._own = False  # whether the current row is part of it
+        self._may_grow = False  # whether it is added to where it is, for nothing has to be taken back
+        self._since_look_up = 0.0
+
+    def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
+        """Write a row of the plan; False, and nothing written, if it has no native form."""
+        rule = None if is_dynamic(row) or not row.node.writes else rule_of(row.node)
+        if rule is None:
+            return False
+        before = self._state()
+        if waits:
+            self._flush()
+        for flag in waits:
+            self.tape.row("wait", flag.array, self._control.array)
+        self._rows.append(row)
+        self._own, self._may_grow = False, writes_once(rule)  # which writes once, and nothing if it cannot
+        try:
+            rule(self, row)
+        except (Unsuitable, OutOfReach):
+            self._restore(before)
+            return False
+        if raised or not self.joined or self._vector is None:
+            self._flush()
+        for flag in raised:
+            self.tape.row("signal", flag.array, self._control.array)
+        if not self._rows:
+            self._begin = len(self.tape)
+        self._breathe(row)
+        return True
+
+    def _state(self) -> _State:
+        """What to go back to."""
+        return _State(len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used)
+
+    def _restore(self, state: _State) -> None:
+        self.tape.truncate(state.words)
+        del self._marks[state.marks :]
+        self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
+        self.scratch.used = state.room
+
+    def _breathe(self, row: Row) -> None:
+        self._since_look_up += seconds(row.cost)
+        if self._since_look_up > LOOK_UP:
+            self._flush()
+            self.tape.row("look_up")
+            self._begin, self._since_look_up = len(self.tape), 0.0
+
+    # What rules call
+
+    def row(self, kernel: str, *arguments: Any) -> None:
+        """A row of the tape; what it points to is given as arrays, see `Tape.row`."""
+        self._end_vector()
+        self.tape.row(kernel, *arguments)
+
+    def vector(
+        self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]
+    ) -> None:
+        """Element-wise work on arrays of a shape, see `VectorCode.add`.
+
+        Raises:
+            Unsuitable: it has no native form; nothing has been written.
+        """
+        if not self._joins(form, shape, arrays, outs):
+            made = VectorCode(shape)
+            made.add(form, arrays, outs)
+            self._end_vector()
+            self._vector = made
+        self._own = True
+
+    def _joins(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> bool:
+        pending = self._vector
+        if pending is None or not pending.accepts(shape, len(form.steps)):
+            return False
+        if not self._may_grow:
+            pending = pending.copy()
+        try:
+            pending.add(form, arrays, outs)
+        except Unsuitable:
+            return False
+        self._vector = pending
+        return True
+
+    @property
+    def sgemm(self) -> int:
+        """The address of the BLAS's product, for a row that calls it."""
+        self.calls_blas = True
+        return sgemm_address() or 0
+
+    def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+        """Memory for use until the end of the row of the plan."""
+        return self.scratch(shape, dtype)
+
+    # Pieces
+
+    def _end_vector(self) -> None:
+        """Write the element-wise work there is; if none of it is the current row's, that begins behind it."""
+        if self._vector is not None and not self._own:
+            current = self._rows.pop()
+            self._set_mark()  # not more: the current row may have asked for memory already
+            self._rows.append(current)
+        self._emit_vector()
+
+    def _emit_vector(self) -> None:
+        pending, self._vector = self._vector, None
+        if pending is not None:
+            pending.emit(self.tape, lambda floats: self.scratch((floats,), np.float32))
+
+    def _flush(self) -> None:
+        """End the row of the tape that is being put together; its memory is free again."""
+        self._set_mark()
+        self.scratch.restart()
+
+    def _set_mark(self) -> None:
+        self._emit_vector()
+        if self._rows:
+            self._marks.append(Mark(self._begin, tuple(self._rows)))
+        self._rows, self._begin = [], len(self.tape)
+
+    def cut(self) -> Segment | None:
+        """The piece since the last cut; None if there is nothing in it."""
+        self._flush()
+        marks, self._marks = self._marks, []
+        if not marks:
+            return None
+        made = Segment(self.tape, marks, len(self.tape), self.team, self._by_numpy)
+        self._segments.append(made)
+        return made
+
+    def finish(self) -> None:
+        """Now the tape is complete."""
+        table = np.array(self.tape.words, np.int64)
+        self.tape.keep(table)
+        for segment in self._segments:
+            segment.settle(address(table))

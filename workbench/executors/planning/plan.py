@@ -1,0 +1,312 @@
+"""The plan of a step: which nodes run in which part, on which thread, and where every value is.
+
+A plan is made once for a graph and the shapes of its feeds, and never changes. Its two parts are those of promise 1:
+*speculative* rows change nothing outside the arena; *commit* rows update the scope in place, after which staged values
+are copied into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.executors.planning.memory import Memory, Ref
+from workbench.executors.planning.schedule import Schedule, make_schedule
+from workbench.executors.planning.shapes import Shapes, Specs, is_static
+from workbench.framework.op.record import Cost, find_op
+from workbench.framework.values.spec import ROWS, Spec
+from workbench.framework.written import written
+from workbench.graph.ssa import (
+    FETCH,
+    FUSED_UPDATE,
+    Graph,
+    Node,
+    Uses,
+    Value,
+    is_update,
+    values_of,
+)
+from workbench.ops.precision import NARROW
+
+Given = Mapping[tuple[str, int], Spec]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a plan uses memory.
+
+    Attributes:
+        reuse: values share memory one after the other. in_place: results take over the memory of inputs.
+        flat: gradients and parameters of one update lie one after the other.
+        aside: the scope keeps its values until the end: updates, too, write to the arena and are copied by the commit.
+    """
+
+    reuse: bool = True
+    in_place: bool = True
+    flat: bool = True
+    aside: bool = False
+
+
+KEPT = Layout(reuse=False, in_place=False, flat=False)
+OBSERVED = Layout(reuse=False, in_place=False, flat=False, aside=True)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node of a plan, with the memory of its operands.
+
+    Attributes:
+        ins, outs: in the slots of the node, a `Ref` (array within a root), None for an absent slot or a value that
+            travels as an object, lists for list slots. Refs hold shape, strides in bytes, dtype and root: what a
+            lowering to native code needs besides `node.attrs` and `node.type`.
+        thread: which thread runs it.
+    """
+
+    node: Node
+    ins: list[Any]
+    outs: list[Any]
+    thread: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do in one step.
+
+    Attributes:
+        rows: the speculative part, in schedule order; commit: updates that write the scope in place.
+        staged: values copied into the scope after them.
+        feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
+        refs: the memory of every value that has its own; flats: that of the gradients of each update of the commit
+            that may change the scope's buckets as a whole.
+        sizes: bytes of each device's arena.
+        patched: staged values of which the commit replaces some rows only.
+        looks: values that only see the memory of another one differently.
+        position: of every node in the schedule.
+        before: per node those it comes after; waits: of these, the ones of other threads it has to wait for.
+        last_reader: the node after which a value is not read any more, where one thread reads it.
+        native: the nodes that are expected to run in kernels.
+    """
+
+    graph: Graph
+    shapes: Shapes
+    schedule: Schedule
+    layout: Layout
+    rows: list[Row]
+    commit: list[Row]
+    staged: list[Value]
+    feeds: list[Value]
+    fetches: list[tuple[str, list[Value]]]
+    refs: Mapping[Value, Ref]
+    flats: Mapping[Node, Ref | None]
+    sizes: Mapping[int, int]
+    patched: set[Value]
+    looks: set[Value]
+    position: Mapping[Node, int]
+    before: Mapping[Node, list[Node]]
+    waits: Mapping[Node, list[Node]]
+    last_reader: Mapping[Value, Node]
+    native: Collection[Node]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory for temporaries on all devices."""
+        return sum(self.sizes.values())
+
+    def waits_without(self, idle: Collection[Node]) -> Mapping[Node, list[Node]]:
+        """The waits where some nodes do nothing: what comes after those comes after what they come after."""
+        if not idle:
+            return self.waits
+        before: dict[Node, list[Node]] = {}
+        for node in self.schedule.order:
+            through = [before[other] if other in idle else [other] for other in self.before[node]]
+            before[node] = list(dict.fromkeys(other for others in through for other in others))
+        return _waits(self.schedule, before, {*idle, *(row.node for row in self.commit)})
+
+    def text(self) -> str:
+        """One line per row: part, thread, op, memory, estimated cost."""
+        return written(self)
+
+    __str__ = __repr__ = text
+
+
+def make_plan(
+    graph: Graph,
+    given: Given,
+    num_threads: int,
+    layout: Layout,
+    fed: frozenset[tuple[str, int]] = frozenset(),
+    has_kernels: Callable[[Node, Specs], bool] | None = None,
+) -> Plan:
+    """The plan of a graph.
+
+    Args:
+        given: specs of the feeds, by (name, device).
+        num_threads: at most so many threads.
+        fed: persistable values, as (name, device), that are given with the feed.
+        has_kernels: whether a node runs in kernels, by the specs of its values; None: none does.
+    """
+    shapes, uses = Shapes(graph, given), Uses(graph.nodes)
+    before = _dependencies(graph, uses)
+    native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
+    schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads, native)
+    in_scope, staged = _writes_to_scope(graph, uses, shapes, layout.aside)
+    patched: set[Value] = set() if layout.aside else _patched(graph, uses)
+    committed = {uses.writer[value] for value in in_scope}
+    updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
+    flat = [gradients_of(node) for node in updates] if layout.flat else []
+    memory = Memory(
+        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place,
+        native,
+    )  # fmt: skip
+    rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
+    return Plan(
+        graph,
+        shapes,
+        schedule,
+        layout,
+        [row for row in rows if row.node not in committed],
+        [row for row in rows if row.node in committed],
+        [value for value in _last_versions(graph) if value in staged],
+        _given_values(graph, uses),
+        [(node.attrs["name"], node.reads) for node in graph.nodes if node.type == FETCH],
+        memory.refs,
+        dict(zip(updates, memory.flats, strict=False)),
+        memory.sizes,
+        patched,
+        memory.looks,
+        memory.position,
+        before,
+        _waits(schedule, before, committed),
+        _last_readers(schedule),
+        native,
+    )
+
+
+def _dependencies(graph: Graph, uses: Uses) -> dict[Node, list[Node]]:
+    before: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        writers = {uses.writer[v]: None for v in values_of(node.inputs) if v in uses.writer}
+        writers.update(dict.fromkeys(node.after))
+        before[node] = list(writers)
+    return before
+
+
+def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes, aside: bool) -> tuple[set[Value], set[Value]]:
+    """Which persistable values updates write in place, and which are staged.
+
+    An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op
+    has calls prepared for that; so the commit allocates nothing. With `aside` all are staged.
+    """
+    in_scope: set[Value] = set()
+    staged: set[Value] = set()
+    for node in graph.nodes:
+        if node.type == FETCH:
+            continue
+        writes = [v for v in node.writes if v.persistable]
+        if not writes:
+            continue
+        if not aside and is_update(node) and _can_commit(node, uses, shapes):
+            in_scope.update(writes)
+        else:
+            staged.update(v for v in writes if graph.newest[v.name, v.place] is v)
+    return in_scope, staged
+
+
+def _patched(graph: Graph, uses: Uses) -> set[Value]:
+    """What updates with sparse gradients write, if nothing but a fetch reads it."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        sparse = is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
+        read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
+        kept = all(v.persistable for v in node.writes)  # the commit applies patches, to the scope
+        if sparse and kept and not read and node.record.patch is not None:
+            found.update(node.writes)
+    return found
+
+
+def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
+    record = find_op(node.attrs["update"]) if node.type == FUSED_UPDATE else node.record
+    if record.bind is None:
+        return False
+    operands = [*values_of(node.inputs), *values_of(node.outputs)]
+    if not all(is_static(shapes.specs[v]) and shapes.specs[v].dtype.itemsize > NARROW for v in operands):
+        return False  # half precision has no prepared calls, and those of other updates allocate
+    return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
+
+
+def _is_within_scope(node: Node, uses: Uses, fed: frozenset[tuple[str, int]]) -> bool:
+    """Whether a fused update begins with what the scope holds, so that it can change the scope's buckets as a whole."""
+    if node.type != FUSED_UPDATE:
+        return False
+    slots = zip(find_op(node.attrs["update"]).inputs, node.inputs, strict=True)
+    held = values_of(values for slot, values in slots if slot.name not in ("Grad", "LearningRate"))
+    return all(v.persistable and v not in uses.writer and (v.name, v.place) not in fed for v in held)
+
+
+def gradients_of(node: Node) -> list[Value]:
+    """The gradients of a fused update, in its order."""
+    record = find_op(node.attrs["update"])
+    return node.inputs[[slot.name for slot in record.inputs].index("Grad")]
+
+
+def _last_versions(graph: Graph) -> list[Value]:
+    return [value for value in graph.newest.values() if value.persistable]
+
+
+def _given_values(graph: Graph, uses: Uses) -> list[Value]:
+    found: dict[Value, None] = {}
+    for node in graph.nodes:
+        found.update((v, None) for v in values_of(node.inputs) if v not in uses.writer)
+    return list(found)
+
+
+def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
+    def of(slot: Any) -> Any:
+        return [memory.refs.get(v) for v in slot] if isinstance(slot, list) else memory.refs.get(slot)
+
+    ins, outs = [of(slot) for slot in node.inputs], [of(slot) for slot in node.outputs]
+    return Row(node, ins, outs, schedule.thread[node], shapes.costs[node])
+
+
+def _waits(schedule: Schedule, before: Mapping[Node, Sequence[Node]], aside: set[Node]) -> dict[Node, list[Node]]:
+    """The nodes of other threads each speculative node waits for; of several on one thread the last is enough.
+
+    Args:
+        aside: nodes that wait for nobody. Those of the commit come when all threads are done, so nobody behind them can
+            rely on what they wait for.
+    """
+    if schedule.threads == 1:
+        return {}
+    position = {node: i for i, node in enumerate(schedule.order)}
+    seen: dict[tuple[int, int], int] = {}  # (waiting thread, other thread) -> position waited for already
+    waits: dict[Node, list[Node]] = {}
+    for node in schedule.order:
+        if node.type == FETCH or node in aside:
+            continue
+        mine = schedule.thread[node]
+        latest: dict[int, Node] = {}
+        for other in before.get(node, ()):
+            there = schedule.thread[other]
+            if there != mine and (there not in latest or position[other] > position[latest[there]]):
+                latest[there] = other
+        for there, other in latest.items():
+            if seen.get((mine, there), -1) < position[other]:
+                seen[mine, there] = position[other]
+                waits.setdefault(node, []).append(other)
+    return waits
+
+
+def _last_readers(schedule: Schedule) -> dict[Value, Node]:
+    """The node after which nobody reads a value, so that objects can be let go of.
+
+    Values that several threads read have none: which of them is the last is not known beforehand.
+    """
+    found: dict[Value, Node] = {}
+    threads: dict[Value, set[int]] = {}
+    for node in schedule.order:
+        for value in values_of(node.inputs):
+            found[value] = node
+            threads.setdefault(value, set()).add(schedule.thread[node])
+    return {value: node for value, node in found.items() if len(threads[value]) == 1}

@@ -1,0 +1,1 @@
+"""The devices' own values of persistable variables."""

@@ -1,0 +1,169 @@
+"""Replicas that hold the same numbers: where they do, each device does a part of an update for all of them.
+
+In AllReduce mode every device has its own copy of parameters and state, and all apply the same gradients to it. As
+long as the copies are equal, so are their updates, and it is enough to compute each element once. That they are equal
+is looked up when a plan is bound, and stays true while nobody writes a single one of the tensors, and no device has a
+learning rate of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.planning.plan import Plan
+from workbench.framework.op.record import find_op
+from workbench.graph.alike import own_variables
+from workbench.graph.ssa import Node
+from workbench.runtime.bucket import Bucket
+from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import Call
+
+Twins = tuple[Node, ...]
+
+
+class Alike:
+    """The updates of one binding whose replicas hold the same numbers.
+
+    Args:
+        find: the tensor of a variable on a device.
+        in_kernels: whether updates run there; only those are shared.
+
+    Attributes:
+        twins: of an update, the same update on all devices, in device order; only of those that are alike.
+    """
+
+    def __init__(self, plan: Plan, find: Callable[[str, int], LoDTensor | None], in_kernels: bool) -> None:
+        self._find = find
+        self._groups = _groups(plan) if in_kernels else []
+        self.twins, self._seen = self._look()
+
+    def _look(self) -> tuple[dict[Node, Twins], list[tuple[Bucket, int, int]]]:
+        """The twins, and the state of all buckets looked at: how often they were written and counted on."""
+        twins: dict[Node, Twins] = {}
+        seen = []
+        for group in self._groups:
+            buckets = [self._buckets(node) for node in group]
+            seen += [(b, b.writes, b.steps) for own in buckets if own is not None for b in own.values()]
+            if _hold_the_same(buckets):
+                twins.update(dict.fromkeys(group, group))
+        return twins, seen
+
+    def _buckets(self, node: Node) -> dict[str, Bucket] | None:
+        """What an update changes, by slot; None if some slot does not lie together."""
+        found: dict[str, Bucket] = {}
+        record = find_op(node.attrs["update"])
+        for slot, values in zip(record.inputs, node.inputs, strict=True):
+            if slot.name not in record.aliases.values() or not values or values[0] is None:
+                continue
+            tensors = [self._find(v.name, v.place) for v in values]
+            bucket = tensors[0].bucket if tensors[0] is not None else None
+            if bucket is None or len(bucket.tensors) != len(tensors):
+                return None
+            if any(a is not b for a, b in zip(bucket.tensors, tensors, strict=True)) or not bucket.is_intact():
+                return None
+            found[slot.name] = bucket
+        return found
+
+    def part(self, node: Node) -> None:
+        """Each device has done its whole update: they may have had rates of their own."""
+        if node in self.twins:
+            for bucket in (self._buckets(node) or {}).values():
+                bucket.writes += 1
+
+    @property
+    def watched(self) -> set[int]:
+        """The buckets, by id, whose devices are compared."""
+        return {id(bucket) for bucket, _, _ in self._seen}
+
+    def still_holds(self) -> bool:
+        """Whether what was found is still so; looks at the numbers again only if some were written."""
+        if not self._seen:
+            return True
+        first, _, begun = self._seen[0]
+        steps = first.steps - begun
+        for bucket, written, counted in self._seen:
+            if bucket.writes != written or bucket.steps - counted != steps:
+                twins, seen = self._look()
+                if twins != self.twins:
+                    return False  # and so it stays: whoever asks is to be bound anew
+                self._seen = seen
+                return True
+        return True
+
+
+def _groups(plan: Plan) -> list[Twins]:
+    """Updates of the same parameters on all devices, where all gradients lie together and are the same everywhere."""
+    if plan.graph.devices == 1 or not plan.flats:
+        return []
+    own = own_variables(plan.graph)
+    groups: dict[Any, list[Node]] = {}
+    for node, ref in plan.flats.items():
+        if ref is not None and own.isdisjoint(v.name for v in node.writes):
+            key = node.attrs["update"], tuple(None if v is None else tuple(x.name for x in v) for v in node.outputs)
+            groups.setdefault(key, []).append(node)
+    everywhere = [sorted(nodes, key=lambda n: n.place) for nodes in groups.values()]
+    places = list(range(plan.graph.devices))
+    return [tuple(nodes) for nodes in everywhere if [n.place for n in nodes] == places]
+
+
+def _hold_the_same(buckets: Sequence[Mapping[str, Bucket] | None]) -> bool:
+    first, *others = buckets
+    if first is None or any(other is None for other in others):
+        return False
+    for slot, bucket in first.items():
+        if slot.endswith("Pow") and not _is_one_number(bucket):
+            return False
+        if not all(other is not None and _same_bits(bucket, other[slot]) for other in others):
+            return False
+    return True
+
+
+def _is_one_number(bucket: Bucket) -> bool:
+    """Whether all members, of one element each, hold the same."""
+    return len({view.tobytes() for view in bucket.views}) == 1
+
+
+def _same_bits(a: Bucket, b: Bucket) -> bool:
+    if a.array.shape != b.array.shape or a.array.dtype != b.array.dtype or a is b:
+        return False
+    views = zip(a.views, b.views, strict=True)
+    return all(np.array_equal(x.view(np.uint8), y.view(np.uint8)) for x, y in (_flat(*pair) for pair in views))
+
+
+def _flat(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return x.reshape(-1), y.reshape(-1)
+
+
+class Changed:
+    """Tensors a commit changes, counted together where they are a whole bucket."""
+
+    __slots__ = ("bucket", "tensors")
+
+    def __init__(self, bucket: Bucket | None, tensors: Sequence[LoDTensor]) -> None:
+        self.bucket, self.tensors = bucket, list(tensors)
+
+    def counting(self) -> list[Call]:
+        """What tells of one change more, as C functions."""
+        if self.bucket is not None:
+            return [self.bucket.counting()]
+        return [call for tensor in self.tensors for call in tensor.counting()]
+
+
+def changed_together(tensors: Sequence[LoDTensor], alike: Alike, devices: int) -> list[Changed]:
+    """The tensors of a commit by bucket; one by one those of buckets that are changed in part.
+
+    So are those of buckets that several devices change while nobody compares what they do.
+    """
+    among = {id(t) for t in tensors}
+    buckets = {id(t.bucket): t.bucket for t in tensors if t.bucket is not None}  # each of them is looked at once
+    known = set(buckets) if devices == 1 else alike.watched
+    whole = {
+        key: b for key, b in buckets.items()
+        if key in known and b.is_intact() and all(id(t) in among for t in b.tensors)
+    }  # fmt: skip
+    single = [t for t in tensors if t.bucket is None or id(t.bucket) not in whole]
+    alone = [Changed(None, single)] if single else []
+    return [*(Changed(bucket, ()) for bucket in whole.values()), *alone]

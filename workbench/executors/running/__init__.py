@@ -1,0 +1,1 @@
+"""A step: begun, speculated, committed; and who is told of it."""

@@ -1,0 +1,193 @@
+"""A whole step as one call of compiled code.
+
+A step that one thread runs in kernels from end to end needs Python only before and after. What the call leaves behind
+tells how far it came, so that a signal, which Python answers right behind the call, finds the step applied whole, or
+not at all, or in the middle of its commit, which is then taken to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.feeding.split import Fed, Recipe
+from workbench.executors.fetching.merge import Merger
+from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.executors.lowering.tape.segment import Segment
+from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.native.arrays import ArrayLayout, array_layout
+from workbench.runtime.native.control import lines
+from workbench.runtime.native.tape import address
+from workbench.runtime.undisturbed import Call
+from workbench.runtime.words import step as words
+from workbench.runtime.words.codes import BLEMISHED, PAUSED
+
+Result = tuple[Merger, list[Any]]
+_Move = tuple[int, int, int, int]  # see `words.step`
+_Source = tuple[int, str]  # of a feed: device and name
+
+
+class AtOnce:
+    """A binding's speculative part and its commit, one after the other.
+
+    Args:
+        counter: counts the steps that have been applied.
+        first, last: the pieces of tape that are these parts.
+        results: how every result is made, and of which arrays.
+
+    Attributes:
+        looks: whether it has been told where to look for NaN and Inf; blemished: whether the last run met one.
+    """
+
+    def __init__(
+        self,
+        binding: Binding,
+        counter: np.ndarray,
+        first: Segment,
+        last: Segment,
+        results: Sequence[Result],
+        layout: ArrayLayout,
+    ) -> None:
+        assert binding.team.control is not None
+        call = binding.team.control.run_step
+        self._team = binding.team
+        self._last = last
+        self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
+        self._counting = [counter, *(c.bucket.counter for c in binding.changed if c.bucket is not None)]
+        self._counters = np.array(list(map(address, self._counting)), np.int64)
+        self._moves_out = _moves_out([arrays for _, arrays in results])
+        self._array = lines(words.WORDS)
+        self._words = self._array.data
+        whole: Call = partial(call, address(self._array))
+        self._call: Call = partial(one_blas_thread.run, whole) if binding.calls_blas else whole
+        self._array[[words.FIRST, words.LAST]] = first.address, last.address
+        self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
+        self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
+        self._array[[words.DATA, words.FLAGS]] = layout
+        self._recipe: Recipe | None = None
+        self._sources: list[_Source] | None = None
+        self._stretches = 0
+        self.looks = self.blemished = False
+
+    def look_at(self, stretches: np.ndarray) -> None:
+        """Look at these stretches of float32 before the commit, see `words.step`; `run` returns None at a NaN or Inf.
+
+        The binding keeps them.
+        """
+        self._array[words.TELLTALES], self._stretches, self.looks = address(stretches), len(stretches), True
+
+    def takes(self, fed: Fed, binding: Binding) -> bool:
+        """Whether what is fed can be put in place by the call; looks only if it is not what it was the last time."""
+        if fed.recipe is not self._recipe:
+            self._recipe = None  # until the words of the new one are there: Ctrl-C may come in between
+            self._sources = self._prepare(fed, binding)
+            self._recipe = fed.recipe
+        return self._sources is not None
+
+    def _prepare(self, fed: Fed, binding: Binding) -> list[_Source] | None:
+        """Where feeds of this recipe go to."""
+        arrays, cells = binding.places_of(fed.recipe)
+        moves: list[_Move] = []
+        for place, name, index, target in arrays:
+            whole = fed.sources[place][name]
+            part = whole[index]
+            if part.dtype != target.dtype or part.shape != target.shape or not target.flags.c_contiguous:
+                return None
+            start = 0 if index is ... else index.start
+            offset = start * (whole.nbytes // len(whole)) if start else 0
+            moves.append((len(self._shapes) + len(moves), offset, address(target), target.nbytes))
+        if cells:
+            return None
+        self._moves_in = np.array(moves, np.int64).reshape(-1, words.MOVE_WORDS)
+        self._objects = np.zeros(len(self._shapes) + len(moves), np.int64)
+        self._names = self._objects.data
+        self._array[[words.FED, words.FEEDS]] = address(self._moves_in), len(moves)
+        self._words[words.OBJECTS] = address(self._objects)
+        return [(place, name) for place, name, _, _ in arrays]
+
+    # The words point at memory of the binding, which keeps this object.
+
+    def run(self, fed: Fed, looking: bool = False) -> list[Any] | None:
+        """Run the step, of a feed it takes.
+
+        Args:
+            looking: whether to look for NaN and Inf between the two parts.
+
+        Returns:
+            the results; None if it came upon something that kernels decline, or a blemish: the commit is then to come.
+        """
+        objects, sources, number, outs = self._names, fed.sources, 0, []
+        for shape, dtype in self._shapes:
+            out = np.empty(shape, dtype)
+            outs.append(out)
+            objects[number] = id(out)
+            number += 1
+        for place, name in self._sources or ():
+            objects[number] = id(sources[place][name])
+            number += 1
+        self._words[words.TOLD] = self._stretches if looking else 0
+        self._team.settle()
+        status = self._call()
+        while status == PAUSED:  # so that signals are answered
+            status = self._call()
+        if not status:
+            return outs
+        self.blemished = status == BLEMISHED
+        return None
+
+    @property
+    def applied(self) -> int:
+        """How many steps have been applied."""
+        return self._words[words.RUNS]
+
+    @property
+    def commits(self) -> bool:
+        """Whether it has stopped within the commit."""
+        return self._last.begun
+
+
+def at_once(binding: Binding, counter: np.ndarray) -> AtOnce | None:
+    """A binding as one call.
+
+    Args:
+        counter: one int64 that counts the steps that have been applied.
+
+    Returns:
+        None unless one thread runs all of it in kernels, everything it changes lies in buckets, which count, and a
+        first step has shown what the results are like.
+    """
+    first, last, layout = _only_piece(binding.speculative), _only_piece(binding.commit), array_layout()
+    if first is None or last is None or layout is None or binding.staged:
+        return None
+    if any(changed.bucket is None for changed in binding.changed):
+        return None
+    results = binding.collector.ahead()
+    if results is None or not all(_can_be_moved(*result) for result in results):
+        return None
+    return AtOnce(binding, counter, first, last, results, layout)
+
+
+def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
+    """What the only thread runs, if that is a piece of a tape."""
+    if len(programs) != 1 or len(programs[0].units) != 1:
+        return None
+    (unit,) = programs[0].units
+    return unit if isinstance(unit, Segment) else None
+
+
+def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:
+    return merger.shape is not None and all(a.dtype == merger.dtype and a.flags.c_contiguous for a in arrays)
+
+
+def _moves_out(results: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+    """The devices' values of every result, one after the other."""
+    moves: list[_Move] = []
+    for number, arrays in enumerate(results):
+        offset = 0
+        for array in arrays:
+            moves.append((number, offset, address(array), array.nbytes))
+            offset += array.nbytes
+    return np.array(moves, np.int64).reshape(-1, words.MOVE_WORDS)

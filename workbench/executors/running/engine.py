@@ -1,0 +1,445 @@
+"""The engine behind every executor: a program on one device or several, step by step.
+
+program -> check -> SSA graph -> passes -> check -> plan -> binding      made when first needed, and kept (`StepCache`)
+feed -> split over the devices -> calls -> commit -> fetch -> merge      every step (`StepRunner`)
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter_ns
+from types import FrameType
+from typing import Any
+
+from workbench import between
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.events import LISTENERS, Fetched
+from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.feeding.feed import fed_names
+from workbench.executors.feeding.feed_notes import note_feed
+from workbench.executors.feeding.split import Fed, Splitter
+from workbench.executors.fetching.local_view import LocalScope
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.planning.cache import Cache
+from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.running.compiler import Compiler
+from workbench.executors.running.guards import Guards
+from workbench.executors.running.moment import Guard
+from workbench.executors.running.report import Reporter
+from workbench.executors.running.spec import EngineSpec
+from workbench.executors.running.state import REACTIONS, Event, Phase, Reaction, StepState
+from workbench.executors.running.step_cache import StepCache, one_copy_of
+from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.transaction import Fill
+from workbench.executors.workers.team import Team
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import Place
+from workbench.graph.loss import has_backward, loss_gradients
+from workbench.graph.passes.sync_batch_norm import joins_devices
+from workbench.graph.ssa import Graph
+from workbench.graph.strategy import BuildStrategy
+from workbench.runtime.collector import collector_paused
+from workbench.runtime.device import Memory
+from workbench.runtime.devices import open_device
+from workbench.runtime.ending import require_time, the_end
+from workbench.runtime.native.library import kernels
+from workbench.runtime.scope import Scope
+from workbench.runtime.tensor import LoDTensor
+
+_PARTS = 16  # engines for parts of the program
+_numbers = itertools.count(1)
+
+
+class Engine:
+    """A snapshot of a program on a list of devices.
+
+    Args:
+        scope: of device 0. shares: an engine whose devices' values are used, in its scope (X-5, X-25).
+        whole: the engine this one runs a part of, on the same devices and their values (C-7).
+
+    Attributes:
+        state: where the step is, of the whole and its parts. guards: who is told of a NaN in any of them.
+        started: whether strategies are settled and the devices have their scopes; `replicas` are these.
+    """
+
+    def __init__(
+        self, spec: EngineSpec, scope: Scope, shares: Engine | None = None, whole: Engine | None = None
+    ) -> None:
+        self.number, self.spec, self.shares = next(_numbers), spec, shares
+        self.whole: Engine = self if whole is None else whole
+        self.scope: Scope = scope if shares is None else shares.scope
+        self.state: StepState = StepState() if whole is None else whole.state
+        self.guards: Guards = Guards() if whole is None else whole.guards
+        self.reporter = Reporter(f"executor {self.number}", spec.places)
+        self.started = False
+        self.replicas: Replicas
+        self._parts: Cache[Engine] = Cache(_PARTS)
+        self._iteration = 0
+        self._team: Team
+        self._splitter: Splitter
+        self._compiler: Compiler
+        self._cache: StepCache
+        self._runner: StepRunner
+
+    # Compiling
+
+    def start(self) -> None:
+        """What happens once, at the first run: strategies are settled, the program checked, scopes made."""
+        if self.started:
+            return
+        spec, count = self.spec, len(self.spec.places)
+        settings = spec.build.freeze(count)
+        spec.execution.settle(count, use_cuda=spec.places[0].kind == "gpu")
+        self._check_sharer()
+        self._team = self._new_team()
+        self.replicas = self._new_replicas()
+        draws = any(_draws(op) for op in spec.program.all_ops())
+        separable = self._is_separable(settings.sync_batch_norm)
+        self._compiler = Compiler(
+            spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
+            self._team.control is not None,
+        )  # fmt: skip
+        self._splitter = Splitter(
+            spec.program, count, spec.execution.feed_split, separable, self._reads(), spec.places[0].kind
+        )
+        devices = [open_device(place) for place in spec.places]
+        self._cache = StepCache(
+            spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy
+        )
+        self._runner = StepRunner(spec, self.replicas, self.state, self.guards, self.reporter, draws)
+        self.started = True
+        the_end.ends_executor(self)
+
+    def _new_replicas(self) -> Replicas:
+        if self.whole is not self:
+            self.whole.start()
+            return self.whole.replicas
+        return Replicas(self.scope, len(self.spec.places), self.shares.replicas if self.shares else None)
+
+    def part(self, key: Any, make: Callable[[], Program]) -> Engine:
+        """An engine for a part of the program, kept under `key`; the devices and their values are the same (C-7)."""
+        return self._parts.get(key, lambda: Engine(replace(self.spec, program=make()), self.scope, whole=self.whole))
+
+    def _check_sharer(self) -> None:
+        """X-5."""
+        if self.shares is None:
+            return
+        if not self.shares.started:
+            raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
+        mine, theirs = len(self.spec.places), len(self.shares.places)
+        if mine != theirs:
+            raise InvalidArgument(
+                f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the "
+                "variables of one"
+            )
+
+    def _reads(self) -> list[str]:
+        """The data the program cannot do without."""
+        block = self.spec.program.global_block()
+        written: set[str] = set()
+        found: dict[str, None] = {}
+        for op in block.ops:
+            for name in op.input_arg_names:
+                if name in block.vars and block.vars[name].is_data and name not in written:
+                    found[name] = None
+            written.update(op.output_arg_names)
+        return list(found)
+
+    def _is_separable(self, sync_batch_norm: bool) -> bool:
+        """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
+        if has_backward(self.spec.program) or loss_gradients(self.spec.program):
+            return False
+        return not (sync_batch_norm and joins_devices(self.spec.program))
+
+    def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
+        """The graph of a step that fetches these names, after all passes; see `Compiler.graph`."""
+        return self._compiler.graph(fetches, devices, observed)
+
+    def binding(self, fetches: Sequence[str], fed: Fed) -> Binding:
+        """What a step of these fetches and feeds of these shapes runs."""
+        return self._cache.binding(fetches, fed, self._team)
+
+    def _one_copy(self, graph: Graph) -> set[str]:
+        """What all devices share, of a graph of this engine; a part shares what the whole does."""
+        return one_copy_of(graph if self.whole is self else self.whole.graph(()))
+
+    def shared_variables(self) -> set[str]:
+        """What all devices have one copy of (X-23); the engine is started to find out."""
+        self.start()
+        return self._one_copy(self.graph(()))
+
+    # Running
+
+    def run(self, feed: Any, fetches: Sequence[str], return_numpy: bool = True, merged: bool = True) -> list[Any]:
+        """One step.
+
+        Returns:
+            one entry per fetched name: merged over the devices, or a list with one entry per device.
+
+        Raises:
+            PreconditionNotMet: called in the middle of a step, by a signal handler or a finalizer.
+        """
+        begun = perf_counter_ns()
+        if begun >= between.due:
+            between.visit()
+        state = self.state
+        if state.is_under_way and self._reaction_to(Event.RUN) is Reaction.REFUSED:
+            raise _inside()
+        if self.scope.root.lock._is_owned() and any(_mid_steps(sys._getframe().f_back, self.scope)):
+            self._require_no_change(feed)
+        with self._alone():
+            state.begin(begun)
+            try:
+                found = self._run(feed, fetches, return_numpy, merged)
+                state.end()
+                if Fetched in LISTENERS:
+                    self.reporter.fetched(state.steps - 1, fetches, found)
+            except BaseException as error:
+                state.end()
+                if not state.is_applied:
+                    self.reporter.failed(state.steps, error)
+                raise
+            finally:
+                if state.drop_for:
+                    self.whole._drop(state.dropped())
+            return found
+
+    def _reaction_to(self, event: Event) -> Reaction:
+        """To what comes up in the middle of a step; a thread that is in none waits for its turn."""
+        if not self.scope.root.lock._is_owned():
+            return Reaction.DONE
+        return REACTIONS[self.state.phase][event]
+
+    def _require_no_change(self, feed: Any) -> None:
+        """In the middle of another program's step: refuse updates, statistics, counters, persistable feeds."""
+        ops = list(self.spec.program.all_ops())
+        given = {*fed_names(feed), *(name for op in ops for name in op.output_arg_names)}
+        if any(map(_draws, ops)) or not given.isdisjoint(self.persistables):
+            raise _in_the_middle()
+
+    def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
+        fed = self.prepare(feed)
+        if self.guards:
+            self.guards.note(self.state.steps, fed)
+        try:
+            binding = self._cache.find(fetches, fed, self._team)
+            if self.spec.execution._dry_run:
+                return _nothing(fetches)
+            return self._steps(binding, fed, return_numpy, merged)
+        except InvalidArgument as error:
+            note_feed(error, self.spec.program, fed)
+            raise
+
+    def _steps(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+        """As many as `ExecutionStrategy.iterations` asks for; what the last one fetches."""
+        step = self._runner.way()
+        try:
+            for _ in range(self.spec.execution.iterations - 1):
+                step(binding, fed, return_numpy, merged)
+                self.state.begin(perf_counter_ns())
+            return step(binding, fed, return_numpy, merged)
+        finally:
+            self.whole._count()
+
+    def prepare(self, feed: Any) -> Fed:
+        """What a feed gives each device; the first time the engine is started.
+
+        Raises:
+            PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
+            Unavailable: the process is ending.
+        """
+        if the_end.has_come:
+            require_time()
+        if self.state.broken is not None:
+            self.state.require_unbroken()
+        if not self.started:
+            with collector_paused():
+                self.start()
+        if self._team.lost:
+            self._abandon()
+        return self._splitter.split(feed)
+
+    def end(self, seconds: float) -> None:
+        """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
+        self._team.failed = True
+        self.scope.come_to_rest(seconds)
+
+    def _new_team(self) -> Team:
+        return Team(self.spec.execution.timeout, kernels() if self.spec.places[0].kind == "cpu" else None)
+
+    def _abandon(self) -> None:
+        """Leave everything to a thread that has not come to rest: it may still write there."""
+        self._team = self._new_team()
+        self._cache.abandon()
+        self.state.forget()
+
+    def guard(self, guard: Guard) -> Callable[[], None]:
+        """Have `guard(take)` called when a step that is about to be applied has a NaN or an Inf in it.
+
+        What is looked at: see `telltales`. It is called on the thread of the step; `take()` copies what the step began
+        with. If it raises, the step is not applied, and `run` raises that.
+
+        Returns:
+            what takes it away again.
+        """
+        return self.guards.add(guard)
+
+    def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
+        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
+        binding = self._cache.binding(fetches, fed, self._team, observed=True)
+        counters = self._runner.load(binding, fed)
+        self.state.end()  # it is gone through by hand, others may step meanwhile
+        return binding, counters
+
+    def apply(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
+        """Commit a step that has been begun and run."""
+        try:
+            self._runner.commit(binding, binding.commit, counters, fills)
+        finally:
+            self.state.end()
+        self.whole._count()
+
+    def _alone(self) -> Any:
+        """One step of a scope at a time."""
+        return self.scope.in_use(self.spec.execution.timeout)
+
+    # Looking in
+
+    @property
+    def program(self) -> Program:
+        """The snapshot that runs."""
+        return self.spec.program
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The devices."""
+        return self.spec.places
+
+    @property
+    def build(self) -> BuildStrategy:
+        """How the graph is made."""
+        return self.spec.build
+
+    @property
+    def execution(self) -> ExecutionStrategy:
+        """How steps run."""
+        return self.spec.execution
+
+    @property
+    def persistables(self) -> list[str]:
+        """Names of what stays from step to step."""
+        return [variable.name for variable in self.spec.program.persistables()]
+
+    def local_scope(self, device: int) -> LocalScope:
+        """What a device sees."""
+        if not 0 <= device < len(self.spec.places):
+            raise InvalidArgument(
+                f"there is no device {device}; devices are numbered from 0 to {len(self.spec.places) - 1}"
+            )
+        if not self.started:
+            raise PreconditionNotMet("the devices get their scopes at the first run")
+        return LocalScope(self.replicas.scopes[device], device, self.last)
+
+    @property
+    def last(self) -> Binding | None:
+        """What the last step ran; None before the first and after a drop."""
+        return self.state.last
+
+    @property
+    def steps(self) -> int:
+        """How many steps have been applied, of the whole and its parts."""
+        return self.state.steps
+
+    @property
+    def arenas(self) -> Mapping[int, Memory]:
+        """The memory of temporaries, by device."""
+        return self._cache.arenas if self.started else {}
+
+    @property
+    def last_rows(self) -> Mapping[str, tuple[int, ...]]:
+        """How many rows of every feed each device got in the last step."""
+        return self._cache.last_rows if self.started else {}
+
+    # Temporaries
+
+    def _count(self) -> None:
+        """Drop temporaries every so many runs (X-50)."""
+        self._iteration += 1
+        if self._iteration == self.spec.execution.num_iteration_per_drop_scope:
+            self.drop("interval")
+
+    def drop(self, cause: str = "call") -> int:
+        """Give the memory of temporaries back to the system (X-51, X-52), when no step is running.
+
+        A signal handler or an observer that asks in the middle of a step gets it at the end of the step.
+
+        Returns:
+            bytes given back; 0 if that is yet to come.
+        """
+        if self.state.is_under_way and self._reaction_to(Event.DROP) is Reaction.DEFERRED:
+            self.state.drop_at_the_end(cause)
+            return 0
+        with self._alone():
+            return self._drop(cause)
+
+    def _drop(self, cause: str) -> int:
+        self._iteration = 0
+        self.state.forget()
+        freed = dict.fromkeys(range(len(self.spec.places)), 0)
+        for engine in (self, *self._parts.values()):
+            if engine.started:
+                engine._cache.release(freed)
+        self.reporter.dropped(self.state.steps, freed, cause)
+        self.reporter.memory(self.state.steps, dict(self.arenas))
+        return sum(freed.values())
+
+
+def _inside() -> EnforceNotMet:
+    return PreconditionNotMet(
+        "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run another one "
+        "in the middle of it"
+    )
+
+
+def refuse_in_mid_step(scope: Scope) -> None:
+    """For what changes values of a scope and is no step of an engine, such as a startup program.
+
+    Raises:
+        PreconditionNotMet: in the middle of a step of this thread, in a signal handler or a finalizer.
+    """
+    if scope.root.lock._is_owned() and any(_mid_steps(sys._getframe(), scope)):
+        raise _in_the_middle()
+
+
+def _in_the_middle() -> EnforceNotMet:
+    return PreconditionNotMet(
+        "a step on the values of this scope is under way in this thread; a signal handler, a finalizer or a schedule "
+        "cannot run a program that changes them in the middle of it"
+    )
+
+
+_BETWEEN = (Phase.IDLE, Phase.APPLIED, Phase.BROKEN)
+
+
+def _mid_steps(frame: FrameType | None, scope: Scope) -> Iterator[Engine]:
+    """The engines on values of a scope in whose steps a frame is, if these have not been applied yet."""
+    while frame is not None:
+        if frame.f_code is Engine.run.__code__:
+            engine = frame.f_locals["self"]
+            if engine.scope.root is scope.root and engine.state.phase not in _BETWEEN:
+                yield engine
+        frame = frame.f_back
+
+
+def _nothing(fetches: Sequence[str]) -> list[Any]:
+    if fetches:
+        raise InvalidArgument(f"fetch {fetches[0]!r}: with ExecutionStrategy._dry_run no op runs; fetch_list=[] works")
+    return []
+
+
+def _draws(op: Operator) -> bool:
+    return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")

@@ -1,0 +1,48 @@
+"""Guards: who is called when a step that is about to be applied has a NaN or an Inf in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from workbench.executors.feeding.split import Fed
+from workbench.executors.running.moment import Guard, Moment
+
+
+class Guards:
+    """Of an engine and its parts.
+
+    Attributes:
+        newest: while there are any, number and feed of the newest step.
+    """
+
+    def __init__(self) -> None:
+        self._guards: tuple[Guard, ...] = ()
+        self.newest: tuple[int, Fed] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._guards)
+
+    def add(self, guard: Guard) -> Callable[[], None]:
+        """See `Engine.guard`."""
+        self._guards = (*self._guards, guard)
+        return lambda: self._dismiss(guard)
+
+    def _dismiss(self, guard: Guard) -> None:
+        self._guards = tuple(other for other in self._guards if other is not guard)
+        if not self._guards:
+            self.newest = None  # nobody asks for it any more; the arrays are the caller's
+
+    def note(self, step: int, fed: Fed) -> None:
+        """A step begins with this feed."""
+        self.newest = step, fed
+
+    def call(self, take: Callable[[], Moment]) -> None:
+        """There is a blemish in the step that is ready to be applied; what one raises ends it.
+
+        Args:
+            take: copies what the step began with.
+        """
+        found = cache(take)
+        for guard in self._guards:
+            guard(found)

@@ -1,0 +1,114 @@
+"""Runs that need a part of a program only: `use_prune`, some of the updates in a fetch list (rules E-3, E-5, C-7).
+
+The part gets an engine of its own, which works on the same devices and their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.errors import PreconditionNotMet
+from workbench.executors.feeding.feed import Feed, fed_names
+from workbench.executors.fetching.fetch import plain_names, split_optimize_ops
+from workbench.executors.running.engine import Engine
+from workbench.framework.notice import tell
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.prune import prune
+from workbench.framework.program.roles import OPTIMIZE
+from workbench.framework.program.variable import Variable
+
+
+def run_needed(
+    engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, merged: bool = True, use_prune: bool = False
+) -> list[Any]:
+    """A step of what `fetch_list` asks for; see `needed`."""
+    plain = None if use_prune else plain_names(fetch_list)
+    if plain is not None:
+        return engine.run(feed, plain, return_numpy, merged)
+    engine, feed, names = needed(engine, feed, fetch_list, use_prune)
+    return engine.run(feed, names, return_numpy, merged)
+
+
+def needed(engine: Engine, feed: Feed, fetch_list: Any, use_prune: bool = False) -> tuple[Engine, Feed, list[str]]:
+    """What a step runs on to do what `fetch_list` asks for: the engine or one of a part, its feed, names to fetch.
+
+    Optimizer operators in it, such as the tuple `minimize` returns, are not among the results. Listing all updates, or
+    none, runs the whole program (X-47); listing some runs these and what they need (E-3), as `use_prune` does (E-5).
+
+    Raises:
+        PreconditionNotMet: an operator of another program.
+    """
+    items, ops = split_optimize_ops(fetch_list)
+    names = [item.name if isinstance(item, Variable) else item for item in items]
+    keep = _twins(engine.program, ops)
+    if use_prune or (keep and _leaves_out(engine.program, keep)):
+        engine, feed = _part(engine, feed, names, keep)
+    return engine, feed, names
+
+
+def needed_part(
+    program: Program, feed: Feed, fetch_list: Any, use_prune: bool = False
+) -> tuple[Program, Feed, list[str]]:
+    """The same of a program that is run without an engine: the part, what is fed to it, names to fetch."""
+    items, ops = split_optimize_ops(fetch_list)
+    names = [item.name if isinstance(item, Variable) else item for item in items]
+    keep = _twins(program, ops)
+    if not (use_prune or (keep and _leaves_out(program, keep))):
+        return program, feed, names
+    part = _pruned(program, names, fed_names(feed), keep)
+    return part, _without_unneeded(program, part, feed), names
+
+
+def _twins(program: Program, ops: Sequence[Operator]) -> list[Operator]:
+    """The operators of a snapshot that were copied from these."""
+    if not ops:
+        return []
+    if any(op.block.program.origin != program.origin for op in ops):
+        raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
+    wanted = [(op.type, op.inputs, op.outputs) for op in ops]
+    found = [op for op in program.global_block().ops if (op.type, op.inputs, op.outputs) in wanted]
+    if len(found) < len(wanted):
+        raise PreconditionNotMet(
+            "fetch_list holds an optimizer operator that was appended after the executor was made; it is not part of "
+            "what the executor runs"
+        )
+    return found
+
+
+def _leaves_out(program: Program, keep: Sequence[Operator]) -> bool:
+    """Whether some parameter's update is not among `keep`."""
+    kept = set(map(id, keep))
+    return any("Param" in op.inputs and op.role & OPTIMIZE and id(op) not in kept for op in program.global_block().ops)
+
+
+def _part(engine: Engine, feed: Feed, names: list[str], keep: list[Operator]) -> tuple[Engine, Feed]:
+    program, given = engine.program, fed_names(feed)
+    key = (tuple(names), given, tuple(map(id, keep)))
+    part = engine.part(key, lambda: _pruned(program, names, given, keep))
+    return part, _without_unneeded(program, part.program, feed)
+
+
+def _pruned(program: Program, names: list[str], given: Sequence[str], keep: list[Operator]) -> Program:
+    keep = keep or [op for op in program.global_block().ops if op.role & OPTIMIZE]
+    if not (names or keep):
+        return program  # no target to prune for
+    made = prune(program, names, given, keep)
+    made.lr_schedulers = program.lr_schedulers
+    return made
+
+
+def _without_unneeded(whole: Program, part: Program, feed: Feed) -> Feed:
+    """The feed without variables that were pruned, with one warning for each; unknown names stay and are refused."""
+    known, left = whole.global_block().vars, part.global_block().vars
+    dropped = {name for name in fed_names(feed) if name in known and name not in left}
+    for name in sorted(dropped):
+        tell(f"feed {name!r} is not needed by what is run and was dropped")
+
+    def rest(arrays: Any) -> Any:
+        return {k: v for k, v in arrays.items() if (k.name if isinstance(k, Variable) else k) not in dropped}
+
+    if not dropped or feed is None:
+        return feed
+    return rest(feed) if isinstance(feed, Mapping) else [rest(arrays) for arrays in feed]

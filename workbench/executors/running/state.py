@@ -1,0 +1,162 @@
+"""Where the step of an engine is, in one place: idle, begun, loaded, speculated, committing, applied; or broken.
+
+    IDLE -> BEGUN -> LOADED -> SPECULATED -> COMMITTING -> APPLIED -> IDLE
+                 (a failure here: nothing has changed)  (here: taken to its end, or BROKEN)
+
+`REACTIONS` says what becomes of a call that comes in the middle. What a process group has to agree on, it will vote on
+between SPECULATED and COMMITTING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from operator import setitem
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import PreconditionNotMet
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.running.transaction import Broken
+
+
+class Phase(Enum):
+    """Of the step under way; IDLE between two."""
+
+    IDLE = "no step is under way"
+    BEGUN = "the feed is divided over the devices, a plan is found or made"
+    LOADED = "what the step reads is in place, its ops run on values held aside"
+    SPECULATED = "all that can fail has been done, and nothing has changed"
+    COMMITTING = "parameters change; no signal handler runs"
+    APPLIED = "the step has been applied; it is told of"
+    BROKEN = "a commit could be neither finished nor undone"
+
+
+class Reaction(Enum):
+    """To a call, by the thread of the step or of a child process, while the step is in some phase."""
+
+    DONE = "it is done at once"
+    REFUSED = "it raises, and changes nothing"
+    DEFERRED = "it is done at the end of the step"
+    DISCARDED = "nothing of the step is kept"
+    COMPLETED = "the commit is taken to its end first"
+    KEPT = "the step stays applied"
+
+
+class Event(Enum):
+    """What may come in the middle of a step."""
+
+    RUN = "run() from a signal handler, a finaliser or an observer"
+    DROP = "drop_local_exe_scopes() from there"
+    FAILURE = "an op, a guard or an observer raises, or a handler of any signal"
+
+
+_BEFORE = {Event.RUN: Reaction.REFUSED, Event.DROP: Reaction.DEFERRED, Event.FAILURE: Reaction.DISCARDED}
+REACTIONS: dict[Phase, dict[Event, Reaction]] = {
+    Phase.IDLE: {Event.RUN: Reaction.DONE, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.DONE},
+    Phase.BEGUN: _BEFORE,
+    Phase.LOADED: _BEFORE,
+    Phase.SPECULATED: _BEFORE,
+    Phase.COMMITTING: {**_BEFORE, Event.FAILURE: Reaction.COMPLETED},
+    Phase.APPLIED: {Event.RUN: Reaction.DONE, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.KEPT},
+    Phase.BROKEN: {Event.RUN: Reaction.REFUSED, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.KEPT},
+}
+"""A thread of another step waits; a child that was forked in mid-step refuses to run (`runtime.scope`); at the end of
+the process a step of another thread is stopped before its commit, or waited for (`runtime.ending`)."""
+
+
+class StepState:
+    """Of an engine and those that run parts of its program on the same values.
+
+    Attributes:
+        counter: how many steps have been applied, one int64; compiled steps count themselves.
+        begun: when the step under way, or the last one, began, in ns.
+        last: the binding of the last step that was applied; None before the first and after a drop.
+        broken: why no step can be made any more.
+        drop_for: why temporaries are to be dropped at the end of the step under way, "" if they are not.
+    """
+
+    def __init__(self) -> None:
+        self.counter: np.ndarray = np.zeros(1, np.int64)
+        self._counted = self.counter.data
+        self._before = self.begun = 0
+        self._phase = Phase.IDLE
+        self.last: Binding | None = None
+        self.broken: Broken | None = None
+        self.drop_for = ""
+
+    @property
+    def steps(self) -> int:
+        """How many steps have been applied."""
+        return self._counted[0]
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the step under way, or the last one, has been applied."""
+        return self._counted[0] != self._before
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a step has begun and has not ended, or a signal has left it to look so."""
+        return self._phase is not Phase.IDLE
+
+    @property
+    def phase(self) -> Phase:
+        """Where the step is."""
+        if self.broken is not None:
+            return Phase.BROKEN
+        if self._phase is not Phase.IDLE and self.is_applied:
+            return Phase.APPLIED
+        return self._phase
+
+    def begin(self, now: int) -> None:
+        """A step begins."""
+        self.begun, self._before, self._phase = now, self._counted[0], Phase.BEGUN
+
+    def load(self) -> None:
+        """What it reads is in place; it has not been applied."""
+        self._before, self._phase = self._counted[0], Phase.LOADED
+
+    def speculate(self) -> None:
+        """All that can fail has been done."""
+        self._phase = Phase.SPECULATED
+
+    def commit(self) -> None:
+        """The commit begins."""
+        self._phase = Phase.COMMITTING
+
+    def applying(self, binding: Binding) -> list[Callable[[], Any]]:
+        """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
+        return [partial(setitem, self.counter, 0, self.steps + 1), partial(setattr, self, "last", binding)]
+
+    def apply(self, binding: Binding) -> None:
+        """A compiled step has counted itself."""
+        self.last = binding
+
+    def breaks(self, error: Broken) -> None:
+        """The commit could be neither finished nor undone."""
+        self.broken = error
+
+    def end(self) -> None:
+        """The step is over, applied or not."""
+        self._phase = Phase.IDLE
+
+    def require_unbroken(self) -> None:
+        """Raises: PreconditionNotMet: BROKEN."""
+        if self.broken is not None:
+            raise PreconditionNotMet(f"the executor cannot run: {self.broken}")
+
+    def drop_at_the_end(self, cause: str) -> None:
+        """Temporaries are to be dropped when the step under way has ended."""
+        self.drop_for = cause
+
+    def dropped(self) -> str:
+        """Why temporaries are to be dropped now, "" if they are not."""
+        cause, self.drop_for = self.drop_for, ""
+        return cause
+
+    def forget(self) -> None:
+        """The last step's temporaries are gone."""
+        self.last = None

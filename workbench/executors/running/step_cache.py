@@ -1,0 +1,169 @@
+"""What is kept from step to step: plans, what binds them to memory, and that memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
+from workbench.executors.failures import no_memory
+from workbench.executors.feeding.split import Fed
+from workbench.executors.fetching.collect import Collector
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.planning.plan import Plan
+from workbench.executors.reference.calls import Call
+from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.running.compiler import Compiler, shapes_of
+from workbench.executors.running.spec import EngineSpec
+from workbench.executors.running.state import StepState
+from workbench.executors.workers.team import Team
+from workbench.graph.ssa import Graph
+from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.runtime.collector import collector_paused
+from workbench.runtime.comm.local import LocalCommunicator
+from workbench.runtime.device import Device, Memory
+
+_NONE = (None, None)
+
+
+class StepCache:
+    """Of one engine: a plan and a binding for every combination of fetches and shapes.
+
+    Args:
+        settings: of the graph. training: the devices depend on each other.
+        one_copy: what all devices share in Reduce mode, of a graph.
+
+    Attributes:
+        arenas: the memory of temporaries, by device; all plans use the same.
+    """
+
+    def __init__(
+        self,
+        spec: EngineSpec,
+        settings: Settings,
+        compiler: Compiler,
+        replicas: Replicas,
+        devices: Sequence[Device],
+        state: StepState,
+        training: bool,
+        one_copy: Callable[[Graph], set[str]],
+    ) -> None:
+        self._spec, self._settings, self._compiler, self._replicas = spec, settings, compiler, replicas
+        self._devices, self._state, self._training, self._one_copy = devices, state, training, one_copy
+        self._persistables = [variable.name for variable in spec.program.persistables()]
+        self._comm = LocalCommunicator(len(spec.places))
+        self._blocks: dict[int, list[Call]] = {}
+        self.arenas: dict[int, Memory] = {}
+        self.bindings: dict[Any, Binding] = {}
+        self._newest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
+
+    @property
+    def last_rows(self) -> Mapping[str, tuple[int, ...]]:
+        """How many rows of every feed each device got in the last step."""
+        return next((recipe.rows for recipe, _ in self._newest.values()), {})
+
+    def find(self, fetches: Sequence[str], fed: Fed, team: Team) -> Binding:
+        """The binding; without looking at the feed again if its shapes are those of the last one."""
+        names = tuple(fetches)
+        recipe, found = self._newest.get(names, _NONE)
+        # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
+        if recipe is not fed.recipe or found is None or not found.is_current() or not self._has_schedules_of(found):
+            found = self.binding(names, fed, team)
+            self._newest = {names: (fed.recipe, found)}
+        return found
+
+    def _has_schedules_of(self, binding: Binding) -> bool:
+        return binding.schedules == len(self._spec.program.lr_schedulers)
+
+    def binding(self, fetches: Sequence[str], fed: Fed, team: Team, observed: bool = False) -> Binding:
+        """The binding for this feed's shapes and these fetches, made or made anew where needed.
+
+        Args:
+            observed: one of its own, without fused nodes, in which every value keeps its memory.
+        """
+        key = (tuple(fetches), shapes_of(fed), observed, len(self._spec.program.lr_schedulers))
+        found = self.bindings.get(key)
+        if found is not None and found.is_current():
+            self._compiler.use(key)
+            return found
+        with collector_paused():
+            return self._bind(key, fetches, fed, team, observed)
+
+    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, team: Team, observed: bool) -> Binding:
+        given = self._given_persistables(fed)
+        plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
+        self.bindings = {k: b for k, b in self.bindings.items() if k in self._compiler.plans}
+        if not self._replicas.is_whole():
+            self._replicas.renew()
+        self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
+        arenas = self._own_room(plan) if observed else self._room_for(plan)
+        try:
+            made = Binding(
+                plan, self._replicas, arenas, self._comm, team, given, self._weights(fed), self._blocks
+            )  # fmt: skip
+        except EnforceNotMet:
+            if not self._state.steps:
+                self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
+            raise
+        made.collector = Collector(made, self._training)
+        if not observed:
+            self.bindings[key] = made
+        return made
+
+    def _weights(self, fed: Fed) -> list[float]:
+        """Each device's share of the batch."""
+        name, rows = next(iter(fed.rows.items()), ("", (1,) * fed.active))
+        weighted = self._settings.gradient_scale_strategy == BuildStrategy.GradientScaleStrategy.WeightedBySamples
+        for other, counts in fed.rows.items() if weighted else ():
+            if any(mine * sum(rows) != count * sum(counts) for mine, count in zip(counts, rows, strict=True)):
+                raise InvalidArgument(
+                    "gradient_scale_strategy WeightedBySamples needs one number of samples per device\n"
+                    f"  expected: {other!r} divided over the devices as {name!r} is, {list(rows)}\n"
+                    f"  got:      {list(counts)}"
+                )
+        return [count / sum(rows) if sum(rows) else 1.0 / fed.active for count in rows]
+
+    def _given_persistables(self, fed: Fed) -> frozenset[tuple[str, int]]:
+        """Persistable values this step takes from the feed or a schedule instead of the scope."""
+        given = {(name, place) for place, arrays in enumerate(fed.persistable) for name in arrays}
+        places = range(len(self._spec.places))
+        given.update((name, place) for name in self._spec.program.lr_schedulers for place in places)
+        return frozenset(given)
+
+    def _room_for(self, plan: Plan) -> dict[int, Memory]:
+        for place, nbytes in plan.sizes.items():
+            if place not in self.arenas or self.arenas[place].nbytes < nbytes:
+                self.arenas[place] = self._allocated(plan, place, nbytes)
+                self.bindings, self._newest = {}, {}
+        return self.arenas
+
+    def _own_room(self, plan: Plan) -> dict[int, Memory]:
+        """Memory no other step uses: what is observed stays while others run."""
+        return {place: self._allocated(plan, place, nbytes) for place, nbytes in plan.sizes.items()}
+
+    def _allocated(self, plan: Plan, place: int, nbytes: int) -> Memory:
+        try:
+            return self._devices[place].allocate(nbytes)
+        except Unavailable as error:
+            raise no_memory(plan.graph, plan.shapes.specs, error) from error
+
+    def abandon(self) -> None:
+        """Leave everything to a thread that has not come to rest: it may still write there."""
+        self.arenas, self.bindings, self._newest = {}, {}, {}
+
+    def release(self, freed: dict[int, int]) -> None:
+        """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""
+        for binding in self.bindings.values():
+            binding.forget()
+        for place, arena in self.arenas.items():
+            freed[place] += arena.release()
+
+
+def one_copy_of(graph: Graph) -> set[str]:
+    """What all devices share in Reduce mode: parameters and state, each changed by its owner only (X-23)."""
+    if not graph.owners:
+        return set()
+    written = {(v.name, v.place) for n in graph.nodes if not n.is_collective for v in n.writes if v.persistable}
+    counts = Counter(name for name, _ in written)
+    return {name for name in {*counts, *graph.owners} if counts[name] < graph.devices}

@@ -1,0 +1,227 @@
+"""One step of a binding: load, speculate, fetch, commit (promise 1: a step applies whole or not at all).
+
+Until the commit nothing outside the arenas changes. The commit updates storage in place and copies staged values; it
+allocates nothing, runs nothing of the user's, and no signal handler runs in the middle of it. Should one of its calls
+raise all the same, the commit is taken to its end before the error leaves, so that the step has been applied whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import EnforceNotMet, ExecutionError, Unavailable, located
+from workbench.executors.failures import node_failure, where
+from workbench.executors.feeding.split import Fed
+from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.executors.lowering.operands import Cell
+from workbench.executors.planning.plan import Row
+from workbench.executors.workers.team import Stopped, Strand
+from workbench.framework.outside import is_from_outside
+from workbench.framework.quiet import quietly
+from workbench.framework.values.rows import Patch, dense
+from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.ending import require_time
+from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import in_one_call, undisturbed
+
+Fill = Callable[[], Any]
+
+
+class Broken(ExecutionError):
+    """A commit could be neither finished nor undone."""
+
+
+def load(binding: Binding, fed: Fed) -> None:
+    """Put what is fed where the plan reads it; what it does not read is left out."""
+    sources = fed.sources
+    arrays, cells = binding.places_of(fed.recipe)
+    for place, name, index, target in arrays:
+        target[...] = sources[place][name][index]
+    for place, name, index, cell in cells:
+        cell.value = np.array(sources[place][name][index])
+
+
+def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
+    """Run everything but the commit.
+
+    Args:
+        programs: the binding's, plain or watched.
+
+    Raises:
+        EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
+        Unavailable: a thread has not come to an end in time; names it and the op it is at.
+    """
+    if binding.in_use:
+        binding.reset()  # a signal came again before that was done
+    binding.in_use = True
+    try:
+        strands = [program.strand for program in programs]
+        if binding.is_native and not binding.calls_blas:
+            binding.team.run(strands)
+        else:
+            one_blas_thread.run(partial(_run_in_python, binding, strands))
+        binding.in_use = False
+    except Exception as error:
+        explained = error if is_from_outside(error) else explain(binding, programs, error)
+        binding.reset()
+        if explained is error:
+            raise
+        raise explained from error
+    except BaseException:
+        binding.reset()
+        raise
+
+
+def _run_in_python(binding: Binding, strands: Sequence[Strand]) -> None:
+    quietly(partial(binding.team.run, strands))
+
+
+def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row | None:
+    """The row whose call raised `error`."""
+    failed = [p for p in programs if not p.strand.complete and p.strand.done]
+    own = [p for p in failed if p.strand.error is error] or [p for p in failed if p.strand.error is None] or failed
+    return own[0].failed_row() if own else None
+
+
+def explain(binding: Binding, programs: Sequence[ThreadProgram], error: Exception) -> Exception:
+    """The error of a call, with the op it belongs to."""
+    if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.strand.resting]):
+        return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
+    if isinstance(error, Stopped):
+        require_time()  # who else stops a step
+    row = None if isinstance(error, Stopped) else failed_row(programs, error)
+    if row is None:
+        return error
+    known = isinstance(error, EnforceNotMet) and error.located
+    explained: Any = error
+    if not known:
+        explained = node_failure(row.node, binding.spec_of, error)
+    elif binding.plan.graph.devices > 1:
+        explained = _failure_inside(row, error)
+    explained.node = row.node
+    return explained
+
+
+def _failure_inside(row: Row, error: Any) -> EnforceNotMet:
+    """The error of an op in a body of control flow, which does not know the device; any other as it is."""
+    node = row.node
+    if not any(op.blocks() for op in node.origins) or type(error).__init__ is not EnforceNotMet.__init__:
+        return error
+    return located(type(error)(f"{error}\n  inside op {node.type!r} on device {node.place}, at {node.site}"))
+
+
+def _at(row: Row) -> str:
+    return f"it is at op {row.node.type!r} of {where(row.node)}, built at {row.node.site}"
+
+
+def commit(
+    binding: Binding, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: Sequence[Fill]
+) -> None:
+    """Apply the step.
+
+    Args:
+        programs: the binding's commit, plain or watched.
+        counters: step counters to move on. fills: C functions called at the end, such as copies of what was written.
+
+    Raises:
+        ExecutionError: a call raised; the step has been applied all the same.
+        Broken: it could not be.
+    """
+    pending = [(tensor, _value(source)) for source, tensor in binding.staged]
+    pending = [(t, value if isinstance(value, Patch) or t.holds(value) else np.array(value)) for t, value in pending]
+    strands = [program.strand for program in programs]
+    calls = [call for tensor, value in pending for call in _putting(tensor, value)]
+    calls += [call for changed in binding.changed for call in changed.counting()]
+    calls += [call for counter in counters for call in counter.taking(_next(counter))]
+    trouble = _perform(binding, strands, [*calls, *fills])
+    if trouble is not None:
+        raise ExecutionError(
+            f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied whole, on "
+            "all devices"
+        ) from trouble
+
+
+def _next(counter: LoDTensor) -> Any:
+    return counter.array + 1 if counter.initialized else np.ones(1, np.int64)
+
+
+def _putting(tensor: LoDTensor, value: Any) -> list[Fill]:
+    return tensor.patching(value.rows, value.values) if isinstance(value, Patch) else tensor.taking(value)
+
+
+def _perform(binding: Binding, strands: Sequence[Strand], calls: Sequence[Fill]) -> BaseException | None:
+    """Run the strands and then the calls, out of reach of signal handlers.
+
+    Returns:
+        what a strand raised; it has been taken to its end.
+    """
+    over: list[bool] = []
+    trouble = None
+    first, last = _at_once(binding, strands)
+    rest: Iterator[Fill] = iter([*calls, *last, partial(over.append, True)])
+    if first is None:
+        return undisturbed(partial(_run_all, binding, strands, rest))
+    try:
+        in_one_call(chain(first, rest))
+    finally:
+        if not over:  # a kernel has declined
+            trouble = undisturbed(partial(_run_all, binding, strands, rest))
+    return trouble
+
+
+def _at_once(binding: Binding, strands: Sequence[Strand]) -> tuple[list[Fill] | None, list[Fill]]:
+    """C functions that run the strands, None if Python has a part in that; and those that wind them back."""
+    if len(strands) > 1:
+        return None, []
+    (strand,), control = strands, binding.team.control
+    if not strand.calls:
+        return [], []
+    if strand.piece is None or control is None:
+        return None, []
+    binding.team.settle()
+    return [partial(control.run_through, strand.piece.address)], [strand.piece.rewinding()]
+
+
+def _run_all(binding: Binding, strands: Sequence[Strand], calls: Iterator[Fill]) -> BaseException | None:
+    trouble = _run_to_the_end(binding, strands)
+    in_one_call(calls)
+    return trouble
+
+
+def _value(source: Any) -> Any:
+    if isinstance(source, Cell) and isinstance(source.value, Patch):
+        return source.value
+    return np.asarray(dense(np, source.value)) if isinstance(source, Cell) else source
+
+
+def _run_to_the_end(binding: Binding, strands: Sequence[Strand]) -> BaseException | None:
+    """Run all calls of the commit, whatever they raise on the first attempt."""
+    for strand in strands:
+        strand.rewind()
+    try:
+        binding.team.run(strands) if binding.is_native else _run_in_python(binding, strands)
+        return None
+    except BaseException as error:
+        binding.team.failed = False  # the others have stopped; what is left of them has to be run
+        for strand in strands:
+            _finish(strand, error, binding.team.timeout)
+        return error
+
+
+def _finish(strand: Strand, error: BaseException, patience: float) -> None:
+    """Run what is left of a strand, beginning with the call that raised: it had not done anything yet."""
+    if not strand.comes_to_rest(patience):
+        raise Broken(f"the commit did not come to an end: {error}; {_HALF_DONE}") from error
+    try:
+        while not strand.complete:
+            strand.run(max(strand.done - 1, 0))
+    except BaseException as again:
+        raise Broken(f"a call of the commit raised {error!r}, and again {again!r}; {_HALF_DONE}") from again
+
+
+_HALF_DONE = "the devices may differ now; load or set all parameters, and make a new executor"
