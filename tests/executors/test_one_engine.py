@@ -173,3 +173,24 @@ def test_the_reference_stands_by_itself() -> None:
     of_executors = {name for name in imported if name.startswith("workbench.executors")}
     assert of_executors and all(name.startswith("workbench.executors.reference.") for name in of_executors)
     assert len(lines) < 700
+
+
+@pytest.mark.parametrize("devices", [0, 1, 2])
+def test_random_numbers_go_on_without_a_startup_program(devices: int) -> None:
+    """As where parameters are loaded: the counter of the steps is made by the first one."""
+    main = static.Program()
+    main.random_seed = 5
+    with static_mode(), static.program_guard(main, static.Program()):
+        kept = wb.nn.functional.dropout(static.data("x", [None, 64]), 0.5)
+    exe, scope, run = static.Executor(), static.Scope(), main
+    if devices:
+        run = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(devices))
+    feed = {"x": np.ones((2, 64), np.float32)}
+    found = [exe.run(run, feed, [kept], scope=scope)[0] for _ in range(4)]
+    assert len({value.tobytes() for value in found}) == 4
+    assert np.array(scope.get(main.rng_step).get_tensor()).tolist() == [4]
+    with override(executor="reference"):
+        other = static.Scope()
+        expected = [exe.run(main, feed, [kept], scope=other)[0] for _ in range(4)]
+    if devices < 2:
+        np.testing.assert_array_equal(found, expected)

@@ -76,6 +76,11 @@ def test_borders(mode: str) -> None:
     assert found == (set() if mode == "constant" else {"pad", "pad_grad"})
 
 
+def test_borders_of_a_single_number() -> None:
+    """An index of an array without dimensions gives a copy; a row that wrote there would write foreign memory."""
+    assert compare(lambda x: [F.pad(x * 2.0, [])], {"x": np.array(1.5, np.float32)}) == set()
+
+
 @pytest.mark.parametrize("times", [[2], [1, 3], [2, 1, 3], [2, 1, 1, 3]])
 def test_repetitions(times: list[int]) -> None:
     assert compare(lambda x: [wb.tile(x, times)], {"x": numbers(4, 6, 1)}) == set()

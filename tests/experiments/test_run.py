@@ -408,6 +408,18 @@ def test_batches_too_small_for_the_devices_are_refused_before_anything_runs(mode
     assert train(model.main, wb.io.DataLoader(data, batch_size=4), epochs=1, scope=scope).wait(10).step == 3
 
 
+def test_a_class_made_of_an_executor_runs_its_steps_itself(model: Model) -> None:
+    seen: list[list[str]] = []
+
+    class Counting(wb.static.Executor):
+        def run(self, *args: Any, **options: Any) -> Any:
+            seen.append(sorted(options["feed"]))
+            return super().run(*args, **options)
+
+    train(model.main, Batches(model, 3), epochs=1, scope=ready(model), executor=Counting()).wait(30)
+    assert seen == [["x", "y"]] * 3
+
+
 def plateau() -> Model:
     rate = wb.optimizer.lr.ReduceOnPlateau(0.1, factor=0.5, patience=0, threshold=0.0)
     return regression(dropout=False, batch_norm=False, optimizer=wb.optimizer.SGD(rate))

@@ -57,6 +57,11 @@ def numbers(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
+def test_a_row_does_not_point_to_a_scalar() -> None:
+    with pytest.raises(TypeError, match="points to arrays"):
+        pointer(numbers()[()])  # type: ignore[arg-type]
+
+
 def test_a_row_that_leaves_its_operands_is_not_written() -> None:
     tape = Tape(kernels())
     for x, out in ((numbers(5, 3)[:4], numbers(5)), (numbers(5, 3), numbers(4)), (numbers(2, 8)[:, :6], numbers(5))):

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -122,6 +123,35 @@ def test_a_part_does_not_step_in_the_middle_of_the_whole(inside: bool, monkeypat
     assert compiled._engine is not None and compiled._engine.steps == 2
     step(inside)
     assert compiled._engine.steps == 3
+
+
+@pytest.mark.parametrize("inner", ["update", "startup", "fed"])
+def test_what_changes_values_does_not_run_in_the_middle_of_another_programs_step(
+    inner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients of the old parameters would be applied to the new ones."""
+    model, exe, speculate = classifier().start(), static.Executor(), step_runner.speculate
+    test = model.main.clone(for_test=True)
+    weight = model.main.all_parameters()[0]
+    losses: list[np.ndarray] = []
+
+    def disturbed(*given: Any) -> None:
+        speculate(*given)
+        monkeypatch.setattr(step_runner, "speculate", speculate)
+        losses.extend(exe.run(test, batch(8, 0), [model.loss], scope=model.scope))
+        if inner == "startup":
+            exe.run(model.startup, scope=model.scope)
+        feed = {weight.name: np.ones(weight.shape, np.float32)} if inner == "fed" else {}
+        exe.run(test if feed else model.main.clone(), {**batch(8, 0), **feed}, [model.loss], scope=model.scope)
+
+    before = {v.name: np.array(model.scope.get(v.name).get_tensor()) for v in model.main.persistables()}
+    monkeypatch.setattr(step_runner, "speculate", disturbed)
+    with pytest.raises(PreconditionNotMet, match="in the middle of it"):
+        exe.run(model.main, batch(8, 0), [model.loss], scope=model.scope)
+    assert len(losses) == 1, "what changes nothing may run"
+    for name, value in before.items():
+        np.testing.assert_array_equal(np.array(model.scope.get(name).get_tensor()), value)
+    exe.run(model.main, batch(8, 0), [model.loss], scope=model.scope)
 
 
 def test_threads_that_build_programs_do_not_meet() -> None:

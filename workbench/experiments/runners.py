@@ -71,7 +71,7 @@ def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Run
     Raises:
         InvalidType: no executor. InvalidArgument: one of another program, or another scope than its own.
     """
-    if executor is None or type(executor) is Executor:  # one of another class may run programs in its own way
+    if executor is None or type(executor) is Executor:  # a class of the user's own may run programs otherwise
         executor = Executor() if executor is None else executor
         scope = global_scope() if scope is None else scope
         if get_flag("FLAGS_executor") == "reference":

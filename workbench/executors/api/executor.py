@@ -14,7 +14,7 @@ from workbench.executors.api.compiled_programs import CompiledPrograms
 from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import is_startup, run_in_order
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine import Engine, refuse_in_mid_step
 from workbench.executors.running.parts import needed_part, run_needed
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
@@ -177,6 +177,7 @@ class Executor:
     ) -> list[Any]:
         require_time()
         _require(scope, Scope, "scope")
+        refuse_in_mid_step(scope)
         part, feed, names = needed_part(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
         arrays = check_feed(part, feed)
         return run_in_order(part, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -44,6 +44,18 @@ def as_dict(feed: Feed, program: Program) -> Mapping[str, Any]:
     if len(feed) != 1:
         raise InvalidForm(f"an Executor runs on one device and takes one dict of feeds, got a list of {len(feed)}")
     return feed[0]
+
+
+def fed_names(feed: Feed) -> tuple[str, ...]:
+    """What a feed of any form names."""
+    found = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
+    return tuple(sorted(set(found)))
+
+
+def _dicts(feed: Feed) -> Iterable[Mapping[Any, Any]]:
+    if isinstance(feed, Mapping):
+        return [feed]
+    return [arrays for arrays in feed or () if isinstance(arrays, Mapping)]
 
 
 def by_name(program: Program, feed: Sequence[Any]) -> str:

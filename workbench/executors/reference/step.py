@@ -175,8 +175,9 @@ class Step:
             with self.scope.in_use():
                 return self._is_fresh()
         with self.scope.in_use():
+            calls = self._putting()  # before the look, which nothing of this thread's is to come behind
             if self._is_fresh():
-                in_one_call(self._putting())
+                in_one_call(calls)
                 return True
         return False
 

@@ -7,15 +7,18 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any
 
 from workbench import between
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.feeding.feed import fed_names
 from workbench.executors.feeding.feed_notes import note_feed
 from workbench.executors.feeding.split import Fed, Splitter
 from workbench.executors.fetching.local_view import LocalScope
@@ -27,7 +30,7 @@ from workbench.executors.running.guards import Guards
 from workbench.executors.running.moment import Guard
 from workbench.executors.running.report import Reporter
 from workbench.executors.running.spec import EngineSpec
-from workbench.executors.running.state import REACTIONS, Event, Reaction, StepState
+from workbench.executors.running.state import REACTIONS, Event, Phase, Reaction, StepState
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.transaction import Fill
@@ -187,6 +190,8 @@ class Engine:
         state = self.state
         if state.is_under_way and self._reaction_to(Event.RUN) is Reaction.REFUSED:
             raise _inside()
+        if self.scope.root.lock._is_owned() and any(_mid_steps(sys._getframe().f_back, self.scope)):
+            self._require_no_change(feed)
         with self._alone():
             state.begin(begun)
             try:
@@ -209,6 +214,13 @@ class Engine:
         if not self.scope.root.lock._is_owned():
             return Reaction.DONE
         return REACTIONS[self.state.phase][event]
+
+    def _require_no_change(self, feed: Any) -> None:
+        """In the middle of another program's step: refuse updates, statistics, counters, persistable feeds."""
+        ops = list(self.spec.program.all_ops())
+        given = {*fed_names(feed), *(name for op in ops for name in op.output_arg_names)}
+        if any(map(_draws, ops)) or not given.isdisjoint(self.persistables):
+            raise _in_the_middle()
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -392,6 +404,36 @@ def _inside() -> EnforceNotMet:
         "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run another one "
         "in the middle of it"
     )
+
+
+def refuse_in_mid_step(scope: Scope) -> None:
+    """For what changes values of a scope and is no step of an engine, such as a startup program.
+
+    Raises:
+        PreconditionNotMet: in the middle of a step of this thread, in a signal handler or a finalizer.
+    """
+    if scope.root.lock._is_owned() and any(_mid_steps(sys._getframe(), scope)):
+        raise _in_the_middle()
+
+
+def _in_the_middle() -> EnforceNotMet:
+    return PreconditionNotMet(
+        "a step on the values of this scope is under way in this thread; a signal handler, a finalizer or a schedule "
+        "cannot run a program that changes them in the middle of it"
+    )
+
+
+_BETWEEN = (Phase.IDLE, Phase.APPLIED, Phase.BROKEN)
+
+
+def _mid_steps(frame: FrameType | None, scope: Scope) -> Iterator[Engine]:
+    """The engines on values of a scope in whose steps a frame is, if these have not been applied yet."""
+    while frame is not None:
+        if frame.f_code is Engine.run.__code__:
+            engine = frame.f_locals["self"]
+            if engine.scope.root is scope.root and engine.state.phase not in _BETWEEN:
+                yield engine
+        frame = frame.f_back
 
 
 def _nothing(fetches: Sequence[str]) -> list[Any]:

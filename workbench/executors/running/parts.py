@@ -5,11 +5,11 @@ The part gets an engine of its own, which works on the same devices and their va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.errors import PreconditionNotMet
-from workbench.executors.feeding.feed import Feed
+from workbench.executors.feeding.feed import Feed, fed_names
 from workbench.executors.fetching.fetch import plain_names, split_optimize_ops
 from workbench.executors.running.engine import Engine
 from workbench.framework.notice import tell
@@ -57,7 +57,7 @@ def needed_part(
     keep = _twins(program, ops)
     if not (use_prune or (keep and _leaves_out(program, keep))):
         return program, feed, names
-    part = _pruned(program, names, _fed_names(feed), keep)
+    part = _pruned(program, names, fed_names(feed), keep)
     return part, _without_unneeded(program, part, feed), names
 
 
@@ -84,7 +84,7 @@ def _leaves_out(program: Program, keep: Sequence[Operator]) -> bool:
 
 
 def _part(engine: Engine, feed: Feed, names: list[str], keep: list[Operator]) -> tuple[Engine, Feed]:
-    program, given = engine.program, _fed_names(feed)
+    program, given = engine.program, fed_names(feed)
     key = (tuple(names), given, tuple(map(id, keep)))
     part = engine.part(key, lambda: _pruned(program, names, given, keep))
     return part, _without_unneeded(program, part.program, feed)
@@ -99,21 +99,10 @@ def _pruned(program: Program, names: list[str], given: Sequence[str], keep: list
     return made
 
 
-def _fed_names(feed: Feed) -> tuple[str, ...]:
-    found = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
-    return tuple(sorted(set(found)))
-
-
-def _dicts(feed: Feed) -> Iterable[Mapping[Any, Any]]:
-    if isinstance(feed, Mapping):
-        return [feed]
-    return [arrays for arrays in feed or () if isinstance(arrays, Mapping)]
-
-
 def _without_unneeded(whole: Program, part: Program, feed: Feed) -> Feed:
     """The feed without variables that were pruned, with one warning for each; unknown names stay and are refused."""
     known, left = whole.global_block().vars, part.global_block().vars
-    dropped = {name for name in _fed_names(feed) if name in known and name not in left}
+    dropped = {name for name in fed_names(feed) if name in known and name not in left}
     for name in sorted(dropped):
         tell(f"feed {name!r} is not needed by what is run and was dropped")
 

@@ -138,16 +138,14 @@ class StepRunner:
                 binding.give_rate(name, place, rate)
 
     def _counters(self, binding: Binding) -> list[LoDTensor]:
-        """The step counters of the random ops, one per device."""
-        name = self._spec.program.rng_step
+        """The step counters of the random ops, one per device; those that no startup program has made begin at 0."""
+        name, found = self._spec.program.rng_step, []
         if not self._draws or not name:
             return []
-        found = []
         for runner in binding.runners:
             tensor = self._replicas.find(name, runner.place)
-            if tensor is not None:
-                runner.rng_step = int(tensor.array[0])
-                found.append(tensor)
+            runner.rng_step = 0 if tensor is None else int(tensor.array[0])
+            found.append(self._replicas.make(name, runner.place) if tensor is None else tensor)
         return list({id(t): t for t in found}.values())
 
     def _look(self, binding: Binding, fed: Fed) -> None:

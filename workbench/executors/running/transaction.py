@@ -137,13 +137,17 @@ def commit(
     strands = [program.strand for program in programs]
     calls = [call for tensor, value in pending for call in _putting(tensor, value)]
     calls += [call for changed in binding.changed for call in changed.counting()]
-    calls += [call for counter in counters for call in counter.taking(counter.array + 1)]
+    calls += [call for counter in counters for call in counter.taking(_next(counter))]
     trouble = _perform(binding, strands, [*calls, *fills])
     if trouble is not None:
         raise ExecutionError(
             f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied whole, on "
             "all devices"
         ) from trouble
+
+
+def _next(counter: LoDTensor) -> Any:
+    return counter.array + 1 if counter.initialized else np.ones(1, np.int64)
 
 
 def _putting(tensor: LoDTensor, value: Any) -> list[Fill]:

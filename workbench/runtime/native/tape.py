@@ -110,7 +110,13 @@ def address(array_: np.ndarray) -> int:
 
 
 def pointer(array_: np.ndarray) -> Pointer:
-    """To an array's first element."""
+    """To an array's first element.
+
+    Raises:
+        TypeError: a scalar, such as an index of an array without dimensions gives; its memory nobody keeps.
+    """
+    if not isinstance(array_, np.ndarray):
+        raise TypeError(f"a row of a tape points to arrays, got {array_!r}")
     at = array_.__array_interface__["data"][0]
     if array_.flags.c_contiguous:
         return Pointer(at, at, at + array_.nbytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -194,11 +195,12 @@ def _put(writer: TapeWriter, x: Array, place: Array, out: Array, around: float) 
 
 
 def _inside(row: Row, padded: Array) -> Array:
-    """The part of a padded array that is no border."""
+    """The part of a padded array that is no border; a view even of an array without dimensions."""
     paddings = row.node.attrs["paddings"]
     require(row.node.attrs["mode"] == CONSTANT)
     widths = zip(padded.shape, paddings[::2], paddings[1::2], strict=True)
-    return padded[tuple(slice(before, size - after) for size, before, after in widths)]
+    part: Any = (*(slice(before, size - after) for size, before, after in widths), ...)
+    return padded[part]
 
 
 @native(PAD)
