@@ -66,6 +66,7 @@ class Scope:
 
     Attributes:
         lock: (the root's counts) held by a thread that changes values, or copies several that belong together.
+        step: (the root's counts) the state of the innermost step on the values, while one is under way.
 
     Example:
         >>> wb.enable_static()
@@ -81,6 +82,7 @@ class Scope:
         self.lock: Any = threading.RLock()
         self.vars: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
+        self.step: Any = None
         if parent is None:
             _roots.add(self)
 

@@ -7,11 +7,9 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
-from types import FrameType
 from typing import Any
 
 from workbench import between
@@ -30,7 +28,7 @@ from workbench.executors.running.guards import Guards
 from workbench.executors.running.moment import Guard
 from workbench.executors.running.report import Reporter
 from workbench.executors.running.spec import EngineSpec
-from workbench.executors.running.state import REACTIONS, Event, Phase, Reaction, StepState
+from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.transaction import Fill
@@ -187,12 +185,11 @@ class Engine:
         begun = perf_counter_ns()
         if begun >= between.due:
             between.visit()
-        state = self.state
-        if state.is_under_way and self._reaction_to(Event.RUN) is Reaction.REFUSED:
-            raise _inside()
-        if self.scope.root.lock._is_owned() and any(_mid_steps(sys._getframe().f_back, self.scope)):
-            self._require_no_change(feed)
+        state, root = self.state, self.scope.root
+        if root.step is not None and is_mid_step(root):
+            self._require_place_in(root.step, feed)
         with self._alone():
+            outer, root.step = root.step, state
             state.begin(begun)
             try:
                 found = self._run(feed, fetches, return_numpy, merged)
@@ -205,22 +202,19 @@ class Engine:
                     self.reporter.failed(state.steps, error)
                 raise
             finally:
+                root.step = outer
                 if state.drop_for:
                     self.whole._drop(state.dropped())
             return found
 
-    def _reaction_to(self, event: Event) -> Reaction:
-        """To what comes up in the middle of a step; a thread that is in none waits for its turn."""
-        if not self.scope.root.lock._is_owned():
-            return Reaction.DONE
-        return REACTIONS[self.state.phase][event]
-
-    def _require_no_change(self, feed: Any) -> None:
-        """In the middle of another program's step: refuse updates, statistics, counters, persistable feeds."""
+    def _require_place_in(self, outer: StepState, feed: Any) -> None:
+        """In the middle of a step: refuse another one of this executor, and any that changes values of the scope."""
+        if outer is self.state:
+            raise _inside()
         ops = list(self.spec.program.all_ops())
         given = {*fed_names(feed), *(name for op in ops for name in op.output_arg_names)}
         if any(map(_draws, ops)) or not given.isdisjoint(self.persistables):
-            raise _in_the_middle()
+            raise _beside()
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -381,8 +375,9 @@ class Engine:
         Returns:
             bytes given back; 0 if that is yet to come.
         """
-        if self.state.is_under_way and self._reaction_to(Event.DROP) is Reaction.DEFERRED:
-            self.state.drop_at_the_end(cause)
+        root, state = self.scope.root, self.state
+        if root.step is state and is_mid_step(root):
+            state.drop_at_the_end(cause)
             return 0
         with self._alone():
             return self._drop(cause)
@@ -412,28 +407,15 @@ def refuse_in_mid_step(scope: Scope) -> None:
     Raises:
         PreconditionNotMet: in the middle of a step of this thread, in a signal handler or a finalizer.
     """
-    if scope.root.lock._is_owned() and any(_mid_steps(sys._getframe(), scope)):
-        raise _in_the_middle()
+    if is_mid_step(scope.root):
+        raise _beside()
 
 
-def _in_the_middle() -> EnforceNotMet:
+def _beside() -> EnforceNotMet:
     return PreconditionNotMet(
         "a step on the values of this scope is under way in this thread; a signal handler, a finalizer or a schedule "
         "cannot run a program that changes them in the middle of it"
     )
-
-
-_BETWEEN = (Phase.IDLE, Phase.APPLIED, Phase.BROKEN)
-
-
-def _mid_steps(frame: FrameType | None, scope: Scope) -> Iterator[Engine]:
-    """The engines on values of a scope in whose steps a frame is, if these have not been applied yet."""
-    while frame is not None:
-        if frame.f_code is Engine.run.__code__:
-            engine = frame.f_locals["self"]
-            if engine.scope.root is scope.root and engine.state.phase not in _BETWEEN:
-                yield engine
-        frame = frame.f_back
 
 
 def _nothing(fetches: Sequence[str]) -> list[Any]:

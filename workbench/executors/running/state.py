@@ -20,6 +20,7 @@ import numpy as np
 from workbench.errors import PreconditionNotMet
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.running.transaction import Broken
+from workbench.runtime.scope import Scope
 
 
 class Phase(Enum):
@@ -48,7 +49,7 @@ class Reaction(Enum):
 class Event(Enum):
     """What may come in the middle of a step."""
 
-    RUN = "run() from a signal handler, a finaliser or an observer"
+    RUN = "run() of the same executor, or one that changes its values, from a signal handler, a finaliser, an observer"
     DROP = "drop_local_exe_scopes() from there"
     FAILURE = "an op, a guard or an observer raises, or a handler of any signal"
 
@@ -65,6 +66,18 @@ REACTIONS: dict[Phase, dict[Event, Reaction]] = {
 }
 """A thread of another step waits; a child that was forked in mid-step refuses to run (`runtime.scope`); at the end of
 the process a step of another thread is stopped before its commit, or waited for (`runtime.ending`)."""
+
+_MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Event.DROP] is Reaction.DEFERRED)
+
+
+def is_mid_step(root: Scope) -> bool:
+    """Whether this thread is in the middle of a step on values of a scope, in a handler, a finaliser or an observer.
+
+    Args:
+        root: whose `step` is the state of the innermost step on it.
+    """
+    state: StepState | None = root.step
+    return state is not None and root.lock._is_owned() and state.phase in _MIDDLE
 
 
 class StepState:
