@@ -320,7 +320,7 @@ def gradient(model: Model) -> np.ndarray:
 
 @pytest.mark.parametrize(("rule", "expected"), [("ceil", 5.25), ("floor", 3.25)])
 def test_a_mean_of_means_is_not_the_mean_of_an_uneven_batch(rule: str, expected: float) -> None:
-    """Trap 1: the loss gradient 1 / devices weighs devices alike, not rows."""
+    """Trap 1: the loss gradient 1 / devices weighs devices, not rows."""
     execution = static.ExecutionStrategy()
     execution.feed_split = rule
     (found,) = line().start().parallel(2, exec_strategy=execution).run(["fc_0.w_0@GRAD"], feed={"X": column(1, 2, 9)})

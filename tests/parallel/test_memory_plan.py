@@ -89,7 +89,7 @@ def test_views_and_joined_sums_cost_what_they_have_to() -> None:
     exe.run([], feed=batch())
     parts = [unit for program in exe._engine.last.speculative for unit in program.units]
     views = [p for p in parts if p.row.node.is_op and p.row.node.record.is_view]
-    assert views and all(v in exe._engine.last.plan.looks for p in views for v in p.row.node.writes)
+    assert views and all(v in exe._engine.last.plan.aliases for p in views for v in p.row.node.writes)
     assert [p.row.node for p in views if p.calls] == []
     sums = [p for p in parts if p.row.node.type == FUSED_ALL_REDUCE]
     one_member = exe._engine.comm.all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()

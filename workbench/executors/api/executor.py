@@ -15,7 +15,7 @@ from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import is_startup, run_in_order
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.parts import needed_part, run_needed
+from workbench.executors.running.pruned import pruned_program, run_pruned
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -122,7 +122,7 @@ class Executor:
         if type(feed) is not dict:
             feed = self._as_dict(feed, fetch_list, program)
         try:
-            return run_needed(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
+            return run_pruned(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
         except NotFound:
             found = self._only_in_scope(program, fetch_list, scope, return_numpy)
             if not found:
@@ -177,9 +177,9 @@ class Executor:
     ) -> list[Any]:
         require_time()
         _require(scope, Scope, "scope")
-        part, feed, names = needed_part(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
-        arrays = check_feed(part, feed)
-        return run_in_order(part, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
+        pruned, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
+        arrays = check_feed(pruned, feed)
+        return run_in_order(pruned, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
 
     @staticmethod
     def _only_in_scope(program: Program, fetch_list: Any, scope: Scope, return_numpy: bool) -> dict[str, Any]:

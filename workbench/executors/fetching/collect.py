@@ -45,7 +45,7 @@ class Collector:
             results.append(made)
         return results, fills
 
-    def ahead(self) -> list[tuple[Merger, list[Any]]] | None:
+    def preallocated(self) -> list[tuple[Merger, list[Any]]] | None:
         """How the results are made, if after a first step that is known before the next one: none comes of a commit."""
         found = [(fetch.merger, fetch.arrays) for fetch in self._fetches if not fetch.late]
         known = [(merger, arrays) for merger, arrays in found if merger is not None and arrays is not None]

@@ -84,7 +84,7 @@ def taken_by(binding: Binding, value: Value) -> Value | None:
     since = written.get(value, -1)
     for other, when in written.items():
         found = plan.refs.get(other)
-        later = when > since and other not in plan.looks and found is not None
+        later = when > since and other not in plan.aliases and found is not None
         if later and found is not None and found.root.place == ref.root.place and _overlap(ref, found):
             return other
     return None

@@ -16,7 +16,7 @@ from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
 from workbench.executors.running.engine import Engine
 from workbench.framework.quiet import quietly
-from workbench.graph.alike import own_variables
+from workbench.graph.replicated import own_variables
 from workbench.graph.ssa import Node, Value
 from workbench.ops.control_flow import Stack
 

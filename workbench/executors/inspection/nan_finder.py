@@ -100,7 +100,7 @@ def find_nan(engine: Engine, feed: Feed, fetches: Sequence[str]) -> NotFinite | 
 def first_not_finite(step: Observation) -> NotFinite | None:
     """The same of a step that has been begun; it is left there."""
     while step.next_node is not None:
-        row = step.parts[step.at].row
+        row = step.rows[step.at].row
         node = step.advance()
         bad = list(blemished(step.binding, row))
         if bad:

@@ -274,7 +274,7 @@ class Stepper:
     def where(self) -> str:
         """The position as text: the nodes around it, and the line that built the next one."""
         step = self._look()
-        nodes = [part.row.node for part in step.parts]
+        nodes = [part.row.node for part in step.rows]
         lines = [f"{step.at} of {len(nodes)} nodes have run{f'; the step {self._ended}' if self._ended else ''}"]
         for index in range(max(step.at - _AROUND, 0), min(step.at + _AROUND + 1, len(nodes))):
             mark = "->" if index == step.at else "  "
@@ -287,7 +287,7 @@ class Stepper:
     def progress(self) -> tuple[int, int]:
         """How many nodes have run, and how many there are."""
         step = self._look()
-        return step.at, len(step.parts)
+        return step.at, len(step.rows)
 
     @property
     def following(self) -> NodeRun | None:
@@ -303,7 +303,7 @@ class Stepper:
     def __repr__(self) -> str:
         if self._step is None:
             return f"Stepper(the step {self._ended})"
-        return f"Stepper({self._step.at} of {len(self._step.parts)} nodes, {self._ended or 'not applied yet'})"
+        return f"Stepper({self._step.at} of {len(self._step.rows)} nodes, {self._ended or 'not applied yet'})"
 
     # Pieces
 

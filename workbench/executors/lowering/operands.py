@@ -83,8 +83,8 @@ class Context:
         extras: the keyword arguments an op `needs`, asked for when it runs.
         weights: per device the coefficient of its loss gradient under WeightedBySamples.
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
-        twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
-        is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
+        shards: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
+        reduces_in_update: whether a collective is left to updates, or an update takes the sums over the devices itself.
         stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
     """
 
@@ -96,8 +96,8 @@ class Context:
     comm: Communicator
     weights: Sequence[float]
     gradients: Callable[[Node], Ref | None]
-    twins: Callable[[Node], tuple[Node, ...] | None]
-    is_late: Callable[[Node], bool]
+    shards: Callable[[Node], tuple[Node, ...] | None]
+    reduces_in_update: Callable[[Node], bool]
     stream: Callable[[Node], np.ndarray]
 
 

@@ -1,6 +1,6 @@
-"""The plan of a step: which nodes run in which part, on which thread, and where every value is.
+"""The plan of a step: which nodes run in which phase, on which thread, and where every value is.
 
-A plan is made once for a graph and the shapes of its feeds, and never changes. Its two parts are those of promise 1:
+A plan is made once for a graph and the shapes of its feeds, and never changes. Its two phases are those of promise 1:
 *speculative* rows change nothing outside the arena; *commit* rows update the scope in place, after which staged values
 are copied into it.
 """
@@ -75,14 +75,14 @@ class Plan:
     """What to do in one step.
 
     Attributes:
-        rows: the speculative part, in schedule order; commit: updates that write the scope in place.
+        rows: the speculative phase, in schedule order; commit: updates that write the scope in place.
         staged: values copied into the scope after them.
         feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
         refs: the memory of every value that has its own; flats: that of the gradients of each update of the commit
             that may change the scope's buckets as a whole.
         sizes: bytes of each device's arena.
         patched: staged values of which the commit replaces some rows only.
-        looks: values that only see the memory of another one differently.
+        aliases: values that only see the memory of another one differently.
         position: of every node in the schedule.
         before: per node those it comes after; waits: of these, the ones of other threads it has to wait for.
         last_reader: the node after which a value is not read any more, where one thread reads it.
@@ -102,7 +102,7 @@ class Plan:
     flats: Mapping[Node, Ref | None]
     sizes: Mapping[int, int]
     patched: set[Value]
-    looks: set[Value]
+    aliases: set[Value]
     position: Mapping[Node, int]
     before: Mapping[Node, list[Node]]
     waits: Mapping[Node, list[Node]]
@@ -125,7 +125,7 @@ class Plan:
         return _waits(self.schedule, before, {*idle, *(row.node for row in self.commit)})
 
     def text(self) -> str:
-        """One line per row: part, thread, op, memory, estimated cost."""
+        """One line per row: phase, thread, op, memory, estimated cost."""
         return written(self)
 
     __str__ = __repr__ = text
@@ -175,7 +175,7 @@ def make_plan(
         dict(zip(updates, memory.flats, strict=False)),
         memory.sizes,
         patched,
-        memory.looks,
+        memory.aliases,
         memory.position,
         before,
         _waits(schedule, before, committed),

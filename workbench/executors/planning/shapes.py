@@ -64,7 +64,7 @@ class Shapes:
         self.costs[node] = _NOTHING if node.type == FETCH else Cost(moved // 4, moved)
 
     def _of_op(self, node: Node) -> tuple[tuple[Any, ...], Cost]:
-        """Out specs and cost; devices that are fed alike share the work."""
+        """Out specs and cost; devices that are fed the same shapes share the work."""
         ins = [self._spec_slot(slot) for slot in node.inputs]
         key = (id(node.attrs) if not node.origins else id(node.origins[0]), node.type, _hashable(ins))
         if key not in self._known:

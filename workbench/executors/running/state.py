@@ -68,7 +68,7 @@ the process a step of another thread is stopped before its commit, or waited for
 
 
 class StepState:
-    """Of an engine and those that run parts of its program on the same values.
+    """Of an engine and those that run its program pruned on the same values.
 
     Attributes:
         counter: how many steps have been applied, one int64; compiled steps count themselves.

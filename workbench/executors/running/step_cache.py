@@ -17,7 +17,7 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.compiler import Compiler, shapes_of
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
-from workbench.executors.workers.team import Team
+from workbench.executors.workers.pool import WorkerPool
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused
@@ -63,20 +63,20 @@ class StepCache:
         """How many rows of every feed each device got in the last step."""
         return next((recipe.rows for recipe, _ in self._newest.values()), {})
 
-    def find(self, fetches: Sequence[str], fed: Fed, team: Team) -> Binding:
+    def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
         recipe, found = self._newest.get(names, _NONE)
         # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
         if recipe is not fed.recipe or found is None or not found.is_current() or not self._has_schedules_of(found):
-            found = self.binding(names, fed, team)
+            found = self.binding(names, fed, pool)
             self._newest = {names: (fed.recipe, found)}
         return found
 
     def _has_schedules_of(self, binding: Binding) -> bool:
         return binding.schedules == len(self._spec.program.lr_schedulers)
 
-    def binding(self, fetches: Sequence[str], fed: Fed, team: Team, observed: bool = False) -> Binding:
+    def binding(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> Binding:
         """The binding for this feed's shapes and these fetches, made or made anew where needed.
 
         Args:
@@ -88,9 +88,9 @@ class StepCache:
             self._compiler.use(key)
             return found
         with collector_paused():
-            return self._bind(key, fetches, fed, team, observed)
+            return self._bind(key, fetches, fed, pool, observed)
 
-    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, team: Team, observed: bool) -> Binding:
+    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> Binding:
         given = self._given_persistables(fed)
         plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
         self.bindings = {k: b for k, b in self.bindings.items() if k in self._compiler.plans}
@@ -100,7 +100,7 @@ class StepCache:
         arenas = self._own_room(plan) if observed else self._room_for(plan)
         try:
             made = Binding(
-                plan, self._replicas, arenas, self._comm, team, given, self._weights(fed), self._blocks
+                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks
             )  # fmt: skip
         except EnforceNotMet:
             if not self._state.steps:

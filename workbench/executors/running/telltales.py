@@ -37,7 +37,7 @@ class Telltales:
     """
 
     def __init__(self, binding: Binding, loss: str | None) -> None:
-        control = binding.team.control
+        control = binding.pool.control
         self.arrays = _distinct([*_fetched(binding, loss), *_gradients(binding)])
         self._vectors = [array for array in self.arrays if array.dtype != _FLOAT or control is None]
         stretches = [(address(array), array.size) for array in self.arrays if array.dtype == _FLOAT]

@@ -30,7 +30,7 @@ class Watched(NamedTuple):
 
 
 def watched(binding: Binding, clock: bool, finite: bool) -> Watched:
-    """The programs of a binding with looks in them, made once; only the speculative part looks for NaN.
+    """The programs of a binding with looks in them, made once; only the speculative phase looks for NaN.
 
     A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
 

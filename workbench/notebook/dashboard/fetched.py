@@ -17,7 +17,7 @@ class Fetched:
     """A history like that of a run: the mean of every small fetched value.
 
     Attributes:
-        steps, seconds: how many there were, and the time in which there were some; is_going_on: at the last look.
+        steps, seconds: how many there were, and the time in which there were some; is_going_on: at the last visit.
 
     Args:
         names: what the user calls a variable, by the variable's name.
@@ -52,7 +52,7 @@ class Fetched:
         self._told.append((event.names, [_small(value) for value in event.values]))
 
     def _clock(self, steps: int) -> None:
-        """Count steps, and the time since the last look if there were any in it."""
+        """Count steps, and the time since the last visit if there were any in it."""
         now = time.monotonic()
         self.steps += steps
         self.seconds += now - self._last if steps else 0.0

@@ -20,9 +20,9 @@ from workbench.notebook.dashboard.fetched import Fetched
 from workbench.notebook.dashboard.memory_trace import Past
 from workbench.notebook.dashboard.nan_message import nan_message
 from workbench.notebook.dashboard.newcomers import Newcomers
-from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.throttle import Throttle
 from workbench.notebook.dashboard.unwatched import Unwatched
 from workbench.notebook.dashboard.watch import Watch
 from workbench.notebook.messages import Message
@@ -49,7 +49,7 @@ class Shown:
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
         history = (lambda: _every_step(run)) if run is not None else (lambda: source.history)
         evaluated = (lambda: _some_steps(run)) if run is not None else dict
-        self.pace = Pace(_CURVES_S)
+        self.throttle = Throttle(_CURVES_S)
         self.curves = Curves(str(number), self.label, history, steps, lambda: source.seconds, evaluated)
 
     @property
@@ -68,9 +68,9 @@ class Shown:
 
     def news(self) -> Message | None:
         """Its curves, if they have changed and it is time."""
-        if not self.pace.is_due():
+        if not self.throttle.is_due():
             return None
-        with self.pace.taking():
+        with self.throttle.taking():
             return self.curves.message() if self.follow() else None
 
     def follow(self) -> bool:
@@ -117,7 +117,7 @@ class Model:
         self._names = names
         self._notices, self._numbers = itertools.count(1), itertools.count(1)
         self._sent: Message = {}
-        self._scopes = Pace(_SCOPES_S)
+        self._scopes = Throttle(_SCOPES_S)
         self._graph_sent = -1
         self._newcomers = Newcomers(subject)
         self._newcomer: tuple[Run, Watch | Unwatched] | None = None
@@ -393,7 +393,7 @@ class Model:
         if name in ("drop", "save"):
             return self._drop if name == "drop" else self._save
         if name == "step":
-            self.watch.look()
+            self.watch.sample_next()
             run.advance()
         else:
             getattr(run, name)()

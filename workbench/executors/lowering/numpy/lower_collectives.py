@@ -16,7 +16,7 @@ _PATIENCE = 600.0  # seconds a collective may take
 
 def lower_collective(row: Row, context: Context) -> list[Call]:
     node = row.node
-    if context.is_late(node):
+    if context.reduces_in_update(node):
         return []
     if is_dynamic(row):
         return [partial(_exchange_rows, node, context)]
@@ -28,8 +28,8 @@ def lower_collective(row: Row, context: Context) -> list[Call]:
         if whole is not None:
             return _run(context.comm.all_reduce(*whole))
     calls: list[Call] = []
-    for parts, results, _, _ in members:
-        ins, outs = [context.array(v) for v in parts], [context.array(v) for v in results]
+    for contributions, results, _, _ in members:
+        ins, outs = [context.array(v) for v in contributions], [context.array(v) for v in results]
         calls += prepare[node.type](context.comm, ins, outs, node.attrs.get("root", 0))
     return calls
 
@@ -76,8 +76,8 @@ def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
 
 def _exchange_rows(node: Node, context: Context) -> None:
     """A sparse gradient: concatenated on its root, or handed from there to the others (G-12, G-32)."""
-    (parts,), (results,) = node.inputs, node.outputs
-    values = [context.cell(v).value for v in parts]
+    (contributions,), (results,) = node.inputs, node.outputs
+    values = [context.cell(v).value for v in contributions]
     if node.type == BROADCAST:
         for result in results:
             context.cell(result).value = values[0]

@@ -13,7 +13,7 @@ from workbench.framework.values.views import Transposed
 from workbench.graph.ssa import Node, Value
 
 
-def strides_ahead(
+def assigned_strides(
     node: Node, value: Value, readers: Mapping[Value, Sequence[Node]], specs: Specs
 ) -> tuple[int, ...] | None:
     """Strides in bytes for a result that is only transposed and then only reshaped; None for any other.
