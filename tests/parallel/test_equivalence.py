@@ -18,7 +18,7 @@ import workbench as wb
 from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
-from workbench.executors.reference.step import Prepared, Step, prepare
+from workbench.executors.reference.step import InterpretedStep, Prepared, prepare
 from workbench.framework.program.roles import LOSS_GRAD, OPTIMIZE
 from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.blas import one_blas_thread
@@ -426,7 +426,7 @@ def one_step(prepared: Prepared, scope: static.Scope, given: dict[str, Any], nam
     """A step of the plain executor, which may be given sparse gradients and asked for them."""
 
     def step() -> dict[str, Any]:
-        step = Step(prepared, scope, dict(given))
+        step = InterpretedStep(prepared, scope, dict(given))
         step.speculate()
         found = {name: step.fetch(name) for name in names}
         assert step.commit()

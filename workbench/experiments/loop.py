@@ -36,7 +36,7 @@ class Resumable(Protocol):
         """Go on from what a checkpoint held of `state`."""
 
 
-class Loop:
+class TrainingLoop:
     """The steps of a run, one after the other.
 
     Attributes:

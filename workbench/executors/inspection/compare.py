@@ -51,7 +51,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReplicaComparison:
     """The replicas of persistable variables over all devices; true if those that should be the same are.
 
     Attributes:
@@ -81,7 +81,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) -> Comparison:
+def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) -> ReplicaComparison:
     """Compare the devices' values of persistable variables as they are now.
 
     Args:
@@ -109,7 +109,7 @@ def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) ->
                 same.append(name)
             else:
                 found[name in own].append(difference)
-    return Comparison(tuple(same), tuple(found[False]), tuple(found[True]), tuple(without))
+    return ReplicaComparison(tuple(same), tuple(found[False]), tuple(found[True]), tuple(without))
 
 
 def _checked(engine: Engine, names: Iterable[str]) -> list[str]:
@@ -208,7 +208,7 @@ def first_difference(engine: Engine, feed: Feed = None) -> FirstDifference | Non
         for runner in step.binding.runners:
             runner.place = 0  # whose random numbers it draws
         step.binding.draw()
-        together = _Together(step)
+        together = _ValueComparison(step)
         while step.next_node is not None:
             found = together.parting(step.advance())
             if found is not None:
@@ -226,7 +226,7 @@ def _without_own(engine: Engine, fed: Fed) -> Fed:
     return fed.feeding([{**given, **arrays} for arrays in fed.persistable])
 
 
-class _Together:
+class _ValueComparison:
     """Compares a value once every device has computed it."""
 
     def __init__(self, step: Observation) -> None:

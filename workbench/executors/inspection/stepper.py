@@ -28,7 +28,7 @@ _WIDTH = 150  # characters of a node it shows
 
 
 @dataclass(frozen=True)
-class Operand:
+class ShownOperand:
     """What a node reads or writes.
 
     Attributes:
@@ -60,8 +60,8 @@ class NodeRun:
     number: int
     type: str
     devices: tuple[int, ...]
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[ShownOperand, ...]
+    outputs: tuple[ShownOperand, ...]
     role: str
     site: Site | None
 
@@ -346,8 +346,8 @@ def describe(step: Observation, node: Node) -> NodeRun:
     )
 
 
-def _operand(step: Observation, value: Value) -> Operand:
+def _operand(step: Observation, value: Value) -> ShownOperand:
     found, spec = step.binding.current(value), step.binding.plan.shapes.specs[value]
     shape = getattr(found, "shape", spec.shape)
     dtype = as_dtype(found.dtype).name if isinstance(found, np.ndarray) else spec.dtype.name
-    return Operand(value.name, value.place, value.version, tuple(shape), dtype)
+    return ShownOperand(value.name, value.place, value.version, tuple(shape), dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.executors.failures import Explained
-from workbench.executors.feeding.split import Recipe
+from workbench.executors.feeding.split import SplitRecipe
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions, sum_in_order
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
@@ -20,7 +20,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.memory import Ref
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.reference.calls import Call as OpCall
-from workbench.executors.reference.runner import Runner
+from workbench.executors.reference.runner import OpRunner
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues, changed_together
 from workbench.executors.workers.pool import Flag, Task, WorkerPool
@@ -29,7 +29,7 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import Spec, agree, spec_of
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
-from workbench.runtime.device import Memory
+from workbench.runtime.device import DeviceMemory
 from workbench.runtime.tensor import LoDTensor, Moves
 from workbench.runtime.words.stream import STREAM_WORDS
 
@@ -100,7 +100,7 @@ class Binding:
         self,
         plan: Plan,
         replicas: Replicas,
-        arenas: Mapping[int, Memory],
+        arenas: Mapping[int, DeviceMemory],
         comm: Communicator,
         pool: WorkerPool,
         fed: frozenset[tuple[str, int]],
@@ -109,7 +109,7 @@ class Binding:
     ) -> None:
         self.plan, self.replicas, self.arenas, self.pool = plan, replicas, dict(arenas), pool
         program = plan.graph.program
-        self.runners = [Runner(program, place, blocks) for place in range(plan.graph.devices)]
+        self.runners = [OpRunner(program, place, blocks) for place in range(plan.graph.devices)]
         self.cells: dict[Value, Cell] = {}
         self.scratch: dict[int, Scratch] = {}
         self.flags: list[Flag | NativeFlag] = []
@@ -123,7 +123,7 @@ class Binding:
         self.in_use = self.has_run = False
         self.whole_step: Any = None
         self.telltales: Any = None
-        self._recipe: Recipe | None = None
+        self._recipe: SplitRecipe | None = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         self._context = Context(
@@ -143,7 +143,7 @@ class Binding:
         }
         self._unread = self._fed_beside()
         self.loose_inputs |= {(v.name, v.place): self.cell(v) for v in self._unread}
-        apart, self.calls_blas = not plan.layout.reuse, False
+        apart, self.calls_blas = not plan.memory_options.reuse, False
         self.speculative = self._programs(plan.rows, with_waits=True, apart=apart)
         self.commit = self._programs(plan.commit, with_waits=False, apart=apart)
         programs = (*self.speculative, *self.commit)
@@ -156,7 +156,7 @@ class Binding:
 
     # Where values are
 
-    def places_of(self, recipe: Recipe) -> tuple[list[Any], list[Any]]:
+    def places_of(self, recipe: SplitRecipe) -> tuple[list[Any], list[Any]]:
         """Where feeds go: (device, name, rows, array), and (device, name, rows, cell) of those without memory."""
         if self._recipe is not recipe:
             self._recipe = None  # until both are there: Ctrl-C may come in between
@@ -165,7 +165,7 @@ class Binding:
             self._recipe = recipe
         return self._arrays_fed, self._cells_fed
 
-    def _reading(self, recipe: Recipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
+    def _reading(self, recipe: SplitRecipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
         return [
             (place, name, index, targets[name, place])
             for rows in (recipe.data, recipe.persistable)
@@ -344,7 +344,7 @@ class Binding:
 
     def looked_between(self) -> list[ThreadProgram]:
         """The speculation with every row a call of its own, so that one can look between them."""
-        if self.pool.control is None or not self.plan.layout.reuse:
+        if self.pool.control is None or not self.plan.memory_options.reuse:
             return self.speculative
         return self._programs(self.plan.rows, with_waits=True, apart=True)
 
@@ -382,7 +382,7 @@ class Binding:
 
     def _letting_go(self, row: Row) -> list[Call]:
         """Objects nobody reads after this row."""
-        if not self.cells or not self.plan.layout.reuse:
+        if not self.cells or not self.plan.memory_options.reuse:
             return []
         dying = [
             self.cells[v]

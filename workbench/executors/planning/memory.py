@@ -89,7 +89,7 @@ def contiguous(ref: Ref) -> tuple[int, ...]:
     return row_major(ref.shape, ref.dtype.itemsize)
 
 
-class Memory:
+class MemoryPlan:
     """The memory of one plan.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.executors.planning.memory import Memory, Ref
+from workbench.executors.planning.memory import MemoryPlan, Ref
 from workbench.executors.planning.schedule import Schedule, make_schedule
 from workbench.executors.planning.shapes import Shapes, Specs, is_static
 from workbench.framework.op.record import Cost, find_op
@@ -33,7 +33,7 @@ Given = Mapping[tuple[str, int], Spec]
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryOptions:
     """How a plan uses memory.
 
     Attributes:
@@ -48,8 +48,8 @@ class Layout:
     aside: bool = False
 
 
-KEPT = Layout(reuse=False, in_place=False, flat=False)
-OBSERVED = Layout(reuse=False, in_place=False, flat=False, aside=True)
+KEPT = MemoryOptions(reuse=False, in_place=False, flat=False)
+OBSERVED = MemoryOptions(reuse=False, in_place=False, flat=False, aside=True)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Plan:
     graph: Graph
     shapes: Shapes
     schedule: Schedule
-    layout: Layout
+    memory_options: MemoryOptions
     rows: list[Row]
     commit: list[Row]
     staged: list[Value]
@@ -135,7 +135,7 @@ def make_plan(
     graph: Graph,
     given: Given,
     num_threads: int,
-    layout: Layout,
+    memory_options: MemoryOptions,
     fed: frozenset[tuple[str, int]] = frozenset(),
     has_kernels: Callable[[Node, Specs], bool] | None = None,
 ) -> Plan:
@@ -151,21 +151,21 @@ def make_plan(
     before = _dependencies(graph, uses)
     native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
     schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads, native)
-    in_scope, staged = _writes_to_scope(graph, uses, shapes, layout.aside)
-    patched: set[Value] = set() if layout.aside else _patched(graph, uses)
+    in_scope, staged = _writes_to_scope(graph, uses, shapes, memory_options.aside)
+    patched: set[Value] = set() if memory_options.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
-    flat = [gradients_of(node) for node in updates] if layout.flat else []
-    memory = Memory(
-        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place,
-        native,
+    flat = [gradients_of(node) for node in updates] if memory_options.flat else []
+    memory = MemoryPlan(
+        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat,
+        memory_options.reuse, memory_options.in_place, native,
     )  # fmt: skip
     rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
         graph,
         shapes,
         schedule,
-        layout,
+        memory_options,
         [row for row in rows if row.node not in committed],
         [row for row in rows if row.node in committed],
         [value for value in _last_versions(graph) if value in staged],
@@ -262,7 +262,7 @@ def _given_values(graph: Graph, uses: Uses) -> list[Value]:
     return list(found)
 
 
-def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
+def _row(node: Node, memory: MemoryPlan, schedule: Schedule, shapes: Shapes) -> Row:
     def of(slot: Any) -> Any:
         return [memory.refs.get(v) for v in slot] if isinstance(slot, list) else memory.refs.get(slot)
 

@@ -21,7 +21,7 @@ Shares = Iterable[tuple[str, float]]  # names, and parts of 1
 
 
 @dataclass(slots=True)
-class Line:
+class ProfileLine:
     """What is summed up in one line of the table. Times are in seconds.
 
     Attributes:
@@ -96,20 +96,20 @@ def of_kind(events: Iterable[Event], kind: type[K]) -> list[K]:
     return [e for e in events if isinstance(e, kind)]
 
 
-def op_types(events: Iterable[Event], by: By = "total") -> list[Line]:
+def op_types(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op type."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, ProfileLine] = {}
     for run in of_kind(events, OpRun):
-        lines.setdefault(run.op.type, Line(run.op.type)).add(run.end - run.start)
+        lines.setdefault(run.op.type, ProfileLine(run.op.type)).add(run.end - run.start)
     return _sorted(lines.values(), by)
 
 
-def layers(events: Iterable[Event], by: By = "total") -> list[Line]:
+def layers(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per layer; its calls are steps. What updates parameters of several is shared among them."""
     return per_step(events, lambda op: op.shares or ((op.layer, 1.0),), by)
 
 
-def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By = "median") -> list[Line]:
+def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By = "median") -> list[ProfileLine]:
     """One line per name, whose calls are steps: the time of all ops of that name in a step, all devices together.
 
     Args:
@@ -120,7 +120,7 @@ def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By
         for name, share in shares(run.op):
             steps = sums.setdefault(name, {})
             steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + share * (run.end - run.start)
-    lines = {key: Line(key) for key in sums}
+    lines = {key: ProfileLine(key) for key in sums}
     for key, steps in sums.items():
         for lasted in steps.values():
             lines[key].add(lasted)
@@ -135,10 +135,10 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     return first, third
 
 
-def single_ops(events: Iterable[Event], by: By = "total") -> list[Line]:
+def single_ops(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op and device; an op of plans for other shapes has lines of its own."""
-    lines: dict[tuple[str, OpInfo], Line] = {}
-    known: dict[tuple[str, int], Line] = {}  # by identity: comparing what is known of an op takes longer
+    lines: dict[tuple[str, OpInfo], ProfileLine] = {}
+    known: dict[tuple[str, int], ProfileLine] = {}  # by identity: comparing what is known of an op takes longer
     for run in of_kind(events, OpRun):
         line = known.get((run.executor, id(run.op)))
         if line is None:
@@ -148,10 +148,10 @@ def single_ops(events: Iterable[Event], by: By = "total") -> list[Line]:
     return _sorted(lines.values(), by)
 
 
-def _line_of(run: OpRun) -> Line:
+def _line_of(run: OpRun) -> ProfileLine:
     op = run.op
     outputs = tuple(f"{o.name}[{', '.join(map(str, o.shape))}]" for o in op.outputs)
-    return Line(op.type, executor=run.executor, place=op.place, site=op.site, outputs=outputs)
+    return ProfileLine(op.type, executor=run.executor, place=op.place, site=op.site, outputs=outputs)
 
 
 def traffic(events: Iterable[Event]) -> list[Traffic]:
@@ -212,7 +212,7 @@ _KEYS = {
 }
 
 
-def _sorted(lines: Iterable[Line], by: str) -> list[Line]:
+def _sorted(lines: Iterable[ProfileLine], by: str) -> list[ProfileLine]:
     if by not in _KEYS:
         raise InvalidArgument(f"by is one of {one_of(_KEYS)}, got {by!r}")
     found = list(lines)

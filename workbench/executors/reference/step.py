@@ -5,7 +5,7 @@
 the first write, and it is one call of C code, so that no signal handler runs in the middle of it.
 
 Threads may run programs in one scope: a step whose parameters another thread has changed meanwhile does not commit,
-and is run again (`Step.commit`). So steps of one scope have the effect of one after the other.
+and is run again (`InterpretedStep.commit`). So steps of one scope have the effect of one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.reference.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
 from workbench.executors.reference.ownership import owner_of, written_first
-from workbench.executors.reference.runner import Runner
+from workbench.executors.reference.runner import OpRunner
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -100,7 +100,7 @@ def _draws(op: Operator) -> bool:
     return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")
 
 
-class Step:
+class InterpretedStep:
     """A run of a prepared program."""
 
     def __init__(self, prepared: Prepared, scope: Scope, feed: dict[str, Any], place_index: int = 0) -> None:
@@ -110,7 +110,7 @@ class Step:
         self.seen: list[tuple[LoDTensor, int]] = []
         self._load(feed)
         self.rng_step = self._rng_step()
-        self.runner = Runner(prepared.program, place_index, prepared.blocks, self.rng_step)
+        self.runner = OpRunner(prepared.program, place_index, prepared.blocks, self.rng_step)
 
     def speculate(self) -> None:
         """Run every operator; the scope is not touched.

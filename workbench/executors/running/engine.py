@@ -27,7 +27,7 @@ from workbench.executors.running.guards import Guards
 from workbench.executors.running.moment import Guard
 from workbench.executors.running.report import Reporter
 from workbench.executors.running.spec import EngineSpec
-from workbench.executors.running.state import REACTIONS, Event, Reaction, StepState
+from workbench.executors.running.state import REACTIONS, Reaction, StepState, Trigger
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.transaction import Fill
@@ -40,7 +40,7 @@ from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
-from workbench.runtime.device import Memory
+from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.ending import require_time, the_end
 from workbench.runtime.native.library import kernels
@@ -184,7 +184,7 @@ class Engine:
         if begun >= between.due:
             between.visit()
         state = self.state
-        if state.is_under_way and self._reaction_to(Event.RUN) is Reaction.REFUSED:
+        if state.is_under_way and self._reaction_to(Trigger.RUN) is Reaction.REFUSED:
             raise _inside()
         with self._alone():
             state.begin(begun)
@@ -203,11 +203,11 @@ class Engine:
                     self.whole._drop(state.dropped())
             return found
 
-    def _reaction_to(self, event: Event) -> Reaction:
+    def _reaction_to(self, trigger: Trigger) -> Reaction:
         """To what comes up in the middle of a step; a thread that is in none waits for its turn."""
         if not self.scope.root.lock._is_owned():
             return Reaction.DONE
-        return REACTIONS[self.state.phase][event]
+        return REACTIONS[self.state.phase][trigger]
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         fed = self.prepare(feed)
@@ -343,7 +343,7 @@ class Engine:
         return self.state.steps
 
     @property
-    def arenas(self) -> Mapping[int, Memory]:
+    def arenas(self) -> Mapping[int, DeviceMemory]:
         """The memory of temporaries, by device."""
         return self._cache.arenas if self.started else {}
 
@@ -368,7 +368,7 @@ class Engine:
         Returns:
             bytes given back; 0 if that is yet to come.
         """
-        if self.state.is_under_way and self._reaction_to(Event.DROP) is Reaction.DEFERRED:
+        if self.state.is_under_way and self._reaction_to(Trigger.DROP) is Reaction.DEFERRED:
             self.state.drop_at_the_end(cause)
             return 0
         with self._alone():

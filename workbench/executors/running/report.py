@@ -17,7 +17,7 @@ from workbench.framework.values.place import Place
 from workbench.framework.values.spec import size_of
 from workbench.graph.columns import layer_of, layer_of_name
 from workbench.graph.ssa import FUSED_UPDATE, Node
-from workbench.runtime.device import Memory
+from workbench.runtime.device import DeviceMemory
 
 
 class Reporter:
@@ -128,7 +128,7 @@ class Reporter:
             )
             events.emit(event)
 
-    def memory(self, step: int, arenas: dict[int, Memory]) -> None:
+    def memory(self, step: int, arenas: dict[int, DeviceMemory]) -> None:
         """What each device holds for temporaries."""
         if events.listening(events.Memory):
             for place, arena in arenas.items():

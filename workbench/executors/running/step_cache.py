@@ -22,7 +22,7 @@ from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
-from workbench.runtime.device import Device, Memory
+from workbench.runtime.device import Device, DeviceMemory
 
 _NONE = (None, None)
 
@@ -54,7 +54,7 @@ class StepCache:
         self._persistables = [variable.name for variable in spec.program.persistables()]
         self._comm = LocalCommunicator(len(spec.places))
         self._blocks: dict[int, list[Call]] = {}
-        self.arenas: dict[int, Memory] = {}
+        self.arenas: dict[int, DeviceMemory] = {}
         self.bindings: dict[Any, Binding] = {}
         self._newest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
 
@@ -131,18 +131,18 @@ class StepCache:
         given.update((name, place) for name in self._spec.program.lr_schedulers for place in places)
         return frozenset(given)
 
-    def _room_for(self, plan: Plan) -> dict[int, Memory]:
+    def _room_for(self, plan: Plan) -> dict[int, DeviceMemory]:
         for place, nbytes in plan.sizes.items():
             if place not in self.arenas or self.arenas[place].nbytes < nbytes:
                 self.arenas[place] = self._allocated(plan, place, nbytes)
                 self.bindings, self._newest = {}, {}
         return self.arenas
 
-    def _own_room(self, plan: Plan) -> dict[int, Memory]:
+    def _own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
         """Memory no other step uses: what is observed stays while others run."""
         return {place: self._allocated(plan, place, nbytes) for place, nbytes in plan.sizes.items()}
 
-    def _allocated(self, plan: Plan, place: int, nbytes: int) -> Memory:
+    def _allocated(self, plan: Plan, place: int, nbytes: int) -> DeviceMemory:
         try:
             return self._devices[place].allocate(nbytes)
         except Unavailable as error:

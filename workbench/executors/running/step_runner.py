@@ -24,7 +24,7 @@ from workbench.executors.running.watch import Watched, watched
 from workbench.executors.running.whole_step import WholeStep, whole_step
 from workbench.runtime.tensor import LoDTensor
 
-Step = Callable[[Binding, Fed, bool, bool], list[Any]]
+StepFunction = Callable[[Binding, Fed, bool, bool], list[Any]]
 BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.Fetched))  # told of any step
 
 
@@ -41,7 +41,7 @@ class StepRunner:
         self._spec, self._replicas, self._state = spec, replicas, state
         self._guards, self._reporter, self._draws = guards, reporter, draws
 
-    def way(self) -> Step:
+    def way(self) -> StepFunction:
         """How a step is run now; called with (binding, fed, return_numpy, merged)."""
         asked = perf_counter_ns() if LISTENERS else 0
         if LISTENERS and not LISTENERS.keys() <= BESIDE and events.heard(self._reporter.name, BESIDE):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.feeding.split import Fed, Recipe
+from workbench.executors.feeding.split import Fed, SplitRecipe
 from workbench.executors.fetching.merge import Merger
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.lowering.tape.segment import Segment
@@ -67,7 +67,7 @@ class WholeStep:
         self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
-        self._recipe: Recipe | None = None
+        self._recipe: SplitRecipe | None = None
         self._sources: list[_Source] | None = None
         self._stretches = 0
         self.looks = self.blemished = False

@@ -30,7 +30,7 @@ from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.spec import Spec, size_of
-from workbench.framework.values.views import View
+from workbench.framework.values.views import ViewRule
 
 
 class Slot(NamedTuple):
@@ -130,8 +130,8 @@ class Op:
     is_product: bool = False
     is_activation: bool = False
     layout_free: bool = False
-    view: View | None = None
-    grad_view: View | None = None
+    view: ViewRule | None = None
+    grad_view: ViewRule | None = None
     layer: str = ""
     doc: str = ""
     forward_of: Op | None = None

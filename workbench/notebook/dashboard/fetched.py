@@ -13,7 +13,7 @@ from workbench.executors.running.engine import Engine
 _ELEMENTS = 1024  # of a fetched value, at most, for it to be a number per step
 
 
-class Fetched:
+class FetchedHistory:
     """A history like that of a run: the mean of every small fetched value.
 
     Attributes:

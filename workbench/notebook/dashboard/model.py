@@ -16,7 +16,7 @@ from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.differences import differences
-from workbench.notebook.dashboard.fetched import Fetched
+from workbench.notebook.dashboard.fetched import FetchedHistory
 from workbench.notebook.dashboard.memory_trace import Past
 from workbench.notebook.dashboard.nan_message import nan_message
 from workbench.notebook.dashboard.newcomers import Newcomers
@@ -43,7 +43,7 @@ class Shown:
         number: tells it from the others of this dashboard. about: what it is called.
     """
 
-    def __init__(self, number: int, about: str, run: Run | None, fetched: Fetched | None = None) -> None:
+    def __init__(self, number: int, about: str, run: Run | None, fetched: FetchedHistory | None = None) -> None:
         self.run, self.fetched, self.about, self._apart = run, fetched, about, ""
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
@@ -130,7 +130,7 @@ class Model:
             self._follow(run, self._watch_of(run))
         elif subject.engine is not None:
             self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
-            fetched = Fetched(subject.engine, self._labels())
+            fetched = FetchedHistory(subject.engine, self._labels())
             self.shown.append(Shown(next(self._numbers), subject.name, None, fetched))
         else:
             self.watch = self._unwatched()

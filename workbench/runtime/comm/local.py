@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.runtime.comm.base import Call, Collective, Communicator, Finished, Handle
+from workbench.runtime.comm.base import Call, Communicator, Finished, Handle, PreparedCollective
 from workbench.runtime.comm.overlap import require_apart, same_memory
 from workbench.runtime.comm.request import ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, Request
 
@@ -34,12 +34,12 @@ class LocalCommunicator(Communicator):
     def __init__(self, size: int) -> None:
         super().__init__(size)
 
-    def prepare(self, request: Request) -> Collective:
+    def prepare(self, request: Request) -> PreparedCollective:
         require_apart(request, self.local)
         return _LocalCollective(self, request)
 
 
-class _LocalCollective(Collective):
+class _LocalCollective(PreparedCollective):
     def __init__(self, comm: Communicator, request: Request) -> None:
         super().__init__(comm, request)
         self._calls = _LOWERINGS[request.kind](request) if request.nbytes else []

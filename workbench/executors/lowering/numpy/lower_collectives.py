@@ -9,7 +9,7 @@ from workbench.executors.lowering.operands import Call, Context, is_dynamic
 from workbench.executors.planning.memory import Ref
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_BROADCAST, REDUCE, Node
-from workbench.runtime.comm.base import Collective, Communicator
+from workbench.runtime.comm.base import Communicator, PreparedCollective
 
 _PATIENCE = 600.0  # seconds a collective may take
 
@@ -46,13 +46,13 @@ def _broadcast(comm: Communicator, ins: list[Any], outs: list[Any], root: int) -
     return _run(comm.broadcast(ins[0], [*outs[:root], ins[0], *outs[root:]], root))
 
 
-def _run(collective: Collective) -> list[Call]:
+def _run(collective: PreparedCollective) -> list[Call]:
     """The calls of a prepared collective; of one that does not compute here, starting it and waiting for it."""
     calls = collective.calls()
     return calls if calls is not None else [partial(_start_and_wait, collective)]
 
 
-def _start_and_wait(collective: Collective) -> None:
+def _start_and_wait(collective: PreparedCollective) -> None:
     collective.start().wait(_PATIENCE)
 
 

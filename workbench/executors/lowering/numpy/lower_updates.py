@@ -80,7 +80,7 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
     one_by_one = _member_updates(node, record, context, scratch)
     flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
-    return [_Together(powers, flat, one_by_one)]
+    return [_JointUpdate(powers, flat, one_by_one)]
 
 
 def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
@@ -117,7 +117,7 @@ def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], 
     return ins, outs, powers
 
 
-class _Together:
+class _JointUpdate:
     """Updates all parameters as one array if their powers agree, else one after the other.
 
     Should a call raise, the next attempt goes on with that call: a commit is taken to its end.

@@ -50,7 +50,7 @@ def way_of(m: int, n: int, k: int, left_flipped: bool, right_flipped: bool) -> W
     return Way(False, strided, right_flipped or scattered)
 
 
-class _Dim(NamedTuple):
+class _BatchDim(NamedTuple):
     """A dimension of a batch: its size, and strides in bytes; that of the result is 0 where it is summed over."""
 
     size: int
@@ -86,12 +86,12 @@ class _Product:
         self.starts = pointer(left), pointer(right), pointer(out)
         self.left = left.strides[-2], left.strides[-1]
         self.right, self.out_row = (right.strides[-2], right.strides[-1]), out.strides[-2]
-        self.batch: list[_Dim] = []
-        self.summed: list[_Dim] = []
+        self.batch: list[_BatchDim] = []
+        self.summed: list[_BatchDim] = []
         for dim in reversed(_batch_of(left, right, out)):
             self._take(dim)
 
-    def _take(self, dim: _Dim) -> None:
+    def _take(self, dim: _BatchDim) -> None:
         """A dimension more, from the last to the first."""
         if dim.out == 0:
             if not self.summed and (dim.left, dim.right) == (self.k * self.left[1], self.k * self.right[0]):
@@ -142,7 +142,7 @@ def _lines(writer: TapeWriter, floats: int) -> Pointer:
     return pointer(writer.temporary((floats + LINE,))).aligned(_ITEM * LINE)
 
 
-def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_Dim]:
+def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_BatchDim]:
     """The dimensions of a batch that are more than one."""
     sizes = broadcast_shapes(left.shape[:-2], right.shape[:-2])
     strides = []
@@ -151,10 +151,10 @@ def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_Dim
         require(missing >= 0)
         own = [0 if size == 1 else s for size, s in zip(array.shape[:-2], array.strides[:-2], strict=True)]
         strides.append([0] * missing + own)
-    return [_Dim(size, *rest) for size, *rest in zip(sizes, *strides, strict=True) if size != 1]
+    return [_BatchDim(size, *rest) for size, *rest in zip(sizes, *strides, strict=True) if size != 1]
 
 
-def _offsets(dims: Sequence[_Dim]) -> list[tuple[int, int, int]]:
+def _offsets(dims: Sequence[_BatchDim]) -> list[tuple[int, int, int]]:
     """Where the elements of a batch begin in the three arrays."""
     found = [(0, 0, 0)]
     for dim in dims:
@@ -164,9 +164,9 @@ def _offsets(dims: Sequence[_Dim]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _loops(dims: Sequence[_Dim]) -> tuple[int, ...]:
+def _loops(dims: Sequence[_BatchDim]) -> tuple[int, ...]:
     """Two dimensions as the kernels take them."""
-    padded = [_Dim(1, 0, 0, 0)] * (2 - len(dims)) + list(dims)
+    padded = [_BatchDim(1, 0, 0, 0)] * (2 - len(dims)) + list(dims)
     return tuple(number for dim in padded for number in dim)
 
 

@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     rows: tuple[Row, ...]
 
 
-class Layout(NamedTuple):
+class TapeLayout(NamedTuple):
     """The rows of a piece of a tape.
 
     Attributes:
@@ -142,7 +142,7 @@ class Segment:
         """From now on note in the ring at this address when each row begins; 0: no more."""
         self._words[STAMPS] = ring
 
-    def layout(self) -> Layout:
+    def layout(self) -> TapeLayout:
         """Where its rows are, once the tape is complete."""
         words, names = self.tape.words, {a: name for name, a in self.tape.kernels.addresses.items()}
         rows: list[int] = []
@@ -160,7 +160,7 @@ class Segment:
             work = first + next((n for n, kind in enumerate(kinds) if kind != "wait"), len(kinds))
             behind = next((n for n, kind in enumerate(reversed(kinds)) if kind not in _BESIDE), len(kinds))
             spans.append((first, work, max(first + len(kinds) - behind, work)))
-        return Layout(np.array(rows, np.int64), flags, spans)
+        return TapeLayout(np.array(rows, np.int64), flags, spans)
 
 
 _BESIDE = ("signal", "look_up")  # what stands behind the rows of a mark and is not their work

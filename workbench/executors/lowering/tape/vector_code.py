@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
-from workbench.framework.expr.lowered import Lowered, Step
+from workbench.framework.expr.lowered import ExprStep, Lowered
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 
@@ -213,7 +213,7 @@ class _Addition:
             known = self.constants[data] = self.code.new()
         return known
 
-    def _step(self, step: Step) -> int:
+    def _step(self, step: ExprStep) -> int:
         reads_bytes = step.function == "copy" and step.loop == (_BYTE,)
         loop = (*(() if reads_bytes else step.loop), step.dtype)
         if step.converts or any(d not in (_FLOAT, _TRUTH) for d in loop):
