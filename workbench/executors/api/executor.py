@@ -124,13 +124,13 @@ class Executor:
         try:
             return run_pruned(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
         except NotFound:
-            found = self._only_in_scope(program, fetch_list, scope, return_numpy)
-            if not found:
+            in_scope = self._only_in_scope(program, fetch_list, scope, return_numpy)
+            if not in_scope:
                 raise
-        rest = [item for item in as_items(fetch_list) if _name(item) not in found]
+        rest = [item for item in as_items(fetch_list) if _name(item) not in in_scope]
         results = iter(self.run(program, feed, rest, scope=scope, return_numpy=return_numpy, use_prune=use_prune))
         names = [_name(item) for item in split_optimize_ops(fetch_list)[0]]
-        return [found[name] if name in found else next(results) for name in names]
+        return [in_scope[name] if name in in_scope else next(results) for name in names]
 
     def compiled(self, program: Program | None = None, scope: Scope | None = None) -> CompiledProgram:
         """What runs when `run` is told to run a program: to look into its steps.

@@ -210,17 +210,17 @@ class Splitter:
         return Fed(self._recipe(_key(arrays), arrays, self._divided), [arrays] * self.devices)
 
     def _recipe(self, key: Key, given: Any, make: Callable[[Any], SplitRecipe]) -> SplitRecipe:
-        found = self._recipes.get(key)
-        if found is None:
+        recipe = self._recipes.get(key)
+        if recipe is None:
             try:
-                found = make(given)
+                recipe = make(given)
             except InvalidArgument as error:
                 note_exchanged(error, self.program, given if isinstance(given, dict) else given[0])
                 raise
             if len(self._recipes) >= _RECIPES:
                 self._recipes.clear()
-            self._recipes[key] = found
-        return found
+            self._recipes[key] = recipe
+        return recipe
 
     def _arrays(self, feed: Mapping[Any, Any]) -> Arrays:
         variables = [fed_variable(self.program, name) for name in feed]
@@ -400,16 +400,16 @@ def _length(array: np.ndarray) -> int:
 def _indices(array: np.ndarray, sizes: Iterable[int]) -> list[Index]:
     if not array.ndim:
         return [...]
-    found: list[Index] = []
+    indices: list[Index] = []
     start = 0
     for size in sizes:
-        found.append(slice(start, start + size))
+        indices.append(slice(start, start + size))
         start += size
-    return found
+    return indices
 
 
 def _rows(indices: Mapping[str, list[Index]], devices: int) -> list[Row]:
-    return [tuple((name, found[device]) for name, found in indices.items()) for device in range(devices)]
+    return [tuple((name, of_device[device]) for name, of_device in indices.items()) for device in range(devices)]
 
 
 def _count(number: int, noun: str) -> str:

@@ -118,18 +118,18 @@ class Observation:
             NotFound: the step has no such variable, or no such version of it.
         """
         value = self._newest(name, device) if version is None else self._versioned(name, device, version)
-        found = self._outside(name, device) if value is None else self.binding.current(value)
-        if found is None:
+        content = self._outside(name, device) if value is None else self.binding.current(value)
+        if content is None:
             raise PreconditionNotMet(f"{name!r} has no value on device {device}")
-        return found
+        return content
 
     def _newest(self, name: str, device: int) -> Value | None:
-        found = self.newest.get((name, device))
+        newest = self.newest.get((name, device))
         makers = [node for node in self.todo() if any((v.name, v.place) == (name, device) for v in node.writes)]
         last = self.graph.newest.get((name, device))
-        if found is None and makers and last is not None and not last.persistable:
+        if newest is None and makers and last is not None and not last.persistable:
             raise self._not_yet(makers[0], name)
-        return found
+        return newest
 
     def _versioned(self, name: str, device: int, version: int) -> Value:
         wanted = name, device, version

@@ -72,8 +72,8 @@ class NodeRun:
 
     def __str__(self) -> str:
         where = ",".join(map(str, self.devices))
-        made = ", ".join(map(str, self.outputs)) or "nothing"
-        return f"#{self.number} [{where}] {self.type}: {', '.join(map(str, self.inputs)) or 'nothing'} -> {made}"
+        outputs = ", ".join(map(str, self.outputs)) or "nothing"
+        return f"#{self.number} [{where}] {self.type}: {', '.join(map(str, self.inputs)) or 'nothing'} -> {outputs}"
 
 
 Condition = Callable[[NodeRun], Any]
@@ -347,7 +347,7 @@ def describe(step: Observation, node: Node) -> NodeRun:
 
 
 def _operand(step: Observation, value: Value) -> ShownOperand:
-    found, spec = step.binding.current(value), step.binding.plan.shapes.specs[value]
-    shape = getattr(found, "shape", spec.shape)
-    dtype = as_dtype(found.dtype).name if isinstance(found, np.ndarray) else spec.dtype.name
+    content, spec = step.binding.current(value), step.binding.plan.shapes.specs[value]
+    shape = getattr(content, "shape", spec.shape)
+    dtype = as_dtype(content.dtype).name if isinstance(content, np.ndarray) else spec.dtype.name
     return ShownOperand(value.name, value.place, value.version, tuple(shape), dtype)

@@ -176,10 +176,10 @@ class Binding:
 
     def array(self, value: Value) -> np.ndarray:
         """The array of a value that has memory."""
-        found = self._arrays.get(value)
-        if found is None:
-            found = self._arrays[value] = self.flat(self.plan.refs[value])
-        return found
+        array = self._arrays.get(value)
+        if array is None:
+            array = self._arrays[value] = self.flat(self.plan.refs[value])
+        return array
 
     def cell(self, value: Value) -> Cell:
         """The cell of a value that travels as an object."""
@@ -298,11 +298,11 @@ class Binding:
 
     def _to_copy(self) -> list[tuple[Value, LoDTensor]]:
         """What the commit copies: values made aside, and what was fed for variables nothing in the step writes."""
-        made = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.staged]
-        written = {id(tensor) for tensor in (*self.updated, *(tensor for _, tensor in made))}
+        staged = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.staged]
+        written = {id(tensor) for tensor in (*self.updated, *(tensor for _, tensor in staged))}
         given = [*(v for v in self.plan.feeds if self._is_fed(v)), *self._unread]
         fed = [(v, self.replicas.make(v.name, v.place)) for v in given]
-        return made + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
+        return staged + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
 
     def _updated(self) -> list[LoDTensor]:
         written = [self.replicas.make(v.name, v.place) for row in self.plan.commit for v in row.node.writes]
@@ -445,12 +445,12 @@ def _independent(rows: Sequence[Row]) -> bool:
 
 
 def _require_agreement(variable: Variable, tensor: LoDTensor, where: str) -> None:
-    found = spec_of(tensor.array)
-    if agree(variable.spec, found):
+    got = spec_of(tensor.array)
+    if agree(variable.spec, got):
         return
     what = "parameter" if variable.is_parameter else "variable"
-    kind = InvalidArgument if found.dtype == variable.dtype else InvalidType
+    kind = InvalidArgument if got.dtype == variable.dtype else InvalidType
     raise kind(
         f"{what} {variable.name!r} in the scope{where} is not what the program declares; set or load another value, or "
-        f"run the startup program\n  expected: {variable.spec}\n  got:      {found}"
+        f"run the startup program\n  expected: {variable.spec}\n  got:      {got}"
     )

@@ -124,8 +124,8 @@ def arrays_of(slots: Sequence[Any], context: Context) -> list[Any]:
 
 def bind_op(record: Op, outs: Any, ins: Any, scratch: Scratch, attrs: dict[str, Any]) -> list[Call] | None:
     if record.bind is not None:
-        found = record.bind(outs, ins, scratch, **attrs)
-        if found is not None:
-            return found
+        calls = record.bind(outs, ins, scratch, **attrs)
+        if calls is not None:
+            return calls
         scratch.restart()
     return bind_elementwise(record, outs, ins, scratch, attrs) if record.is_elementwise else None

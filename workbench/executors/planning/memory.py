@@ -232,10 +232,10 @@ class MemoryPlan:
         if record.view is None or ref is None or ref.root.name:
             return None
         strided = Strided(ref.offset, ref.shape, ref.strides, ref.dtype.itemsize)
-        found = record.view(strided, spec.shape, node.attrs)
-        if found is None or found.shape != spec.shape:
+        view = record.view(strided, spec.shape, node.attrs)
+        if view is None or view.shape != spec.shape:
             return None
-        return Ref(ref.root, found.offset, found.shape, found.strides, ref.dtype)
+        return Ref(ref.root, view.offset, view.shape, view.strides, ref.dtype)
 
     def _passed_on(self, node: Node, k: int, spec: Spec) -> Ref | None:
         """The memory of an input that is handed through unchanged, as the gradient of an addition is."""
@@ -252,9 +252,9 @@ class MemoryPlan:
 
     def _over_any(self, node: Node, spec: Spec) -> Ref | None:
         for value in node.value_reads:
-            found = self._over(node, value, spec)
-            if found is not None:
-                return found
+            overwritten = self._over(node, value, spec)
+            if overwritten is not None:
+                return overwritten
         return None
 
     def _over(self, node: Node, value: Value, spec: Spec, alone: bool = False) -> Ref | None:

@@ -216,14 +216,14 @@ def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes, aside: bool) -> t
 
 def _patched(graph: Graph, uses: Uses) -> set[Value]:
     """What updates with sparse gradients write, if nothing but a fetch reads it."""
-    found: set[Value] = set()
+    patched: set[Value] = set()
     for node in graph.nodes:
         sparse = is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
         read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
         kept = all(v.persistable for v in node.writes)  # the commit applies patches, to the scope
         if sparse and kept and not read and node.record.patch is not None:
-            found.update(node.writes)
-    return found
+            patched.update(node.writes)
+    return patched
 
 
 def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
@@ -256,10 +256,10 @@ def _last_versions(graph: Graph) -> list[Value]:
 
 
 def _given_values(graph: Graph, uses: Uses) -> list[Value]:
-    found: dict[Value, None] = {}
+    given: dict[Value, None] = {}
     for node in graph.nodes:
-        found.update((v, None) for v in values_of(node.inputs) if v not in uses.writer)
-    return list(found)
+        given.update((v, None) for v in values_of(node.inputs) if v not in uses.writer)
+    return list(given)
 
 
 def _row(node: Node, memory: MemoryPlan, schedule: Schedule, shapes: Shapes) -> Row:
@@ -303,10 +303,10 @@ def _last_readers(schedule: Schedule) -> dict[Value, Node]:
 
     Values that several threads read have none: which of them is the last is not known beforehand.
     """
-    found: dict[Value, Node] = {}
+    last_reader: dict[Value, Node] = {}
     threads: dict[Value, set[int]] = {}
     for node in schedule.order:
         for value in values_of(node.inputs):
-            found[value] = node
+            last_reader[value] = node
             threads.setdefault(value, set()).add(schedule.thread[node])
-    return {value: node for value, node in found.items() if len(threads[value]) == 1}
+    return {value: node for value, node in last_reader.items() if len(threads[value]) == 1}

@@ -40,10 +40,10 @@ def _cost(row: Row, plan: Plan) -> str:
 
 
 def _flat(refs: list[Any]) -> list[Ref]:
-    found: list[Ref] = []
+    flat: list[Ref] = []
     for ref in refs:
-        found += _flat(ref) if isinstance(ref, list) else [ref] if ref is not None else []
-    return found
+        flat += _flat(ref) if isinstance(ref, list) else [ref] if ref is not None else []
+    return flat
 
 
 def _at(ref: Ref) -> str:

@@ -60,7 +60,7 @@ def write_trace(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     target = Path(path_text(path))
     if target.is_dir():
         raise InvalidArgument(f"cannot write a trace to {target}: it is a folder")
-    found = trace_events(events)
+    records = trace_events(events)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".workbench-{secrets.token_hex(8)}.tmp"
     try:
@@ -68,7 +68,7 @@ def write_trace(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
             file.write('{"displayTimeUnit": "ms", "otherData": ')
             file.write(_json({"producer": f"workbench {__version__}", "clock": "perf_counter"}))
             file.write(', "traceEvents": [\n')
-            file.writelines(",\n" * (k > 0) + _json(event) for k, event in enumerate(found))
+            file.writelines(",\n" * (k > 0) + _json(event) for k, event in enumerate(records))
             file.write("\n]}\n")
         os.replace(temporary, target)
     except BaseException:
@@ -92,10 +92,10 @@ def trace_events(events: Iterable[Event]) -> list[dict[str, Any]]:
 
 def _shown(events: Iterable[Event]) -> tuple[list[Slice], list[TraceMark]]:
     """What is drawn; executors have rows and counters of their own where there are several."""
-    made = [one for event in events if type(event) in _VIEWS for one in _VIEWS[type(event)](event)]
-    slices = [one for one in made if isinstance(one, Slice)]
-    marks = [one for one in made if isinstance(one, TraceMark)]
-    if len({one.executor for one in made}) > 1:
+    shown = [one for event in events if type(event) in _VIEWS for one in _VIEWS[type(event)](event)]
+    slices = [one for one in shown if isinstance(one, Slice)]
+    marks = [one for one in shown if isinstance(one, TraceMark)]
+    if len({one.executor for one in shown}) > 1:
         slices = [s._replace(row=f"{s.row}, {s.executor}") for s in slices]
         marks = [m._replace(name=f"{m.name}, {m.executor}") if m.ph == "C" else m for m in marks]
     return slices, marks
@@ -222,8 +222,8 @@ def _lanes(slices: Iterable[Slice]) -> list[TraceLane]:
         if not any(lane.takes(one) for lane in lanes):
             name = one.row if not lanes else f"{one.row} ({len(lanes) + 1})"
             lanes.append(TraceLane(one.process, name, [one], [one.end]))
-    found = [lane for lanes in rows.values() for lane in lanes]
-    return sorted(found, key=lambda lane: (_order(lane.process), _natural(lane.row)))
+    every_lane = [lane for lanes in rows.values() for lane in lanes]
+    return sorted(every_lane, key=lambda lane: (_order(lane.process), _natural(lane.row)))
 
 
 def _order(process: str) -> tuple[Any, ...]:

@@ -110,7 +110,7 @@ def _devices(events: Sequence[Event]) -> Iterator[list[str]]:
     peak = _peaks(of_kind(events, Memory))
     places = sorted({*rows, *fed, *peak, *dropped}, key=lambda p: (p.kind, p.index))
     for place in places:
-        yield [str(place), *(f"{found.get(place, 0):,}" for found in (rows, fed, peak, dropped))]
+        yield [str(place), *(f"{of_place.get(place, 0):,}" for of_place in (rows, fed, peak, dropped))]
 
 
 def _add(sums: dict[Place, int], places: Sequence[Place], numbers: Sequence[int]) -> None:

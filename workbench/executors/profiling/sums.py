@@ -156,15 +156,15 @@ def _line_of(run: OpRun) -> ProfileLine:
 
 def traffic(events: Iterable[Event]) -> list[Traffic]:
     """The collectives by kind."""
-    found: dict[str, Traffic] = {}
+    by_kind: dict[str, Traffic] = {}
     for event in of_kind(events, Collective):
-        entry = found.setdefault(event.kind, Traffic(event.kind))
+        entry = by_kind.setdefault(event.kind, Traffic(event.kind))
         entry.calls += 1
         entry.nbytes += event.nbytes
         entry.total += event.seconds
         entry.max = max(entry.max, event.seconds)
         entry.waited += max(event.waits, default=0) / 1e9
-    return sorted(found.values(), key=lambda t: -t.total)
+    return sorted(by_kind.values(), key=lambda t: -t.total)
 
 
 def thread_times(events: Sequence[Event]) -> list[ThreadTime]:
@@ -173,11 +173,11 @@ def thread_times(events: Sequence[Event]) -> list[ThreadTime]:
     busy = _time_within(steps, of_kind(events, OpRun) + of_kind(events, Collective))
     waiting = _time_within(steps, of_kind(events, Wait))
     lasted = {e: sum(s.end - s.start for s in steps.values() if s.executor == e) for e, _ in {**busy, **waiting}}
-    found = []
+    times = []
     for e, t in sorted({**busy, **waiting}):
         worked, waited = busy.get((e, t), 0), waiting.get((e, t), 0)
-        found.append(ThreadTime(e, t, worked / 1e9, waited / 1e9, (lasted[e] - worked - waited) / 1e9))
-    return found
+        times.append(ThreadTime(e, t, worked / 1e9, waited / 1e9, (lasted[e] - worked - waited) / 1e9))
+    return times
 
 
 def _time_within(
@@ -215,8 +215,8 @@ _KEYS = {
 def _sorted(lines: Iterable[ProfileLine], by: str) -> list[ProfileLine]:
     if by not in _KEYS:
         raise InvalidArgument(f"by is one of {one_of(_KEYS)}, got {by!r}")
-    found = list(lines)
-    everything = sum(line.total for line in found)
-    for line in found:
+    listed = list(lines)
+    everything = sum(line.total for line in listed)
+    for line in listed:
         line.share = line.total / everything if everything else 0.0
-    return sorted(found, key=_KEYS[by], reverse=True)
+    return sorted(listed, key=_KEYS[by], reverse=True)

@@ -81,14 +81,14 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
 
 def _feeds(block: Block, calls: Sequence[Call]) -> dict[str, Call]:
     """The data variables that are read before an operator writes them."""
-    found: dict[str, Call] = {}
+    feeds: dict[str, Call] = {}
     written: set[str] = set()
     for call in calls:
         for name in call.op.input_arg_names:
             if name in block.vars and block.vars[name].is_data and name not in written:
-                found.setdefault(name, call)
+                feeds.setdefault(name, call)
         written.update(call.written)
-    return found
+    return feeds
 
 
 def _read(variable: Variable) -> Read:
@@ -151,9 +151,9 @@ class InterpretedStep:
             return self.values[name]
         block = self.prepared.program.global_block()
         if not block.has_var(name):
-            found = self.scope.find_var(name)
-            if found is not None and found.tensor.initialized:
-                return found.tensor.array
+            variable = self.scope.find_var(name)
+            if variable is not None and variable.tensor.initialized:
+                return variable.tensor.array
             raise NotFound(
                 f"fetch {name!r}: the program has no such variable.{perhaps(name, self.prepared.program)} "
                 "Only variables that an op reads or writes can be fetched"
@@ -206,10 +206,10 @@ class InterpretedStep:
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""
         for read in self.prepared.reads:
-            found = self.scope.find_var(read.name)
-            if found is not None and found.tensor.initialized:
-                self.seen.append((found.tensor, found.tensor.version))  # before the value is looked at
-                self.values[read.name] = self._checked(read, found.tensor.array)
+            variable = self.scope.find_var(read.name)
+            if variable is not None and variable.tensor.initialized:
+                self.seen.append((variable.tensor, variable.tensor.version))  # before the value is looked at
+                self.values[read.name] = self._checked(read, variable.tensor.array)
         for name, scheduler in self.prepared.program.lr_schedulers.items():
             dtype = self.prepared.program.global_block().var(name).dtype.numpy
             self.values[name] = self.staged[name] = np.array([scheduler()], dtype)  # P-48
@@ -234,12 +234,12 @@ class InterpretedStep:
 
     def _rng_step(self) -> int:
         name = self.prepared.program.rng_step
-        found = self.scope.find_var(name) if name else None
-        if found is None or not found.tensor.initialized:
+        variable = self.scope.find_var(name) if name else None
+        if variable is None or not variable.tensor.initialized:
             return 0
         if self.prepared.draws:
-            self.seen.append((found.tensor, found.tensor.version))
-        return int(found.tensor.array[0])
+            self.seen.append((variable.tensor, variable.tensor.version))
+        return int(variable.tensor.array[0])
 
 
 def _own(value: Any, call: Call, values: Values) -> Any:

@@ -53,7 +53,7 @@ class ReplicatedValues:
 
     def _buckets(self, node: Node) -> dict[str, Bucket] | None:
         """What an update changes, by slot; None if some slot does not lie together."""
-        found: dict[str, Bucket] = {}
+        buckets: dict[str, Bucket] = {}
         record = find_op(node.attrs["update"])
         for slot, values in zip(record.inputs, node.inputs, strict=True):
             if slot.name not in record.aliases.values() or not values or values[0] is None:
@@ -64,8 +64,8 @@ class ReplicatedValues:
                 return None
             if any(a is not b for a, b in zip(bucket.tensors, tensors, strict=True)) or not bucket.is_intact():
                 return None
-            found[slot.name] = bucket
-        return found
+            buckets[slot.name] = bucket
+        return buckets
 
     def diverge(self, node: Node) -> None:
         """Each device has done its whole update: they may have had rates of their own."""

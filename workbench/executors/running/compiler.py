@@ -96,8 +96,8 @@ class Compiler:
         """
         if key not in self.plans:
             start = perf_counter_ns()
-            made = self.plans[key] = self._make_plan(fetches, fed, observed, given)
-            self.reporter.compiled(step, made, len(self.plans), start)
+            plan = self.plans[key] = self._make_plan(fetches, fed, observed, given)
+            self.reporter.compiled(step, plan, len(self.plans), start)
         self.use(key)
         while len(self.plans) > 1 and (len(self.plans) > _PLANS or self._rows() > _ROWS):
             self.plans.popitem(last=False)

@@ -138,13 +138,13 @@ class Engine:
         """The data the program cannot do without."""
         block = self.spec.program.global_block()
         written: set[str] = set()
-        found: dict[str, None] = {}
+        reads: dict[str, None] = {}
         for op in block.ops:
             for name in op.input_arg_names:
                 if name in block.vars and block.vars[name].is_data and name not in written:
-                    found[name] = None
+                    reads[name] = None
             written.update(op.output_arg_names)
-        return list(found)
+        return list(reads)
 
     def _is_separable(self, sync_batch_norm: bool) -> bool:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
@@ -189,10 +189,10 @@ class Engine:
         with self._alone():
             state.begin(begun)
             try:
-                found = self._run(feed, fetches, return_numpy, merged)
+                results = self._run(feed, fetches, return_numpy, merged)
                 state.end()
                 if Fetched in LISTENERS:
-                    self.reporter.fetched(state.steps - 1, fetches, found)
+                    self.reporter.fetched(state.steps - 1, fetches, results)
             except BaseException as error:
                 state.end()
                 if not state.is_applied:
@@ -201,7 +201,7 @@ class Engine:
             finally:
                 if state.drop_for:
                     self.whole._drop(state.dropped())
-            return found
+            return results
 
     def _reaction_to(self, trigger: Trigger) -> Reaction:
         """To what comes up in the middle of a step; a thread that is in none waits for its turn."""

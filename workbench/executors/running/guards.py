@@ -43,6 +43,6 @@ class Guards:
         Args:
             take: copies what the step began with.
         """
-        found = cache(take)
+        moment = cache(take)
         for guard in self._guards:
-            guard(found)
+            guard(moment)

@@ -68,13 +68,13 @@ def _copied_operators(program: Program, ops: Sequence[Operator]) -> list[Operato
     if any(op.block.program.origin != program.origin for op in ops):
         raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
     wanted = [(op.type, op.inputs, op.outputs) for op in ops]
-    found = [op for op in program.global_block().ops if (op.type, op.inputs, op.outputs) in wanted]
-    if len(found) < len(wanted):
+    copied = [op for op in program.global_block().ops if (op.type, op.inputs, op.outputs) in wanted]
+    if len(copied) < len(wanted):
         raise PreconditionNotMet(
             "fetch_list holds an optimizer operator that was appended after the executor was made; it is not part of "
             "what the executor runs"
         )
-    return found
+    return copied
 
 
 def _leaves_out(program: Program, keep: Sequence[Operator]) -> bool:
@@ -94,14 +94,14 @@ def _pruned(program: Program, names: list[str], given: Sequence[str], keep: list
     keep = keep or [op for op in program.global_block().ops if op.role & OPTIMIZE]
     if not (names or keep):
         return program  # no target to prune for
-    made = prune(program, names, given, keep)
-    made.lr_schedulers = program.lr_schedulers
-    return made
+    pruned = prune(program, names, given, keep)
+    pruned.lr_schedulers = program.lr_schedulers
+    return pruned
 
 
 def _fed_names(feed: Feed) -> tuple[str, ...]:
-    found = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
-    return tuple(sorted(set(found)))
+    fed = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
+    return tuple(sorted(set(fed)))
 
 
 def _dicts(feed: Feed) -> Iterable[Mapping[Any, Any]]:

@@ -83,13 +83,13 @@ class Stamps:
         entries = [ring.entries() for ring in self._rings]
         for own in entries:
             own[:, TIME] = self._clock.nanoseconds(own[:, TIME])
-        found: list[Span] = []
+        spans: list[Span] = []
         for phase in self._phases:
             threads = [
                 [*stamped.spans(n, entries[n] if entries else None)] for n, stamped in enumerate(phase)
             ]  # fmt: skip
-            found += [span for own in _to_the_last(threads) for span in own]
-        return found
+            spans += [span for own in _to_the_last(threads) for span in own]
+        return spans
 
 
 class _Stamped:
@@ -146,8 +146,8 @@ class _Piece:
         begun = np.full(len(rows) + 1, np.iinfo(np.int64).max)
         begun[np.searchsorted(rows, entries[mine, ROW])] = entries[mine, TIME]
         begun[-1] = entries[mine[-1] + 1, TIME]
-        found: list[int] = np.minimum.accumulate(begun[::-1])[::-1].tolist()
-        return found
+        starts: list[int] = np.minimum.accumulate(begun[::-1])[::-1].tolist()
+        return starts
 
 
 class _Calls:

@@ -66,12 +66,12 @@ class StepCache:
     def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
-        recipe, found = self._newest.get(names, _NONE)
+        recipe, newest = self._newest.get(names, _NONE)
         # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
-        if recipe is not fed.recipe or found is None or not found.is_current() or not self._has_schedules_of(found):
-            found = self.binding(names, fed, pool)
-            self._newest = {names: (fed.recipe, found)}
-        return found
+        if recipe is not fed.recipe or newest is None or not newest.is_current() or not self._has_schedules_of(newest):
+            newest = self.binding(names, fed, pool)
+            self._newest = {names: (fed.recipe, newest)}
+        return newest
 
     def _has_schedules_of(self, binding: Binding) -> bool:
         return binding.schedules == len(self._spec.program.lr_schedulers)
@@ -83,10 +83,10 @@ class StepCache:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
         key = (tuple(fetches), shapes_of(fed), observed, len(self._spec.program.lr_schedulers))
-        found = self.bindings.get(key)
-        if found is not None and found.is_current():
+        bound = self.bindings.get(key)
+        if bound is not None and bound.is_current():
             self._compiler.use(key)
-            return found
+            return bound
         with collector_paused():
             return self._bind(key, fetches, fed, pool, observed)
 
@@ -99,17 +99,17 @@ class StepCache:
         self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
         arenas = self._own_room(plan) if observed else self._room_for(plan)
         try:
-            made = Binding(
+            binding = Binding(
                 plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks
             )  # fmt: skip
         except EnforceNotMet:
             if not self._state.steps:
                 self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
             raise
-        made.collector = Collector(made, self._training)
+        binding.collector = Collector(binding, self._training)
         if not observed:
-            self.bindings[key] = made
-        return made
+            self.bindings[key] = binding
+        return binding
 
     def _weights(self, fed: Fed) -> list[float]:
         """Each device's share of the batch."""

@@ -60,9 +60,9 @@ class StepRunner:
         if binding.in_use:
             self._put_in_order(binding, whole)
         if whole is not None and merged and instead is None and whole.takes(fed, binding):
-            found = self._in_one_call(binding, whole, fed)
-            if found is not None:
-                return found if return_numpy else list(map(LoDTensor, found))
+            fetched = self._in_one_call(binding, whole, fed)
+            if fetched is not None:
+                return fetched if return_numpy else list(map(LoDTensor, fetched))
         phases = binding if instead is None else instead
         counters = self.load(binding, fed)
         speculate(binding, phases.speculative)
@@ -143,13 +143,13 @@ class StepRunner:
         name = self._spec.program.rng_step
         if not self._draws or not name:
             return []
-        found = []
+        counters = []
         for runner in binding.runners:
             tensor = self._replicas.find(name, runner.place)
             if tensor is not None:
                 runner.rng_step = int(tensor.array[0])
-                found.append(tensor)
-        return list({id(t): t for t in found}.values())
+                counters.append(tensor)
+        return list({id(t): t for t in counters}.values())
 
     def _look(self, binding: Binding, fed: Fed) -> None:
         """Call the guards if there is a NaN or an Inf in a step that is ready to be applied."""

@@ -70,10 +70,10 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     Powers of beta are kept per parameter. They agree unless somebody has set one; then every parameter is updated on
     its own.
     """
-    found = flat_operands(node, record, context)
-    if found is None or record.bind is None:
+    operands = flat_operands(node, record, context)
+    if operands is None or record.bind is None:
         return None
-    ins, outs, powers = found
+    ins, outs, powers = operands
     flat = record.bind(outs, ins, scratch, **node.attrs["attrs"])
     if flat is None or not powers:
         return flat

@@ -218,20 +218,20 @@ def _groups(planes: int, image: tuple[int, ...], out: tuple[int, ...]) -> np.nda
     plane, row, column = np.indices((planes, *out)).reshape(3, -1)
     starts = (plane * image[0] + row * _PAIR) * image[1] + column * _PAIR
     floats = np.stack([starts, starts + 1], axis=1).ravel()
-    found = []
+    groups = []
     for first in range(0, len(starts), LANES):
         halves = [floats[at : at + LANES] for at in (_PAIR * first, _PAIR * first + LANES)]
         pieces = [word for half in halves for word in _pieces(half)]
-        found.append([_mask(np.arange(len(starts[first : first + LANES]))), *pieces])
-    return np.array(found, np.int64)
+        groups.append([_mask(np.arange(len(starts[first : first + LANES]))), *pieces])
+    return np.array(groups, np.int64)
 
 
 def _pieces(floats: np.ndarray) -> list[int]:
     """Where lanes lie: (bytes to what is lane 0, mask of lanes) of every piece."""
     distances = floats - np.arange(len(floats))
-    found = [word for d in np.unique(distances) for word in (int(4 * d), _mask(np.flatnonzero(distances == d)))]
-    assert len(found) <= 2 * words.PIECES
-    return found + [0] * (2 * words.PIECES - len(found))
+    pieces = [word for d in np.unique(distances) for word in (int(4 * d), _mask(np.flatnonzero(distances == d)))]
+    assert len(pieces) <= 2 * words.PIECES
+    return pieces + [0] * (2 * words.PIECES - len(pieces))
 
 
 def _mask(lanes: np.ndarray) -> int:

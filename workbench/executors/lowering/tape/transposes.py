@@ -47,11 +47,11 @@ def _row(kernel: str, arguments: tuple[Any, ...], rest: list[_StridedDim]) -> tu
 def _collapsed(source: np.ndarray, out: np.ndarray) -> list[_StridedDim]:
     """As few dimensions as will do, in the order in which they lie in `out`."""
     dims = [_StridedDim(*d) for d in zip(source.shape, source.strides, out.strides, strict=True) if d[0] != 1]
-    found: list[_StridedDim] = []
+    dims_left: list[_StridedDim] = []
     for dim in sorted(dims, key=lambda d: -abs(d.out)):
-        before = found[-1] if found else None
+        before = dims_left[-1] if dims_left else None
         if before is not None and (before.source, before.out) == (dim.size * dim.source, dim.size * dim.out):
-            found[-1] = _StridedDim(before.size * dim.size, dim.source, dim.out)
+            dims_left[-1] = _StridedDim(before.size * dim.size, dim.source, dim.out)
         else:
-            found.append(dim)
-    return found
+            dims_left.append(dim)
+    return dims_left

@@ -58,8 +58,8 @@ def write_update(
     given += numbers
     form = lower(remaining, [None if a is None else a.dtype for a in given])
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
-    made = powers or outs[0][len(outs[0]) - len(body.betas) :]
-    for out, power, beta in zip(made, powers or ins[count:], body.betas, strict=True):
+    new_powers = powers or outs[0][len(outs[0]) - len(body.betas) :]
+    for out, power, beta in zip(new_powers, powers or ins[count:], body.betas, strict=True):
         if out is not None:
             _multiply(writer, power, attrs[beta], out)
 
@@ -100,10 +100,10 @@ def _require_one_rate(writer: TapeWriter, shards: Sequence[Node]) -> None:
 
 
 def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:
-    found = flat_operands(node, find_op(node.attrs["update"]), writer.context)
-    if found is None:
+    flat = flat_operands(node, find_op(node.attrs["update"]), writer.context)
+    if flat is None:
         raise Unsuitable
-    return found
+    return flat
 
 
 def _shard(size: int, index: int, count: int) -> slice:

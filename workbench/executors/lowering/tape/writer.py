@@ -132,10 +132,10 @@ class TapeWriter:
             Unsuitable: it has no native form; nothing has been written.
         """
         if not self._joins(form, shape, arrays, outs):
-            made = VectorCode(shape)
-            made.add(form, arrays, outs)
+            vector_code = VectorCode(shape)
+            vector_code.add(form, arrays, outs)
             self._end_vector()
-            self._vector = made
+            self._vector = vector_code
         self._own = True
 
     def _joins(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> bool:
@@ -193,9 +193,9 @@ class TapeWriter:
         marks, self._marks = self._marks, []
         if not marks:
             return None
-        made = Segment(self.tape, marks, len(self.tape), self.pool, self._by_numpy)
-        self._segments.append(made)
-        return made
+        segment = Segment(self.tape, marks, len(self.tape), self.pool, self._by_numpy)
+        self._segments.append(segment)
+        return segment
 
     def finish(self) -> None:
         """Now the tape is complete."""
