@@ -83,7 +83,7 @@ class Op:
             `"run_block"` (runs a sub-block), `"wanted"` (which outputs are asked for), `"place"`.
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
             **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
-            gradients are not dense twins.
+            gradients are not dense tensors like the inputs.
         bind: `(outs, arrays, scratch, **attrs)` -> callables without arguments that compute into `outs` what `forward`
             gives for `arrays`, bit for bit, or None where there is no prepared form for these operands.
             `scratch(shape, dtype)` gives memory that is theirs while they run. An out may be the memory of an

@@ -43,9 +43,9 @@ class FetchedHistory:
         kinds: dict[tuple[str, ...], list[list[np.ndarray | None]]] = {}
         for names, values in told:
             kinds.setdefault(names, []).append(values)
-        for names, alike in kinds.items():
+        for names, steps in kinds.items():
             for position, name in enumerate(names):
-                self._take(name, [found for values in alike if (found := values[position]) is not None])
+                self._take(name, [found for values in steps if (found := values[position]) is not None])
 
     def _keep(self, event: events.Fetched) -> None:
         """On the thread of the step: only what will be shown, so that large values are not held."""

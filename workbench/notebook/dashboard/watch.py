@@ -141,7 +141,7 @@ class Watch:
             self.sampled_steps.ask()
 
     def _see(self, sampled: SampledStep) -> None:
-        """Show what runs; a graph that is built alike, for another batch size, is no other graph to the page."""
+        """Show what runs; a graph that is built the same way, for another batch size, is no other graph to the page."""
         plan = sampled.plan
         if plan is None or (plan.graph is self.graph and self._has_run):
             return

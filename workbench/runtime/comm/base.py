@@ -39,10 +39,10 @@ from workbench.runtime.comm.request import (
     Request,
     form,
     refusal,
-    require_alike,
     require_array,
     require_count,
     require_rank,
+    require_same_form,
     require_sum,
     titled,
 )
@@ -346,12 +346,12 @@ class Communicator(ABC):
         members = self._members
         require_count(title, "part", parts, members)
         require_array(title, f"the part of {members[0]}", parts[0])
-        require_alike(title, "part", parts, members, f"as of {members[0]}", (parts[0].shape, parts[0].dtype))
+        require_same_form(title, "part", parts, members, f"as of {members[0]}", (parts[0].shape, parts[0].dtype))
 
     def _check_outs(self, title: str, outs: Sequence[Any], ranks: Sequence[int], shape: Any, dtype: Any) -> None:
         members = [self.member(rank) for rank in ranks]
         require_count(title, "result", outs, members)
-        require_alike(title, "result", outs, members, "as the parts say", (shape, dtype))
+        require_same_form(title, "result", outs, members, "as the parts say", (shape, dtype))
 
     def _only_at(self, title: str, what: str, root: int, array: Any) -> tuple[Any, ...]:
         """An array that only the root has: given exactly where the root is."""

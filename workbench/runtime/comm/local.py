@@ -104,7 +104,7 @@ def _copy(source: Any, target: Any) -> Call:
 
 
 def _blocks(arrays: Sequence[Any], whole: bool) -> Iterator[Sequence[Any]]:
-    """The arrays piece by piece, all cut alike; in one piece if they are small or not contiguous."""
+    """The arrays piece by piece, all cut in the same places; in one piece if they are small or not contiguous."""
     like = arrays[0]
     if whole or like.nbytes < LARGE_BYTES or not all(array.flags.c_contiguous for array in arrays):
         yield arrays
