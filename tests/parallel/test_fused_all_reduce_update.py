@@ -124,7 +124,7 @@ def test_updates_without_a_native_form_sum_by_numpy(powers_agree: bool, monkeypa
             for device in range(3):
                 exe.local_scope(device).find_var(name).get_tensor().set(np.full(1, 0.5, np.float32))
 
-    monkeypatch.setattr(updates, "_part_of", refuse)
+    monkeypatch.setattr(updates, "_shard", refuse)
     found, _, counts = trained(OPTIMIZERS["adam"](), 3, between=set_a_power)
     assert counts[0]
     with override(cpu_tape=False):

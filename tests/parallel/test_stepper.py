@@ -382,7 +382,7 @@ def test_the_scope_is_held_while_a_node_runs_and_free_between() -> None:
         thread.start()
         thread.join(10)
 
-    step._step.parts[3].calls.insert(0, elsewhere)
+    step._step.rows[3].calls.insert(0, elsewhere)
     step.run_until(lambda node: elsewhere() or node.number == 4)
     assert taken == ["free", "free", "free", "held", "free", "free"]
 
@@ -437,7 +437,7 @@ def test_an_interrupted_node_can_be_run_again() -> None:
         calls.pop()
         raise KeyboardInterrupt
 
-    calls = step._step.parts[6].calls
+    calls = step._step.rows[6].calls
     calls.append(interrupt)
     with pytest.raises(KeyboardInterrupt):
         step.finish()

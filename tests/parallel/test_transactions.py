@@ -22,7 +22,7 @@ from tests.stress.tripwire import Tripwire
 from workbench import events, static
 from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.lowering.binding import Binding, ThreadProgram
-from workbench.executors.replicas.replicas import replicas
+from workbench.executors.replicas import replicas
 from workbench.executors.running.transaction import Broken
 from workbench.executors.running.watch import watched
 from workbench.executors.workers import pool
