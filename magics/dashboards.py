@@ -15,7 +15,7 @@ from workbench.experiments import Run
 from workbench.framework.program.program import Program
 from workbench.magics.arguments import parse
 from workbench.notebook.dashboard.dashboard import Dashboard, dashboard
-from workbench.notebook.dashboard.views import GraphView, View, feeds, scopes, ssa
+from workbench.notebook.dashboard.views import GraphView, PanelView, feeds, scopes, ssa
 from workbench.notebook.session import Session
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
@@ -59,7 +59,7 @@ class DashboardMagics(Magics):
     @magic_arguments()
     @argument("target", nargs="?", help="an executor or a run; default: that of the dashboard made last")
     @line_magic
-    def scopes(self, line: str) -> View:
+    def scopes(self, line: str) -> PanelView:
         """Show memory for temporaries over the steps, and scope drops. The same from Python: `wb.scopes(exe)`."""
         __tracebackhide__ = True
         return scopes(self._target(parse(self.scopes, line).target))
@@ -68,7 +68,7 @@ class DashboardMagics(Magics):
     @magic_arguments()
     @argument("target", nargs="?", help="an executor or a run; default: that of the dashboard made last")
     @line_magic
-    def feeds(self, line: str) -> View:
+    def feeds(self, line: str) -> PanelView:
         """Show what each device was fed. The same from Python: `wb.feeds(exe)`."""
         __tracebackhide__ = True
         return feeds(self._target(parse(self.feeds, line).target))

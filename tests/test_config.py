@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from workbench.config import FLAGS, Flag, get_flag, override
+from workbench.config import FLAGS, FlagSpec, get_flag, override
 
 NAN, SEED = "FLAGS_check_nan_inf", "FLAGS_paddle_seed_semantics"
 
@@ -56,9 +56,9 @@ def test_for_the_length_of_a_with() -> None:
 
 def test_every_flag_says_what_it_does_and_other_kinds_parse() -> None:
     assert all(flag.help and isinstance(flag.default, flag.kind) for flag in FLAGS.values())
-    assert Flag(int, 1, "").parse("n", "3") == 3 and Flag(float, 1.0, "").parse("n", "0.5") == 0.5
+    assert FlagSpec(int, 1, "").parse("n", "3") == 3 and FlagSpec(float, 1.0, "").parse("n", "0.5") == 0.5
     with pytest.raises(ValueError, match="n takes a whole number, got 'x'"):
-        Flag(int, 1, "").parse("n", "x")
+        FlagSpec(int, 1, "").parse("n", "x")
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", "True"), ("off", "False")])

@@ -17,7 +17,7 @@ from workbench.errors import InvalidArgument, NotFound, did_you_mean
 
 
 @dataclass(frozen=True)
-class Flag:
+class FlagSpec:
     """A setting: its type, default and one line of help; `live` if it is kept in the environment itself.
 
     `choices` are all values it takes, if not any of its type.
@@ -48,36 +48,36 @@ _SWITCH |= {"1": True, "true": True, "on": True, "yes": True}
 _KINDS = {bool: "True or False (1 or 0)", int: "a whole number", float: "a number", str: "a text"}
 
 FLAGS = {
-    "FLAGS_check_nan_inf": Flag(
+    "FLAGS_check_nan_inf": FlagSpec(
         bool, False, "look for NaN and Inf after every op and name the first one that makes them"
     ),
-    "FLAGS_cpu_deterministic": Flag(
+    "FLAGS_cpu_deterministic": FlagSpec(
         bool, False, "in Reduce mode gradients are added in device order, as in AllReduce mode, not the owner's first"
     ),
-    "FLAGS_paddle_seed_semantics": Flag(
+    "FLAGS_paddle_seed_semantics": FlagSpec(
         bool,
         False,
         "seeded random ops of equal shape draw equal values, on every device and in every run, as in Paddle",
     ),
-    "FLAGS_cpu_tape": Flag(
+    "FLAGS_cpu_tape": FlagSpec(
         bool, True, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
     ),
-    "FLAGS_executor": Flag(
+    "FLAGS_executor": FlagSpec(
         str, "compiled", "Executor runs programs on compiled plans; 'reference': op by op on NumPy, in program order",
         choices=("compiled", "reference"),
     ),
-    "FLAGS_fuse_parameter_memory_size": Flag(
+    "FLAGS_fuse_parameter_memory_size": FlagSpec(
         float,
         -1.0,
         "gradients are reduced together up to about so many MiB; 0: all at once, below 0: one group per layer",
     ),
-    "FLAGS_fuse_parameter_groups_size": Flag(
+    "FLAGS_fuse_parameter_groups_size": FlagSpec(
         int, 1, "with the size above: at most about so many gradients in a group; 1 or less: any number"
     ),
-    "FLAGS_selected_gpus": Flag(
+    "FLAGS_selected_gpus": FlagSpec(
         str, "", "the GPUs an executor runs on, as '0,1'; empty means all that are visible", live=True
     ),
-    "FLAGS_allow_lonely_trainer": Flag(
+    "FLAGS_allow_lonely_trainer": FlagSpec(
         bool,
         False,
         "num_trainers > 1 without a process group only scales gradients by 1/(num_trainers * devices), as Paddle's "

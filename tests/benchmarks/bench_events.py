@@ -119,7 +119,7 @@ def stamp_costs(turns: int) -> Iterator[tuple[str, float, float]]:
     with events.subscribe(heard.append, events.Step, OpRun):
         smallest.step()
     last = smallest.executor._engine.last
-    assert last is not None and last.at_once is not None
+    assert last is not None and last.whole_step is not None
     stamps = last.watched[True, False].stamps
     plain, stamped, looked = [], [], []
     for turn in range(turns):

@@ -59,7 +59,7 @@ def overhead(quick: bool) -> None:
         pe.run([model.loss], feed=feed)
         compiled = process_time() - start
         (binding,) = pe._engine._cache.bindings.values()
-        calls = [call for program in binding.speculative for call in program.strand.calls]
+        calls = [call for program in binding.speculative for call in program.task.calls]
 
         def bare(calls: list[Any] = calls) -> None:
             for call in calls:

@@ -14,7 +14,7 @@ import pytest
 from tests.browser.kernel import Kernel
 from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
 from workbench.experiments import runs
-from workbench.experiments.runs_file import Progress, RunsFile
+from workbench.experiments.runs_file import RunProgress, RunsFile
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
 PICTURES = Path(os.environ["WORKBENCH_PICTURES"]) if os.environ.get("WORKBENCH_PICTURES") else None
@@ -29,10 +29,10 @@ def record(file: RunsFile) -> None:
         settings |= {"sweep": "abc", "trial": k} if k < 6 else {EVIL: k}
         number = file.begin(EVIL if k == 0 else f"run {k}", 100, settings)
         loss = 2.3 * np.exp(-np.arange(100) * rate * 3) * (1e30 if k == 5 else 1) ** (np.arange(100) / 100)
-        file.add(number, Progress("done", 100, 1.0 + k, ended=1e9), [("loss", 0, loss.tolist())])
+        file.add(number, RunProgress("done", 100, 1.0 + k, ended=1e9), [("loss", 0, loss.tolist())])
     for name, losses in (("nan", [1.0, np.nan]), ("empty", [])):
         number = file.begin(name, 100, {"learning_rate": 0.01, "notebook": "c.ipynb", "seed": 7})
-        file.add(number, Progress("done", 2, 1.0, ended=1e9), [("loss", 0, losses)] if losses else [])
+        file.add(number, RunProgress("done", 2, 1.0, ended=1e9), [("loss", 0, losses)] if losses else [])
 
 
 def cells(file: Path) -> dict[str, Any]:

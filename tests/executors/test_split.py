@@ -479,13 +479,13 @@ def test_what_is_no_array_is_converted_every_time(program: Program) -> None:
     """A tensor of another library with an array's shape and dtype is not mistaken for an array."""
     splitter = Splitter(program, 2)
     splitter.split({"x": numbered(4, 3)})
-    fed = splitter.split({"x": LookAlike()})
+    fed = splitter.split({"x": ArrayLike()})
     assert [type(d["x"]) for d in fed.per_device] == [np.ndarray] * 2
     assert pieces(splitter.split({"rate": [3.0, 4.0]}), "rate") == [[3], [4]]
     assert pieces(splitter.split({"rate": [5.0, 6.0]}), "rate") == [[5], [6]]
 
 
-class LookAlike:
+class ArrayLike:
     shape, dtype = (4, 3), np.dtype("float32")
 
     def numpy(self) -> np.ndarray:

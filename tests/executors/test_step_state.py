@@ -14,7 +14,7 @@ from workbench import events, static
 from workbench.errors import PreconditionNotMet
 from workbench.executors.running import step_runner, transaction
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.state import REACTIONS, Event, Phase, Reaction
+from workbench.executors.running.state import REACTIONS, Phase, Reaction, Trigger
 from workbench.executors.running.step_cache import StepCache
 
 Call = Callable[[], Any]
@@ -101,7 +101,7 @@ def test_a_step_within_a_step(trained: Trained, phase: Phase) -> None:
             raised.append(error)
 
     trained.disturbed_in(phase, within)
-    refused = REACTIONS[phase][Event.RUN] is Reaction.REFUSED
+    refused = REACTIONS[phase][Trigger.RUN] is Reaction.REFUSED
     assert len(raised) == refused
     assert trained.engine.state.phase is Phase.IDLE
 
@@ -136,7 +136,7 @@ def test_a_failure_within_a_step(trained: Trained, phase: Phase, kind: type[Base
     else:
         with pytest.raises(kind, match="from outside"):
             trained.disturbed_in(phase, fail)
-    kept = REACTIONS[phase][Event.FAILURE] is Reaction.KEPT
+    kept = REACTIONS[phase][Trigger.FAILURE] is Reaction.KEPT
     assert (trained.state() != before) == kept
     assert trained.engine.steps == 1 + kept and trained.engine.state.phase is Phase.IDLE
     trained.step()
@@ -157,5 +157,5 @@ def test_a_broken_executor_refuses_steps_and_still_drops(trained: Trained) -> No
 
 
 def test_every_phase_and_event_has_its_reaction() -> None:
-    assert {phase: set(reactions) for phase, reactions in REACTIONS.items()} == {phase: set(Event) for phase in Phase}
-    assert np.array([REACTIONS[p][Event.RUN] is Reaction.DONE for p in Phase]).sum() == 2
+    assert {phase: set(reactions) for phase, reactions in REACTIONS.items()} == {phase: set(Trigger) for phase in Phase}
+    assert np.array([REACTIONS[p][Trigger.RUN] is Reaction.DONE for p in Phase]).sum() == 2

@@ -39,7 +39,7 @@ class Injected(Exception):
 def test_a_fault_at_any_call_changes_nothing(model: Model, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     exe, scope = trained(model, 1)
     before = model.state(scope)
-    _, twin = trained(model, 2)
+    _, undisturbed = trained(model, 2)
     real, left = step_module.run_call, 0
 
     def failing(*args: object) -> object:
@@ -62,7 +62,7 @@ def test_a_fault_at_any_call_changes_nothing(model: Model, monkeypatch: pytest.M
         monkeypatch.setattr(step_module, "run_call", real)
         assert model.state(scope) == before, f"call {n} left something behind"
     exe.run(model.main, feed=model.feed(1), scope=scope)
-    assert model.state(scope) == model.state(twin)
+    assert model.state(scope) == model.state(undisturbed)
 
 
 def test_a_fault_in_the_startup_program_changes_nothing(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The comparison with other libraries: what it prints, that all start alike, and that no process outlives it."""
+"""The comparison with other libraries: what it prints, that all start the same, and that no process outlives it."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ def test_a_run_can_stop_in_front_of_it(model: Model, devices: int) -> None:
         run.wait(60)
     assert (run.state, run.step, len(run.history["loss"])) == ("failed", 7, 7)
     assert "step 7" in str(caught.value) and caught.value.node.type == "log"
-    twin = build(logarithm, wb.optimizer.Momentum(0.001, 0.9)).start()
-    assert trained(twin, devices, feeds(bad=8)[:7]).wait(60).first_nan is None
-    values, expected = model.values(), twin.values()
+    same_model = build(logarithm, wb.optimizer.Momentum(0.001, 0.9)).start()
+    assert trained(same_model, devices, feeds(bad=8)[:7]).wait(60).first_nan is None
+    values, expected = model.values(), same_model.values()
     assert all(values[name].tobytes() == expected[name].tobytes() for name in expected)
 
 

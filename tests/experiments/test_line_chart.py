@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.experiments.line_chart import COLORS, Line, color, dash, line_chart, round_numbers, thinned
+from workbench.experiments.line_chart import COLORS, ChartLine, color, dash, line_chart, round_numbers, thinned
 from workbench.experiments.ranges import typical_range
 
 FALLING = 2.0 * np.exp(-np.arange(200) / 40) + 0.1
 
 
 def chart(*values: np.ndarray) -> ElementTree.Element:
-    lines = [Line(f"run {k}", np.arange(1.0, len(v) + 1), v, k) for k, v in enumerate(values)]
+    lines = [ChartLine(f"run {k}", np.arange(1.0, len(v) + 1), v, k) for k, v in enumerate(values)]
     return ElementTree.fromstring(line_chart(lines, "loss"))
 
 
@@ -52,7 +52,7 @@ def test_a_run_on_another_level_stays_beside_one_that_diverged() -> None:
 
 
 def test_without_a_number_there_is_no_chart() -> None:
-    assert line_chart([], "loss") == "" and line_chart([Line("a", np.ones(1), np.array([np.nan]))], "loss") == ""
+    assert line_chart([], "loss") == "" and line_chart([ChartLine("a", np.ones(1), np.array([np.nan]))], "loss") == ""
 
 
 def test_the_second_time_around_the_colours_come_with_other_dashes() -> None:

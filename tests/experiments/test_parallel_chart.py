@@ -11,7 +11,7 @@ from workbench.experiments import runs
 from workbench.experiments.overlay import overlay_html
 from workbench.experiments.parallel_chart import BOTTOM, HEIGHT, LEFT, MOST, RIGHT, TOP, WIDTH, parallel_chart
 from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import Progress, RunsFile
+from workbench.experiments.runs_file import RunProgress, RunsFile
 
 RATES = (0.001, 0.01, 0.1)
 
@@ -24,7 +24,7 @@ def found(tmp_path: Path) -> Runs:
         for rate in RATES:
             number = file.begin(f"{name} {rate}", 1, {"learning_rate": rate, "optimizer": name, "seed": 1})
             loss = float("nan") if (name, rate) == ("<Adam>", 0.1) else 1.0 - rate
-            file.add(number, Progress("done", 2, 1.0), [("loss", 0, [2.0, loss])])
+            file.add(number, RunProgress("done", 2, 1.0), [("loss", 0, [2.0, loss])])
     return runs(file.path)
 
 
@@ -68,7 +68,7 @@ def test_many_settings_leave_room_for_their_names(tmp_path: Path) -> None:
     names = [f"a_setting_of_which_the_name_is_long_{n:02}" for n in range(15)]
     for k in range(4):
         settings = dict.fromkeys(names, "a long word that stands beside an axis" * k) | {"same": 1}
-        file.add(file.begin("r", 1, settings), Progress("done", 1, 1.0), [("loss", 0, [float(k)])])
+        file.add(file.begin("r", 1, settings), RunProgress("done", 1, 1.0), [("loss", 0, [float(k)])])
     page = ElementTree.fromstring(parallel_chart(runs(file.path), "loss"))
     written: dict[float, list[tuple[float, str]]] = {}
     for text in page.iter("text"):
@@ -89,7 +89,7 @@ def test_many_settings_leave_room_for_their_names(tmp_path: Path) -> None:
 def test_the_name_of_one_setting_is_whole_and_inside(tmp_path: Path) -> None:
     file = RunsFile(tmp_path / "runs.sqlite")
     for k in range(2):
-        file.add(file.begin("r", 1, {"learning_rate": 0.1 + k}), Progress("done", 1, 1.0), [("loss", 0, [float(k)])])
+        file.add(file.begin("r", 1, {"learning_rate": 0.1 + k}), RunProgress("done", 1, 1.0), [("loss", 0, [float(k)])])
     page = ElementTree.fromstring(parallel_chart(runs(file.path), "loss"))
     (name,) = (text for text in page.iter("text") if text.text == "learning_rate")
     half = len("learning_rate") * 6.6 / 2

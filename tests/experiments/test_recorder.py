@@ -22,7 +22,7 @@ from tests.executors.models import regression
 from tests.experiments.recorded import python, run_of
 from workbench import events
 from workbench.experiments import recorder, runs
-from workbench.experiments.runs_file import Entry, Happening, Progress, RunsFile
+from workbench.experiments.runs_file import Entry, Happening, RunProgress, RunsFile
 from workbench.experiments.surroundings import surroundings
 
 
@@ -339,7 +339,7 @@ def test_settings_that_are_no_text_are_shown(file: Path) -> None:
     assert [found[n].settings.get("a") for n in (2, 3)] == [r"caf\udce9", {"b": [r"caf\udce9", 1.5, None]}]
     assert rb"caf\udce9" in all_shown(file)
     happening = Happening(0.0, 1, "x", {"a": ODD})
-    RunsFile(file).add(Entry(1, found[1].begun), Progress("done", 1, 1.0), happenings=[happening])
+    RunsFile(file).add(Entry(1, found[1].begun), RunProgress("done", 1, 1.0), happenings=[happening])
     assert runs(file)[1].events[-1].data == {"a": r"caf\udce9"}
     smile = "\N{GRINNING FACE}"  # two halves in JSON
     run_of(file, 1, settings={smile: smile}).wait(30)
@@ -375,7 +375,7 @@ def test_a_file_of_version_1_is_read_and_goes_on_being_used(file: Path) -> None:
     assert runs(file)[1].checkpoints == before
     with closing(sqlite3.connect(file)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (1,)  # reading changes nothing
-    entry, done = Entry(1, runs(file)[1].begun), Progress("done", 2, 1.0)
+    entry, done = Entry(1, runs(file)[1].begun), RunProgress("done", 2, 1.0)
     RunsFile(file).add(entry, done)
     assert runs(file)[1].checkpoints == before and runs(file)[1].scalars["loss"].tolist() == values
     RunsFile(file).add(entry, done, checkpoints=[(2, "best"), (2, "last"), (2, "a")])

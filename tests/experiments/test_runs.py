@@ -18,7 +18,7 @@ from tests.experiments.recorded import run_of
 from workbench.experiments import compare, runs
 from workbench.experiments.compare_runs import Comparison
 from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import Entry, Happening, Progress, RunsFile
+from workbench.experiments.runs_file import Entry, Happening, RunProgress, RunsFile
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
     for name, rate, losses in (("a", 0.1, [3.0, 2.0, 1.0]), ("b", 0.2, [3.0, 1.5]), ("c", None, [])):
         settings = {"seed": 7, "places": "=cmd()"} if rate is None else {"seed": 7, "learning_rate": rate}
         number = made.begin(name, 3, settings)
-        made.add(number, Progress("done", len(losses), 0.5, ended=1e9), [("loss", 0, losses)] if losses else [])
+        made.add(number, RunProgress("done", len(losses), 0.5, ended=1e9), [("loss", 0, losses)] if losses else [])
     return made.path
 
 
@@ -55,7 +55,7 @@ def test_sort(file: Path) -> None:
 def test_what_has_no_place_in_an_order_comes_last(file: Path) -> None:
     made = RunsFile(file)
     for name, losses in (("n", [1.0, np.nan]), ("m", [np.nan]), ("d", [5.0, -2.0]), ("i", [np.inf])):
-        made.add(made.begin(name, 2, {}), Progress("done", len(losses), 0.5), [("loss", 0, losses)])
+        made.add(made.begin(name, 2, {}), RunProgress("done", len(losses), 0.5), [("loss", 0, losses)])
     table = runs(file)
     assert names(table.sort("loss")) == "dabi" + "mnc" and names(table.sort("loss", descending=True)) == "ibad" + "mnc"
 
@@ -63,7 +63,7 @@ def test_what_has_no_place_in_an_order_comes_last(file: Path) -> None:
 def test_a_run_that_ended_in_nan_says_from_where(file: Path) -> None:
     made = RunsFile(file)
     for losses in ([np.nan, 1.0, np.nan, np.nan], [np.nan, np.nan], [np.nan, 1.0]):
-        made.add(made.begin("n", 4, {}), Progress("done", len(losses), 0.5), [("loss", 0, losses)])
+        made.add(made.begin("n", 4, {}), RunProgress("done", len(losses), 0.5), [("loss", 0, losses)])
     table = runs(file)
     assert [table[k].first_nan for k in (1, 3, 4, 5, 6)] == [None, None, 3, 1, None]
     assert "done, NaN from step 3" in repr(table) and table[4].state == "done"
@@ -75,7 +75,8 @@ def test_a_run_that_ended_in_nan_says_from_where(file: Path) -> None:
 def test_steps_stand_once(file: Path) -> None:
     made = RunsFile(file)
     for steps in (3, 4):
-        made.add(made.begin("s", steps, {"steps": steps}), Progress("done", steps, 0.5), [("loss", 0, [1.0] * steps)])
+        entry = made.begin("s", steps, {"steps": steps})
+        made.add(entry, RunProgress("done", steps, 0.5), [("loss", 0, [1.0] * steps)])
     table = runs(file)
     assert table.columns.count("steps") == 1 and "steps" not in table.shown and "step" in table.shown
     assert compare(4, 5, file=file)._repr_html_().count('<th scope="row">steps</th>') == 1
@@ -145,7 +146,7 @@ def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
     for k in range(3):
         settings = {f"setting_{n}": k * n for n in range(1, 9)} | {"program_hash": str(k)}
         values = [(f"v{n}", 0, [float(n)]) for n in range(5)]
-        made.add(made.begin("many", 1, settings), Progress("done", 1, 0.5), values)
+        made.add(made.begin("many", 1, settings), RunProgress("done", 1, 0.5), values)
     table = runs(file)
     assert len(table.shown) <= 12 and "program_hash" not in table.shown and "more columns" in repr(table)
     chosen = table.show("name", "setting_8").sort("number")[-2:]
@@ -158,7 +159,7 @@ def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
 def test_the_newest_value_is_read_without_the_others(file: Path) -> None:
     made = RunsFile(file)
     entry = Entry(1, runs(file)[1].begun)
-    made.add(entry, Progress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
+    made.add(entry, RunProgress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
     assert made.last(1) == {"loss": 8.0, "other": 1.0} == runs(file)[1].last and made.last(3) == {}
     with pytest.raises(wb.errors.NotFound):
         made.last(9)
@@ -174,7 +175,7 @@ def test_csv(file: Path, tmp_path: Path) -> None:
 
 
 def test_json(file: Path, tmp_path: Path) -> None:
-    RunsFile(file).add(Entry(1, runs(file)[1].begun), Progress("done", 4, 0.5), [("loss", 3, [float("nan")])])
+    RunsFile(file).add(Entry(1, runs(file)[1].begun), RunProgress("done", 4, 0.5), [("loss", 3, [float("nan")])])
     target = tmp_path / "runs.json"
     runs(file).to_json(target)
     found = json.loads(target.read_text())
@@ -208,7 +209,8 @@ def test_any_number_of_runs_side_by_side(file: Path) -> None:
     made = RunsFile(file)
     for number in range(4, 12):
         entry = made.begin(f"n{number}", 5, {"seed": number, "learning_rate": 0.1})
-        made.add(entry, Progress("done", 2, 0.5), [("loss", 0, [float(number), 1.0]), ("val_loss", 1, [number / 10])])
+        curves = [("loss", 0, [float(number), 1.0]), ("val_loss", 1, [number / 10])]
+        made.add(entry, RunProgress("done", 2, 0.5), curves)
     found = compare(*range(1, 12), file=file)
     assert [run.number for run in found.runs] == list(range(1, 12))
     assert found.settings["seed"] == (7, 7, 7, *range(4, 12))
@@ -229,7 +231,7 @@ def test_any_number_of_runs_side_by_side(file: Path) -> None:
 def test_a_curve_of_few_values_stands_where_its_steps_are(file: Path) -> None:
     made = RunsFile(file)
     entry = made.begin("sparse", 9, {})
-    made.add(entry, Progress("done", 9, 0.5), [("val", 2, [1.0]), ("val", 8, [float("nan")])])
+    made.add(entry, RunProgress("done", 9, 0.5), [("val", 2, [1.0]), ("val", 8, [float("nan")])])
     steps, values = runs(file)[4].curve("val")
     np.testing.assert_array_equal(steps, [3, 9])
     np.testing.assert_array_equal(values, [1.0, np.nan])
@@ -241,7 +243,7 @@ def test_a_curve_of_few_values_stands_where_its_steps_are(file: Path) -> None:
 def test_differences_see_nan(file: Path) -> None:
     for number, start, values in ((1, 3, [float("nan"), 1.0]), (2, 2, [1.0, 4.0, 1.0])):
         entry = Entry(number, runs(file)[number].begun)
-        RunsFile(file).add(entry, Progress("done", 5, 0.5), [("loss", start, values)])
+        RunsFile(file).add(entry, RunProgress("done", 5, 0.5), [("loss", start, values)])
     assert compare(1, 2, file=file).differences == {"loss": np.inf}
     assert 'class="line"' in compare(1, 2, file=file)._repr_html_()
 
@@ -262,7 +264,7 @@ def test_whatever_is_damaged_in_a_file_it_is_read_or_named(file: Path) -> None:
     made = RunsFile(file)
     entry = made.begin("d", 3, {"seed": 7})
     happening = Happening(1.0, 2, "error", {"text": "no", "op": "mul", "site": None})
-    made.add(entry, Progress("failed", 2, 0.5, "no"), [("loss", 0, [1.0, 2.0])], [happening], [(2, "a.checkpoint")])
+    made.add(entry, RunProgress("failed", 2, 0.5, "no"), [("loss", 0, [1.0, 2.0])], [happening], [(2, "a.checkpoint")])
     with sqlite3.connect(file) as db:
         db.execute("PRAGMA journal_mode=DELETE")
     whole, told = file.read_bytes(), set()
@@ -303,7 +305,7 @@ def test_a_damaged_row_is_told_with_the_file(file: Path, column: str, value: Any
 def test_a_damaged_piece_is_told_with_the_file(file: Path, table: str, column: str) -> None:
     made = RunsFile(file)
     entry = Entry(1, runs(file)[1].begun)
-    made.add(entry, Progress("done", 3, 0.5), happenings=[Happening(1.0, 2, "error", {"text": "no"})])
+    made.add(entry, RunProgress("done", 3, 0.5), happenings=[Happening(1.0, 2, "error", {"text": "no"})])
     with sqlite3.connect(file) as db:
         db.execute(f"UPDATE {table} SET {column}=?", (b"{ab",))
     with pytest.raises(wb.errors.Unavailable, match="it is damaged") as caught:

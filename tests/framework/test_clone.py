@@ -40,35 +40,35 @@ def containers(program: Program) -> set[int]:
 def test_p20_p24_a_clone_has_everything_and_shares_nothing() -> None:
     program = everything()
     program.all_parameters()[0].regularizer = ToyDecay(0.1)
-    twin = program.clone()
-    assert program_to_json(twin, with_sites=True) == program_to_json(program, with_sites=True)
-    assert twin.to_string(with_details=True) == program.to_string(with_details=True)
-    assert containers(program).isdisjoint(containers(twin))
-    assert twin.uid != program.uid
-    assert all(op.block.program is twin for op in twin.all_ops())
-    assert all(v.block.program is twin for v in twin.list_vars())
+    copied = program.clone()
+    assert program_to_json(copied, with_sites=True) == program_to_json(program, with_sites=True)
+    assert copied.to_string(with_details=True) == program.to_string(with_details=True)
+    assert containers(program).isdisjoint(containers(copied))
+    assert copied.uid != program.uid
+    assert all(op.block.program is copied for op in copied.all_ops())
+    assert all(v.block.program is copied for v in copied.list_vars())
 
 
 def test_p24_changing_one_leaves_the_other() -> None:
     program = trained()
     before = program.to_string(with_details=True)
-    twin = program.clone()
-    for op in list(twin.all_ops()):
+    copied = program.clone()
+    for op in list(copied.all_ops()):
         op.rename_input("x", "x")
         op.inputs.clear()
         op.attrs["op_role"] = 4
         op.attrs.get("op_role_var", []).append("more")
-    for v in twin.list_vars():
+    for v in copied.list_vars():
         v.shape = (9,)
-    twin.all_parameters()[0].optimize_attr["learning_rate"] = 2.0
+    copied.all_parameters()[0].optimize_attr["learning_rate"] = 2.0
     assert program.to_string(with_details=True) == before
 
 
 def test_a_clone_goes_on_with_the_random_streams() -> None:
     program = trained()
-    twin = program.clone()
-    assert [op.attrs.get("stream") for op in twin.all_ops()] == [op.attrs.get("stream") for op in program.all_ops()]
-    assert twin.next_stream() == program.next_stream() == 2
+    copied = program.clone()
+    assert [op.attrs.get("stream") for op in copied.all_ops()] == [op.attrs.get("stream") for op in program.all_ops()]
+    assert copied.next_stream() == program.next_stream() == 2
 
 
 def test_variables_keep_their_order() -> None:
@@ -79,10 +79,10 @@ def test_variables_keep_their_order() -> None:
 
 def test_blocks_in_attributes_become_those_of_the_copy() -> None:
     program, _, _ = nested()
-    twin = program.clone()
-    first = twin.global_block().ops[-1].attrs["block"]
-    assert first is twin.blocks[1] and twin.blocks[1].ops[-1].attrs["block"] is twin.blocks[2]
-    assert twin.blocks[2].inputs == ["given"] and [b.parent_idx for b in twin.blocks] == [-1, 0, 1]
+    copied = program.clone()
+    first = copied.global_block().ops[-1].attrs["block"]
+    assert first is copied.blocks[1] and copied.blocks[1].ops[-1].attrs["block"] is copied.blocks[2]
+    assert copied.blocks[2].inputs == ["given"] and [b.parent_idx for b in copied.blocks] == [-1, 0, 1]
 
 
 def test_schedulers_belong_to_the_learning_rate_wherever_it_is() -> None:
@@ -95,19 +95,19 @@ def test_a_clone_made_while_building_is_not_under_construction() -> None:
     program = default_main_program()
     inner = program.create_block()
     with program.role_guard(OPTIMIZE, ["a", "b"]), program.block_guard(inner):
-        twin = program.clone()
-    assert twin.current_block() is twin.global_block()
-    assert (twin.op_role, twin.op_role_var) == (0, [])
+        copied = program.clone()
+    assert copied.current_block() is copied.global_block()
+    assert (copied.op_role, copied.op_role_var) == (0, [])
 
 
 def test_p21_training_ops_go_and_what_only_they_named() -> None:
     program = trained()
-    twin = program.clone(for_test=True)
-    assert types(twin) == ["toy_mul", "toy_add", "toy_dropout", "toy_relu", "toy_mean"]
-    names = set(twin.global_block().vars)
+    copied = program.clone(for_test=True)
+    assert types(copied) == ["toy_mul", "toy_add", "toy_dropout", "toy_relu", "toy_mean"]
+    names = set(copied.global_block().vars)
     assert names.isdisjoint({"learning_rate_0", "@LR_DECAY_COUNTER@", "fc_0.w_0@GRAD", "mean_0.tmp_0@GRAD"})
     assert {"x", "fc_0.w_0", "fc_0.b_0"} <= names
-    assert problems(twin) == []
+    assert problems(copied) == []
 
 
 def test_p21_variables_no_operator_names_go_too() -> None:
@@ -123,9 +123,9 @@ def test_p21_without_a_loss_gradient_everything_stays() -> None:
     data("unused", (3,))
     with program.role_guard(BACKWARD):
         toys.relu(program.global_block().var("x"))
-    twin = program.clone(for_test=True)
-    assert types(twin) == types(program)
-    assert list(twin.global_block().vars) == list(program.global_block().vars)
+    copied = program.clone(for_test=True)
+    assert types(copied) == types(program)
+    assert list(copied.global_block().vars) == list(program.global_block().vars)
 
 
 def test_p21_only_the_three_bits_decide() -> None:
@@ -149,19 +149,19 @@ def test_p21_is_test_is_set_in_all_blocks() -> None:
     toys.dropout(x)
     block = program.global_block()
     block.append_op("toy_run", outputs={"Out": []}, attrs={"block": inner})
-    twin = program.clone(for_test=True)
-    assert [op.attrs["is_test"] for op in twin.all_ops() if op.type == "toy_dropout"] == [True, True]
+    copied = program.clone(for_test=True)
+    assert [op.attrs["is_test"] for op in copied.all_ops() if op.type == "toy_dropout"] == [True, True]
     assert [op.attrs["is_test"] for op in program.all_ops() if op.type == "toy_dropout"] == [False, False]
-    assert not any("is_test" in op.attrs for op in twin.all_ops() if op.type != "toy_dropout")
+    assert not any("is_test" in op.attrs for op in copied.all_ops() if op.type != "toy_dropout")
 
 
 def test_p21_parameters_keep_what_they_know() -> None:
     program = trained()
     w = program.all_parameters()[0]
     w.need_clip, w.optimize_attr["learning_rate"], w.regularizer = False, 0.5, ToyDecay(0.1)
-    twin = program.clone(for_test=True).all_parameters()[0]
-    assert isinstance(twin, Parameter) and twin.trainable and not twin.need_clip
-    assert twin.optimize_attr == {"learning_rate": 0.5} and twin.regularizer.coeff == 0.1
+    copied = program.clone(for_test=True).all_parameters()[0]
+    assert isinstance(copied, Parameter) and copied.trainable and not copied.need_clip
+    assert copied.optimize_attr == {"learning_rate": 0.5} and copied.regularizer.coeff == 0.1
 
 
 def test_p22_before_or_after_minimize_the_forward_is_the_same() -> None:
@@ -186,10 +186,10 @@ def test_p22_what_was_saved_for_a_gradient_is_forgotten() -> None:
         toys.constant(shape=(1,), value=1.0)
     with program.role_guard(BACKWARD):
         toys.show(saved)
-    twin = program.clone(for_test=True)
-    asked = [[op.attrs["block_saved"] for op in p.all_ops() if op.type == "toy_run"] for p in (program, twin)]
+    copied = program.clone(for_test=True)
+    asked = [[op.attrs["block_saved"] for op in p.all_ops() if op.type == "toy_run"] for p in (program, copied)]
     assert asked == [[["toy_relu_1.tmp_0"], ["toy_add_0.tmp_0"]], [(), ()]]
-    assert x.name in twin.global_block().vars and problems(twin) == []
+    assert x.name in copied.global_block().vars and problems(copied) == []
     assert [op.attrs["block_saved"] for op in program.clone().all_ops() if op.type == "toy_run"] == asked[0]
 
 
@@ -202,10 +202,10 @@ def test_blocks_only_the_backward_ran_go() -> None:
     other = program.create_block()
     program.rollback()
     program.global_block().append_op("toy_run", outputs={"Out": []}, attrs={"block": other})
-    twin = program.clone(for_test=True)
-    assert [b.idx for b in twin.blocks] == [0, 1]
-    assert twin.global_block().ops[-1].attrs["block"] is twin.blocks[1]
-    assert problems(twin) == []
+    copied = program.clone(for_test=True)
+    assert [b.idx for b in copied.blocks] == [0, 1]
+    assert copied.global_block().ops[-1].attrs["block"] is copied.blocks[1]
+    assert problems(copied) == []
 
 
 def test_p23_metrics_survive() -> None:
@@ -222,8 +222,8 @@ def test_the_step_counter_stays_where_something_draws() -> None:
     assert program.clone(for_test=True).rng_step == program.clone().rng_step == "@RNG_STEP@_0"
     dropout = next(op for op in block.ops if op.type == "toy_dropout")
     dropout.attrs["op_role"] = BACKWARD
-    twin = program.clone(for_test=True)
-    assert twin.rng_step == "" and "@RNG_STEP@_0" not in twin.global_block().vars
+    copied = program.clone(for_test=True)
+    assert copied.rng_step == "" and "@RNG_STEP@_0" not in copied.global_block().vars
 
 
 def test_places_in_the_users_code_are_kept() -> None:

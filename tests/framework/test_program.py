@@ -241,8 +241,8 @@ def test_listing() -> None:
 
 def test_a_deep_copy_is_a_clone() -> None:
     program = trained()
-    twin = copy.deepcopy(program)
-    assert twin.uid != program.uid and str(twin) == str(program)
+    copied = copy.deepcopy(program)
+    assert copied.uid != program.uid and str(copied) == str(program)
 
 
 def test_the_seed_is_an_int() -> None:

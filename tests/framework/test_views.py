@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.framework.values.views import RESHAPED, Sliced, Strided, Transposed, View
+from workbench.framework.values.views import RESHAPED, Sliced, Strided, Transposed, ViewRule
 
 MEMORY = np.zeros(1 << 14, np.uint8)
 ORIGIN = 1 << 13
@@ -61,7 +61,7 @@ def shapes_of(size: int) -> st.SearchStrategy[tuple[int, ...]]:
     return draw_shape()
 
 
-def check(rule: View, source: Strided, result: np.ndarray, attrs: dict[str, Any]) -> None:
+def check(rule: ViewRule, source: Strided, result: np.ndarray, attrs: dict[str, Any]) -> None:
     """The rule finds the memory of a result of NumPy's, or says it is a copy, as it is."""
     array, found = array_of(source), rule(source, result.shape, attrs)
     is_view = result.base is not None and np.may_share_memory(result, MEMORY)
@@ -109,5 +109,5 @@ def test_what_lies_apart_is_not_seen_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize("rule", [RESHAPED, Sliced(lambda shape: {}), Transposed(lambda: (1, 0))])
-def test_only_a_reshape_keeps_the_order_of_all_elements(rule: View) -> None:
+def test_only_a_reshape_keeps_the_order_of_all_elements(rule: ViewRule) -> None:
     assert rule.keeps_order == (rule is RESHAPED)

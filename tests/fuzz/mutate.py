@@ -157,8 +157,8 @@ class Mutant:
         at = self.random.randrange(len(op[side][slot]))
         before = op[side][slot][at]
         shapes = {v["name"]: v["shape"] for v in self._block["variables"]}
-        alike = [n for n in shapes if len(shapes[n]) == len(shapes.get(before, ())) and n != before]
-        names = alike if alike and self.random.random() < 0.8 else self._names()
+        same_rank = [n for n in shapes if len(shapes[n]) == len(shapes.get(before, ())) and n != before]
+        names = same_rank if same_rank and self.random.random() < 0.8 else self._names()
         op[side][slot] = list(op[side][slot])
         op[side][slot][at] = self.random.choice(names)
         return f"{op['type']}.{slot}: {before} -> {op[side][slot][at]}"
@@ -174,8 +174,8 @@ class Mutant:
         if op["type"] not in OPS:
             return "nothing"
         mine = OPS[op["type"]]
-        alike = [t for t in sorted(OPS) if OPS[t].inputs == mine.inputs and OPS[t].outputs == mine.outputs]
-        other = self.random.choice(alike)
+        same_slots = [t for t in sorted(OPS) if OPS[t].inputs == mine.inputs and OPS[t].outputs == mine.outputs]
+        other = self.random.choice(same_slots)
         before, op["type"] = op["type"], other
         defaults = {k: v for k, v in OPS[other].attrs.items() if isinstance(v, bool | int | float | str | None)}
         op["attrs"] = {k: op["attrs"].get(k, defaults.get(k)) for k in OPS[other].attrs}

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import (
     ALL_REDUCE,
@@ -90,7 +90,7 @@ class _Run:
         if "wanted" in node.record.needs:
             extra["wanted"] = tuple(slot is not None for slot in node.outputs)
         if "rng" in node.record.needs:
-            extra["rng"] = Stream(7, node.attrs["stream"], node.place)
+            extra["rng"] = RandomStream(7, node.attrs["stream"], node.place)
         self.call(node.type, node.inputs, node.outputs, {**node.attrs, **extra})
 
     def call(self, kind: str, inputs: Any, outputs: Any, attrs: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from workbench.graph.passes.fuse_bn_act import FuseBnAct, FuseBnAddAct
 from workbench.graph.passes.fuse_broadcast import FuseBroadcast
 from workbench.graph.passes.fuse_optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
-from workbench.graph.passes.rewrite import Layout
+from workbench.graph.passes.rewrite import NodePositions
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
 from workbench.graph.ssa import Graph, Node
@@ -720,5 +720,5 @@ def test_an_ordering_edge_keeps_nodes_from_moving() -> None:
     first, second = graph.collectives()
     between = graph.nodes[graph.nodes.index(first) + 1]
     between.after.append(first)
-    assert Layout(graph, [first, second]).runs([first, second]) == [[first], [second]]
+    assert NodePositions(graph, [first, second]).runs([first, second]) == [[first], [second]]
     assert apply(graph, FuseAllReduce()) == [False]

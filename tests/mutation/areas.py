@@ -47,14 +47,14 @@ PACKAGE = "workbench"
 AREAS = (
     Area(
         "planning",
-        ("make_plan", "flat_offsets", "make_schedule", "strides_ahead", "Shapes"),
+        ("make_plan", "flat_offsets", "make_schedule", "assigned_strides", "Shapes"),
         (
             "tests/parallel/test_fed_persistables.py",
-            "tests/parallel/test_written_ahead.py",
+            "tests/parallel/test_layout_assignment.py",
             "tests/parallel/test_commit_calls.py",
             "tests/parallel/test_memory_plan.py",
             "tests/parallel/test_memory_modes.py",
-            "tests/parallel/test_late_sums.py",
+            "tests/parallel/test_fused_all_reduce_update.py",
             "tests/parallel/test_rules_graph.py",
             "tests/executors/test_random_programs.py",
             "tests/executors/test_values.py",
@@ -64,10 +64,10 @@ AREAS = (
     ),
     Area(
         "binding",
-        ("ThreadProgram", "AtOnce", "Compiler", "StepCache", "Cache"),
+        ("ThreadProgram", "WholeStep", "Compiler", "StepCache", "Cache"),
         (
             "tests/parallel/test_commit_calls.py",
-            "tests/parallel/test_at_once.py",
+            "tests/parallel/test_whole_step.py",
             "tests/parallel/test_guards.py",
             "tests/parallel/test_stamps.py",
             "tests/parallel/test_engine_corners.py",
@@ -127,11 +127,11 @@ AREAS = (
             "tests/executors/test_tape_sums.py",
             "tests/executors/test_tape_losses.py",
             "tests/executors/test_tape_norms.py",
-            "tests/parallel/test_alike.py",
+            "tests/parallel/test_sharded_updates.py",
             "tests/parallel/test_tape_failures.py",
             "tests/parallel/test_tape_spans.py",
             "tests/parallel/test_stamps.py",
-            "tests/parallel/test_late_sums.py",
+            "tests/parallel/test_fused_all_reduce_update.py",
             "tests/executors/test_random_programs.py",
         ),
     ),
@@ -155,9 +155,9 @@ AREAS = (
     ),
     Area(
         "threads",
-        ("Team", "OneBlasThread"),
+        ("WorkerPool", "OneBlasThread"),
         (
-            "tests/executors/test_team.py",
+            "tests/executors/test_worker_pool.py",
             "tests/runtime/test_undisturbed.py",
             "tests/parallel/test_native_threads.py",
             "tests/parallel/test_tape_failures.py",
@@ -168,16 +168,16 @@ AREAS = (
     ),
     Area(
         "replicas",
-        ("Replicas", "Alike", "LateSums", "Bucket", "own_variables", "LocalCommunicator"),
+        ("Replicas", "ReplicatedValues", "FusedReductions", "Bucket", "own_variables", "LocalCommunicator"),
         (
-            "tests/parallel/test_alike.py",
-            "tests/parallel/test_late_sums.py",
+            "tests/parallel/test_sharded_updates.py",
+            "tests/parallel/test_fused_all_reduce_update.py",
             "tests/parallel/test_rules_scopes.py",
             "tests/parallel/test_commit_calls.py",
             "tests/runtime/comm/test_local.py",
             "tests/parallel/test_engine_corners.py",
             "tests/parallel/test_memory_modes.py",
-            "tests/parallel/test_at_once.py",
+            "tests/parallel/test_whole_step.py",
         ),
     ),
     Area(

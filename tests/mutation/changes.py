@@ -187,12 +187,12 @@ def _calls(node: ast.Call) -> Iterator[Edit]:
         yield "opposite taken", node, ast.unparse(other)
     elif called in ("sorted", "reversed") and len(node.args) == 1:
         yield "order left", node, f"list({ast.unparse(node.args[0])})"
-    elif called not in ("isinstance", "getattr") and len(node.args) > 1 and _alike(*node.args[:2]):
+    elif called not in ("isinstance", "getattr") and len(node.args) > 1 and _same_kind(*node.args[:2]):
         other.args = [node.args[1], node.args[0], *node.args[2:]]
         yield "arguments swapped", node, ast.unparse(other)
 
 
-def _alike(a: ast.expr, b: ast.expr) -> bool:
+def _same_kind(a: ast.expr, b: ast.expr) -> bool:
     """Whether two arguments could be taken for one another."""
     return type(a) is type(b) and isinstance(a, _NAMING) and ast.unparse(a) != ast.unparse(b)
 

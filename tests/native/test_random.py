@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 from workbench.runtime.words.codes import DONE
 from workbench.runtime.words.stream import BITS, CHUNK
 
 WORDS = st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1))
-STREAMS = st.builds(Stream, WORDS, WORDS, WORDS, WORDS, WORDS)
+STREAMS = st.builds(RandomStream, WORDS, WORDS, WORDS, WORDS, WORDS)
 COUNTS = st.one_of(st.integers(1, 40), st.sampled_from([CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 3]))
 
 
-def memory(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+def memory(stream: RandomStream) -> tuple[np.ndarray, np.ndarray]:
     """The words of a stream, and memory for random words."""
     return np.array(stream.state, np.uint64), np.zeros(CHUNK, np.float32)
 
 
 @settings(max_examples=60, deadline=None)
 @given(stream=STREAMS, count=COUNTS, shift=st.integers(0, 3))
-def test_uniform(stream: Stream, count: int, shift: int) -> None:
+def test_uniform(stream: RandomStream, count: int, shift: int) -> None:
     out = np.full(count + shift + 1, 7, np.float32)
     assert run_row("draw_uniform", *memory(stream), out[shift:], count) == DONE
     np.testing.assert_array_equal(out[shift:-1], stream.uniform(np, (count,), np.float32))
@@ -33,15 +33,15 @@ def test_uniform(stream: Stream, count: int, shift: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(stream=STREAMS, count=COUNTS, least=st.sampled_from([0, 1, 2**23, 5033165, 2**BITS - 1, 2**BITS]))
-def test_truths(stream: Stream, count: int, least: int) -> None:
+def test_truths(stream: RandomStream, count: int, least: int) -> None:
     out = np.full(count + 1, 7, np.uint8)
     assert run_row("draw_truths", *memory(stream), out, count, least) == DONE
     np.testing.assert_array_equal(out[:-1], stream.uniform(np, (count,), np.float32) >= least / 2**BITS)
     assert out[-1] == 7
 
 
-@pytest.mark.parametrize("stream", [Stream(-1, 3), Stream(2**70 + 1, 0, 1, -2)])
-def test_words_are_the_last_64_bits(stream: Stream) -> None:
+@pytest.mark.parametrize("stream", [RandomStream(-1, 3), RandomStream(2**70 + 1, 0, 1, -2)])
+def test_words_are_the_last_64_bits(stream: RandomStream) -> None:
     out = np.empty(9, np.float32)
     assert run_row("draw_uniform", *memory(stream), out, 9) == DONE
     np.testing.assert_array_equal(out, stream.uniform(np, (9,), np.float32))

@@ -40,7 +40,7 @@ from workbench.notebook.figures.facts import Nodes, parts, slowest, summed
 from workbench.notebook.figures.feeds import feeds
 from workbench.notebook.figures.folding import fold, repeats
 from workbench.notebook.figures.graph import graph
-from workbench.notebook.figures.layout import HEIGHT, NODES, WIDTH, Layout, layout
+from workbench.notebook.figures.layout import HEIGHT, NODES, WIDTH, GraphPicture, layout
 from workbench.notebook.figures.numbers import listed, number_text, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ROLES
 from workbench.notebook.figures.scopes import scopes
@@ -102,7 +102,7 @@ def chain(length: int, layers: int, devices: int = 1) -> Message:
 # Layout
 
 
-def check(found: Layout, message: Message) -> None:
+def check(found: GraphPicture, message: Message) -> None:
     """What holds for every layout."""
     nodes = Nodes.of(message)
     inside = sorted(node for box in found.boxes for node in box.group.nodes)

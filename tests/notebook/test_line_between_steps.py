@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench import between
-from workbench.notebook.dashboard.line import Line
+from workbench.notebook.dashboard.line import KernelLine
 
 
 class Stream:
@@ -53,7 +53,7 @@ class Cells:
 def kernel() -> Iterator[tuple[Stream, Cells]]:
     """Its stream and its cells; the first cell is running, and has made a page."""
     stream, cells = Stream(), Cells()
-    Line(SimpleNamespace(kernel=SimpleNamespace(shell_stream=stream, session=None), events=cells))
+    KernelLine(SimpleNamespace(kernel=SimpleNamespace(shell_stream=stream, session=None), events=cells))
     yield stream, cells
     between.let_visit(None)
 

@@ -13,7 +13,7 @@ import pytest
 from workbench.errors import NotFound
 from workbench.experiments import runs
 from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import Progress, RunsFile
+from workbench.experiments.runs_file import RunProgress, RunsFile
 from workbench.notebook.dashboard import displayed
 from workbench.notebook.runs.table import RunTable
 
@@ -26,7 +26,7 @@ def found(tmp_path: Path) -> Runs:
         settings = {"learning_rate": 10.0**-k, "notebook": "n.ipynb", "host": "h"}
         settings |= {"sweep": "abc"} if k < 2 else {}
         losses = [1.0, float("nan") if k == 3 else 0.5**k]
-        file.add(file.begin(name, 9, settings), Progress("done", 2, 1.0), [("loss", 0, losses)])
+        file.add(file.begin(name, 9, settings), RunProgress("done", 2, 1.0), [("loss", 0, losses)])
     return runs(file.path)
 
 
@@ -88,7 +88,7 @@ def test_names_that_are_cut_differ_and_have_the_whole_as_title(tmp_path: Path) -
     file = RunsFile(tmp_path / "runs.sqlite")
     whole = [f"sweep: learning_rate={rate}, batch_size={size}" for rate in (0.1, 0.01) for size in (32, 128)]
     for name in whole:
-        file.add(file.begin(name, 1, {"seed": 1}), Progress("done", 1, 1.0))
+        file.add(file.begin(name, 1, {"seed": 1}), RunProgress("done", 1, 1.0))
     heads, rows, _ = given(RunTable(runs(file.path)))
     for (shown, *rest), name in zip((row[heads.index("name")] for row in reversed(rows)), whole, strict=True):
         assert shown.startswith(f'<span title="{name}">') and rest == [name, name]  # sorted and searched as a whole
@@ -99,7 +99,7 @@ def test_what_is_drawn_over_which_settings_can_be_chosen(tmp_path: Path) -> None
     file = RunsFile(tmp_path / "runs.sqlite")
     for k in range(3):
         run = file.begin("a", 1, {f"setting_{n}": k for n in range(4)})
-        file.add(run, Progress("done", 1, 1.0), [("loss", 0, [float(k)])])
+        file.add(run, RunProgress("done", 1, 1.0), [("loss", 0, [float(k)])])
     table = RunTable(runs(file.path).show(over=["setting_2", "setting_3"]).sort("number"))
     assert "loss by setting_2, setting_3" in table._plot.value
     table._over.value = ["setting_1"]

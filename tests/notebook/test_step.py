@@ -57,7 +57,7 @@ def test_the_table_has_a_line_per_node(net: Notebook) -> None:
     assert first.split()[:3] == ["0", "mul", "0"] and second.split()[:3] == ["1", "mul", "1"]
     assert "x[3, 4], net.fc_0.w_0[4, 3]" in first and "net.fc_0.tmp_0[3, 3]" in first
     assert "cell In[" in first  # where it was built
-    total = len(net["stepper"]._step.parts)
+    total = len(net["stepper"]._step.rows)
     assert ahead.startswith(f"2 of {total} nodes have run, next is #2 elementwise_add: `%step` goes on")
     html = shown._repr_html_()
     assert html.count("<tr") == 3 and "net.fc_0.tmp_0[3, 3]" in html and "elementwise_add" in html

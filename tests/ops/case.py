@@ -16,7 +16,7 @@ from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import Evaluator
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.values.dtype import as_dtype
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import Spec, spec_of
 
 # rtol, atol of the forward result against the reference, which is computed in float64
@@ -26,7 +26,7 @@ TOLERANCE = {
     "float16": (5e-3, 2e-3),
     "bfloat16": (4e-2, 2e-2),
 }
-STREAM = Stream(seed=7, op=3, place=0, step=5)
+STREAM = RandomStream(seed=7, op=3, place=0, step=5)
 
 
 @dataclass
@@ -206,7 +206,7 @@ class FixedEvaluator(Evaluator):
     def __init__(self) -> None:
         super().__init__(numpy_xp)
 
-    def stream(self, attrs: dict[str, Any]) -> Stream:
+    def stream(self, attrs: dict[str, Any]) -> RandomStream:
         return STREAM
 
 

@@ -34,15 +34,15 @@ def static(build: Build, *arrays: np.ndarray, known: bool = False) -> tuple[np.n
 
 def both(build: Build, *arrays: np.ndarray) -> np.ndarray:
     """The result, after checking that static and dynamic mode agree in bits and in the declared shape."""
-    at_once = dynamic(build, *arrays)
+    dynamic_value = dynamic(build, *arrays)
     for known in (True, False):
         value, shape = static(build, *arrays, known=known)
-        np.testing.assert_array_equal(value, at_once)
-        assert value.dtype == at_once.dtype
+        np.testing.assert_array_equal(value, dynamic_value)
+        assert value.dtype == dynamic_value.dtype
         assert len(shape) == value.ndim
         assert all(d in (-1, v) for d, v in zip(shape, value.shape, strict=True)), (shape, value.shape)
         assert not known or tuple(shape) == value.shape
-    return at_once
+    return dynamic_value
 
 
 def check_second_derivative(build: Build, *points: np.ndarray, tolerance: float = 1e-6) -> None:

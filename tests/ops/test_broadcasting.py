@@ -15,7 +15,7 @@ import workbench.ops  # fills the op table
 from tests.ops.case import run_forward
 from workbench.errors import ShapeError
 from workbench.framework.expr.numpy_functions import numpy_xp
-from workbench.framework.op.evaluate import Evaluator, Value, reduce_to
+from workbench.framework.op.evaluate import EvaluatedArray, Evaluator, reduce_to
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import recording
 from workbench.framework.values.spec import Spec, broadcast_shapes, spec_of
@@ -131,7 +131,7 @@ def test_reduction_over_any_axes(function: Any, how: Any, data: Any) -> None:
     shape, axes, keep = how
     x = numbers(shape, 5)
     with recording(Evaluator(numpy_xp)):
-        got = function(Value(x), axes, keepdim=keep).array
+        got = function(EvaluatedArray(x), axes, keepdim=keep).array
     along = tuple(axes) if isinstance(axes, list) else axes
     expected = np.asarray(REDUCTIONS[function](x, axis=along, keepdims=keep))
     np.testing.assert_allclose(got, expected.reshape(expected.shape or (1,)), rtol=1e-12)

@@ -17,7 +17,7 @@ from workbench.errors import ShapeError
 from workbench.framework import names
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.elementwise import trace
-from workbench.framework.op.evaluate import Value, reduce_to
+from workbench.framework.op.evaluate import EvaluatedArray, reduce_to
 from workbench.framework.op.grad_op import backward_op, call_rule
 from workbench.framework.op.record import OPS, find_op
 from workbench.framework.op.recorder import recording
@@ -326,7 +326,7 @@ def test_dynamic(case: C.Case) -> None:
     """Applied under the evaluator, the op gives what its forward body gives."""
     arrays = case.arrays(case.run_dtypes()[0])
     evaluator = C.FixedEvaluator()
-    values = [C.tree_map(Value, a) if not C.is_rows(a) else a for a in arrays]
+    values = [C.tree_map(EvaluatedArray, a) if not C.is_rows(a) else a for a in arrays]
     with recording(evaluator), np.errstate(all="ignore"):
         results = case.op(*values, **case.attrs)
     results = (results,) if len(case.op.outputs) == 1 else results

@@ -11,7 +11,7 @@ import workbench as wb
 from workbench.errors import InvalidArgument
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 
 F = wb.nn.functional
 N = 200_000
@@ -54,7 +54,7 @@ def test_the_mask_is_a_function_of_the_stream() -> None:
     x = np.ones(1000, np.float32)
 
     def mask(**key: int) -> np.ndarray:
-        return op.forward(numpy_xp, x, rng=Stream(**{"seed": 1, **key}), **op.attrs)[1]
+        return op.forward(numpy_xp, x, rng=RandomStream(**{"seed": 1, **key}), **op.attrs)[1]
 
     np.testing.assert_array_equal(mask(), mask())
     for key in ({"seed": 2}, {"op": 1}, {"place": 1}, {"step": 1}):

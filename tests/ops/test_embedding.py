@@ -59,7 +59,7 @@ CLIPS = {
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("optimizer", ["SGD", "Momentum", "Adam", "Adagrad"])
 def test_training_a_table_in_a_program(optimizer: str, clip: str, decay: float | None) -> None:
-    """Sparse and dense gradients train alike; two look-ups of one table add up."""
+    """Sparse and dense gradients train the same; two look-ups of one table add up."""
     results = []
     for is_sparse in (False, True):
         main, startup = wb.static.Program(), wb.static.Program()

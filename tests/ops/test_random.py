@@ -19,7 +19,7 @@ from workbench.framework.op.record import OPS, find_op
 from workbench.framework.op.recorder import recording
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.ndtri import ndtri
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 from workbench.ops.random import normal, randint, uniform
 
 WORD = (1 << 64) - 1
@@ -63,14 +63,14 @@ words = st.integers(0, WORD)
 @settings(max_examples=40, deadline=None)
 @given(words, words, words, words, words, st.integers(1, 13))
 def test_words_are_philox_of_the_key(seed: int, op: int, place: int, step: int, trip: int, count: int) -> None:
-    got = Stream(seed, op, place, step, trip).words(count).tolist()
+    got = RandomStream(seed, op, place, step, trip).words(count).tolist()
     blocks = [philox((k + 1, step, place, trip), (seed, op)) for k in range(-(-count // 4))]
     assert got == [word for block in blocks for word in block][:count]
 
 
 # Distributions: Kolmogorov-Smirnov at fixed keys; the threshold is passed by 1 right sample in 1000
 
-KEY = Stream(seed=20, op=4, place=1, step=9)
+KEY = RandomStream(seed=20, op=4, place=1, step=9)
 DISTRIBUTIONS = {
     "uniform_random": ({"min": -2.0, "max": 3.0}, scipy.stats.uniform(-2, 5).cdf),
     "gaussian_random": ({"mean": 1.0, "std": 2.0}, scipy.stats.norm(1, 2).cdf),
@@ -78,7 +78,7 @@ DISTRIBUTIONS = {
 }
 
 
-def draw(type: str, stream: Stream = KEY, **attrs: Any) -> np.ndarray:
+def draw(type: str, stream: RandomStream = KEY, **attrs: Any) -> np.ndarray:
     op = find_op(type)
     return op.forward(numpy_xp, rng=stream, **op.complete(attrs))
 
@@ -117,7 +117,7 @@ def test_integers_are_equally_likely() -> None:
 
 
 def test_permutations_are_equally_likely() -> None:
-    seen = [tuple(draw("randperm", Stream(3, op=k), n=4)) for k in range(2400)]
+    seen = [tuple(draw("randperm", RandomStream(3, op=k), n=4)) for k in range(2400)]
     counts = list({p: seen.count(p) for p in seen}.values())
     assert len(counts) == 24 and scipy.stats.chisquare(counts).pvalue > 1e-3
 
@@ -136,9 +136,9 @@ def test_inverse_normal_distribution(p: float) -> None:
     assert abs(float(ndtri(np.array(p))) - expected) <= 4e-15 * max(abs(expected), 1e-2)
 
 
-def constant_stream(word: int) -> Stream:
+def constant_stream(word: int) -> RandomStream:
     """A stream of which every word is the same."""
-    stream = Stream(0)
+    stream = RandomStream(0)
     object.__setattr__(stream, "words", lambda n: np.full(n, word, np.uint64))  # it is a frozen dataclass
     return stream
 
@@ -168,7 +168,7 @@ def test_normal_numbers_are_finite(word: int) -> None:
 RANDOM_OPS = sorted(t for t, record in OPS.items() if "rng" in record.needs and not record.inputs)
 
 
-def sample(type: str, stream: Stream) -> np.ndarray:
+def sample(type: str, stream: RandomStream) -> np.ndarray:
     sizes = {"n": 40} if type == "randperm" else {"shape": [40]}
     more = {"low": 0, "high": 1 << 40} if type == "randint" else {}
     return draw(type, stream, **sizes, **more)
@@ -176,20 +176,20 @@ def sample(type: str, stream: Stream) -> np.ndarray:
 
 @pytest.mark.parametrize("type", RANDOM_OPS)
 def test_the_same_key_gives_the_same_bits(type: str) -> None:
-    np.testing.assert_array_equal(sample(type, KEY), sample(type, Stream(20, 4, 1, 9)))
+    np.testing.assert_array_equal(sample(type, KEY), sample(type, RandomStream(20, 4, 1, 9)))
 
 
 @pytest.mark.parametrize("type", RANDOM_OPS)
 @pytest.mark.parametrize("field", ["seed", "op", "place", "step", "trip"])
 def test_every_part_of_the_key_matters(type: str, field: str) -> None:
     parts = {"seed": 20, "op": 4, "place": 1, "step": 9, "trip": 0}
-    other = Stream(**{**parts, field: parts[field] + 1})
+    other = RandomStream(**{**parts, field: parts[field] + 1})
     same = np.mean(sample(type, KEY) == sample(type, other))
     assert same < 0.5  # a permutation of 40 may agree here and there
 
 
 def test_streams_do_not_depend_on_the_order_of_use() -> None:
-    keys = [Stream(5, op, place, step) for op in range(3) for place in range(2) for step in range(2)]
+    keys = [RandomStream(5, op, place, step) for op in range(3) for place in range(2) for step in range(2)]
     forward = [sample("gaussian_random", k) for k in keys]
     backward = [sample("gaussian_random", k) for k in reversed(keys)][::-1]
     for a, b in zip(forward, backward, strict=True):

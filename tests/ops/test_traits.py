@@ -12,12 +12,12 @@ from tests.ops import case as C
 from tests.ops.test_bind import LAYOUTS
 from tests.ops.test_cases import CASES
 from workbench.framework.op.record import OPS, Op, find_op
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import Spec
 from workbench.framework.values.views import Strided
 
 Layout = Callable[[np.ndarray], np.ndarray]
-OTHER_STREAM = Stream(seed=8, op=3, place=0, step=6)
+OTHER_STREAM = RandomStream(seed=8, op=3, place=0, step=6)
 
 
 def over(keep: Callable[[Op], Any]) -> Any:

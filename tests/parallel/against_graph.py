@@ -10,7 +10,7 @@ import numpy as np
 from tests.graph.interpret import _Run
 from tests.parallel.models import Model
 from tests.parallel.plan_checker import check_plan
-from workbench.executors.reference.runner import Runner
+from workbench.executors.reference.runner import OpRunner
 from workbench.executors.running.engine import Engine
 from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import FETCH, Graph, Node, Value
@@ -21,7 +21,7 @@ class Walk(_Run):
 
     def __init__(self, graph: Graph, start: Any) -> None:
         super().__init__(start)
-        self._runners = [Runner(graph.program, place, {}) for place in range(graph.devices)]
+        self._runners = [OpRunner(graph.program, place, {}) for place in range(graph.devices)]
         self._keeps_layout = False
         with np.errstate(all="ignore"):
             for node in graph.nodes:

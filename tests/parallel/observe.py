@@ -47,7 +47,7 @@ def fed(pe: Any, feed: Any) -> Fed:
 
 def threads_of(binding: Binding) -> int:
     """How many threads have something to do."""
-    return sum(1 for program in binding.speculative if program.strand.calls)
+    return sum(1 for program in binding.speculative if program.task.calls)
 
 
 def bits(results: list[Any]) -> list[tuple[Any, ...]]:

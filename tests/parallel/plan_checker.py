@@ -88,7 +88,7 @@ class _Checker:
 
     def _origin(self, value: Value) -> Value:
         """The value whose content this one is, seen differently."""
-        while value in self.plan.looks:
+        while value in self.plan.aliases:
             node = self.writer[value]
             mine = self.plan.refs[value]
             sources = [v for v in node.value_reads if v in self.plan.refs and self.plan.refs[v].root is mine.root]

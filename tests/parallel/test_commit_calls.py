@@ -17,7 +17,7 @@ from workbench.framework.op.record import OPS
 def update_of(executor: static.ParallelExecutor):
     """The first call of the commit: Adam of all parameters of device 0."""
     (binding,) = executor._engine._cache.bindings.values()
-    return binding.commit[0].strand.calls[0]
+    return binding.commit[0].task.calls[0]
 
 
 def adam() -> Model:
@@ -27,8 +27,8 @@ def adam() -> Model:
 @as_calls
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
 def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
-    model, twin = adam(), adam()
-    disturbed, calm = model.parallel(2), twin.parallel(2)
+    model, same_model = adam(), adam()
+    disturbed, calm = model.parallel(2), same_model.parallel(2)
     for executor in (disturbed, calm):
         executor.run([], feed=batch())
     update, failures = update_of(disturbed), [RuntimeError("boom")]
@@ -43,7 +43,7 @@ def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
         disturbed.run([], feed=batch(8, 1))
     calm.run([], feed=batch(8, 1))
     for seed in (2, 3):
-        assert all(np.array_equal(v, model.value(k)) for k, v in twin.values().items())
+        assert all(np.array_equal(v, model.value(k)) for k, v in same_model.values().items())
         disturbed.run([], feed=batch(8, seed))
         calm.run([], feed=batch(8, seed))
 
@@ -62,22 +62,22 @@ def test_a_step_is_bound_once(devices, lowering):
 
 def test_a_step_that_was_left_in_the_middle_is_put_in_order_before_the_next(lowering):
     """Ctrl-C that came a second time may have ended what the first one had to wait for."""
-    model, twin = adam(), adam()
-    disturbed, calm = model.parallel(2), twin.parallel(2)
+    model, same_model = adam(), adam()
+    disturbed, calm = model.parallel(2), same_model.parallel(2)
     for step in range(5):
         if step >= 2:
             disturbed._engine.last.in_use = True
         disturbed.run([], feed=batch(8, step))
         calm.run([], feed=batch(8, step))
     assert not disturbed._engine.last.in_use
-    assert all(np.array_equal(v, model.value(k)) for k, v in twin.values().items())
+    assert all(np.array_equal(v, model.value(k)) for k, v in same_model.values().items())
 
 
 def test_a_thread_that_has_not_begun_is_at_its_first_row(lowering):
     executor = adam().parallel(1)
     executor.run([], feed=batch())
     program = executor._engine.last.speculative[0]
-    program.strand.rewind()
+    program.task.rewind()
     program.rewind()
     assert program.current_row() is program.row_of(0) and program.failed_row() is None
 
@@ -117,8 +117,8 @@ def test_one_power_that_differs_is_enough_to_update_each_parameter_on_its_own(po
 
 def test_an_update_without_prepared_calls_is_made_aside(lowering):
     """Its body may be anybody's; the commit runs none of it."""
-    twin = classifier().start()
-    twin.parallel(1).run([], feed=batch())
+    same_model = classifier().start()
+    same_model.parallel(1).run([], feed=batch())
     with mock.patch.dict(OPS, sgd=dataclasses.replace(OPS["sgd"], bind=None)):
         model = classifier().start()
         executor = model.parallel(1)
@@ -127,7 +127,7 @@ def test_an_update_without_prepared_calls_is_made_aside(lowering):
     parameters = sorted(p.name for p in model.main.all_parameters())
     assert not binding.plan.commit and sorted(v.name for v in binding.plan.staged) == parameters
     for name in parameters:
-        same_numbers(model.value(name), twin.value(name), name)
+        same_numbers(model.value(name), same_model.value(name), name)
 
 
 def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):

@@ -1,6 +1,6 @@
 """The same bits whatever the threads, the form of the feed, the passes and the plan (promise 2).
 
-That holds for NumPy calls and for the tape alike; the bits of the one are not those of the other.
+That holds for NumPy calls as for the tape; the bits of the one are not those of the other.
 """
 
 from __future__ import annotations

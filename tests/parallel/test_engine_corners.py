@@ -63,7 +63,7 @@ def averaged(optimizer: Any, role: int) -> Model:
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("rule", [wb.optimizer.SGD, wb.optimizer.Adam])
 def test_averages_of_updated_parameters(rule: Any, count: int, role: int) -> None:
-    """A flat update changed the scope ahead of the commit, which then put garbage over it; and in Reduce mode other
+    """A flat update changed the scope before the commit, which then put garbage over it; and in Reduce mode other
     devices than the owner averaged the parameters before the update."""
     model, mirrored, owned = (averaged(rule(0.1), role) for _ in range(3))
     parallel, reducing = mirrored.parallel(count), owned.parallel(count, build_strategy=reduce_mode())

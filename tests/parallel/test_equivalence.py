@@ -18,7 +18,7 @@ import workbench as wb
 from tests.parallel.lowerings import as_calls
 from tests.parallel.models import Model, build, column, line
 from workbench import static
-from workbench.executors.reference.step import Prepared, Step, prepare
+from workbench.executors.reference.step import InterpretedStep, Prepared, prepare
 from workbench.framework.program.roles import LOSS_GRAD, OPTIMIZE
 from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.blas import one_blas_thread
@@ -320,7 +320,7 @@ def gradient(model: Model) -> np.ndarray:
 
 @pytest.mark.parametrize(("rule", "expected"), [("ceil", 5.25), ("floor", 3.25)])
 def test_a_mean_of_means_is_not_the_mean_of_an_uneven_batch(rule: str, expected: float) -> None:
-    """Trap 1: the loss gradient 1 / devices weighs devices alike, not rows."""
+    """Trap 1: the loss gradient 1 / devices weighs devices, not rows."""
     execution = static.ExecutionStrategy()
     execution.feed_split = rule
     (found,) = line().start().parallel(2, exec_strategy=execution).run(["fc_0.w_0@GRAD"], feed={"X": column(1, 2, 9)})
@@ -426,7 +426,7 @@ def one_step(prepared: Prepared, scope: static.Scope, given: dict[str, Any], nam
     """A step of the plain executor, which may be given sparse gradients and asked for them."""
 
     def step() -> dict[str, Any]:
-        step = Step(prepared, scope, dict(given))
+        step = InterpretedStep(prepared, scope, dict(given))
         step.speculate()
         found = {name: step.fetch(name) for name in names}
         assert step.commit()

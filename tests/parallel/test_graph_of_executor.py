@@ -30,8 +30,8 @@ def test_it_needs_no_parameters_and_changes_no_result() -> None:
     exe.graph()
     model.start()
     (seen,) = exe.run([model.loss], feed=batch())
-    twin = classifier().start()
-    (alone,) = twin.parallel(2).run([twin.loss], feed=batch())
+    same_model = classifier().start()
+    (alone,) = same_model.parallel(2).run([same_model.loss], feed=batch())
     assert seen.tolist() == alone.tolist()
 
 

@@ -55,16 +55,16 @@ def guarded(
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_step_is_kept_as_it_was_and_applied_as_ever(threads: int, fields: dict[str, Any]) -> None:
     model, exe, taken = guarded(logarithm, threads, **fields)
-    twin = build(logarithm, wb.optimizer.Momentum(0.01, 0.9)).start()
-    other = twin.parallel(2, build_strategy=strategy(**fields))
+    same_model = build(logarithm, wb.optimizer.Momentum(0.01, 0.9)).start()
+    other = same_model.parallel(2, build_strategy=strategy(**fields))
     bad = column(1, 2, -3, 4)
     for _ in range(3):  # the third in one call, where there is such
         exe.run([model.loss], feed={"X": GOOD})
-        other.run([twin.loss], feed={"X": GOOD})
+        other.run([same_model.loss], feed={"X": GOOD})
     assert taken == []
     before = state(exe)
     (losses,) = exe.run([model.loss], feed={"X": bad})
-    (expected,) = other.run([twin.loss], feed={"X": bad})
+    (expected,) = other.run([same_model.loss], feed={"X": bad})
     assert np.isnan(losses[1]) and losses.tobytes() == expected.tobytes()
     assert_same_bits([dict(sorted(d.items())) for d in state(exe)], [dict(sorted(d.items())) for d in state(other)])
     bad[:] = 1.0  # the caller's own

@@ -18,7 +18,7 @@ from tests.parallel.plan_checker import check_plan, sharing
 from tests.parallel.random_models import feed, names_to_fetch, random_model
 from workbench import static
 from workbench.executors.planning import schedule as schedule_module
-from workbench.executors.planning.memory import Memory
+from workbench.executors.planning.memory import MemoryPlan
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.shapes import is_static
 from workbench.framework.values.spec import Spec
@@ -89,7 +89,7 @@ def test_views_and_joined_sums_cost_what_they_have_to() -> None:
     exe.run([], feed=batch())
     parts = [unit for program in exe._engine.last.speculative for unit in program.units]
     views = [p for p in parts if p.row.node.is_op and p.row.node.record.is_view]
-    assert views and all(v in exe._engine.last.plan.looks for p in views for v in p.row.node.writes)
+    assert views and all(v in exe._engine.last.plan.aliases for p in views for v in p.row.node.writes)
     assert [p.row.node for p in views if p.calls] == []
     sums = [p for p in parts if p.row.node.type == FUSED_ALL_REDUCE]
     one_member = exe._engine.comm.all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()
@@ -185,12 +185,12 @@ def test_the_checker_has_something_to_look_at() -> None:
 
 
 def test_the_checker_finds_results_over_inputs_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def over_anything(self: Memory, node: Any, *rest: Any, **how: Any) -> Any:
+    def over_anything(self: MemoryPlan, node: Any, *rest: Any, **how: Any) -> Any:
         refs = [self.refs[v] for v in node.reads if v in self.refs and not self.refs[v].root.name]
         spec = next(r for r in rest if isinstance(r, Spec))
         return next((r for r in refs if r.shape == spec.shape and r.dtype == spec.dtype.numpy), None)
 
-    monkeypatch.setattr(Memory, "_shared", over_anything)
+    monkeypatch.setattr(MemoryPlan, "_shared", over_anything)
     with pytest.raises(AssertionError, match="share memory while both are needed"):
         check_plan(plan_of(classifier().start()))
 

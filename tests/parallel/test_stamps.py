@@ -17,8 +17,8 @@ from workbench import events, static
 from workbench.config import override
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
-from workbench.executors.running.at_once import AtOnce
 from workbench.executors.running.stamps import Stamps
+from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.words.codes import STAMPS
 
 TIMED = events.OpRun, events.Wait, events.Collective
@@ -68,9 +68,9 @@ def slowed(model: Model, slow: int, threads: int) -> tuple[Any, list[Any]]:
     binding = exe._engine.last
     assert threads_of(binding) == threads
     thread = next(row.thread for row in binding.plan.rows if row.node.places == (slow,))
-    strand = binding.speculative[thread].strand
-    strand.piece = None
-    strand.calls.insert(0, lambda: time.sleep(0.2))
+    task = binding.speculative[thread].task
+    task.piece = None
+    task.calls.insert(0, lambda: time.sleep(0.2))
     with events.subscribe(heard.append, *TIMED):
         exe.run([], feed=batch(8))
     return exe, heard
@@ -189,14 +189,14 @@ def test_a_step_that_is_one_call_is_that_call_while_it_is_looked_at() -> None:
     model, heard = classifier().start(), []
     exe = model.parallel(2, **strategies(threads=1))
     exe.run([], feed=batch(8))
-    whole = exe._engine.last.at_once
+    whole = exe._engine.last.whole_step
     assert whole is not None
     with (
-        mock.patch.object(AtOnce, "run", autospec=True, side_effect=AtOnce.run) as run,
+        mock.patch.object(WholeStep, "run", autospec=True, side_effect=WholeStep.run) as run,
         events.subscribe(heard.append),
     ):
         exe.run([], feed=batch(8))
-    assert run.call_count == 1 and exe._engine.last.at_once is whole
+    assert run.call_count == 1 and exe._engine.last.whole_step is whole
     (step,) = [event for event in heard if isinstance(event, events.Step)]
     ops = [event for event in heard if isinstance(event, events.OpRun)]
     assert step.start <= ops[0].start and max(op.end for op in ops) <= step.end

@@ -382,7 +382,7 @@ def test_the_scope_is_held_while_a_node_runs_and_free_between() -> None:
         thread.start()
         thread.join(10)
 
-    step._step.parts[3].calls.insert(0, elsewhere)
+    step._step.rows[3].calls.insert(0, elsewhere)
     step.run_until(lambda node: elsewhere() or node.number == 4)
     assert taken == ["free", "free", "free", "held", "free", "free"]
 
@@ -429,7 +429,7 @@ def test_fetched_values_that_do_not_join_discard_the_step() -> None:
 
 
 def test_an_interrupted_node_can_be_run_again() -> None:
-    model, twin = (classifier(extra=lambda h: F.dropout(h, 0.5)).start() for _ in range(2))
+    model, same_model = (classifier(extra=lambda h: F.dropout(h, 0.5)).start() for _ in range(2))
     exe = model.parallel(2)
     step = exe.stepper(batch(), [model.loss])
 
@@ -437,12 +437,12 @@ def test_an_interrupted_node_can_be_run_again() -> None:
         calls.pop()
         raise KeyboardInterrupt
 
-    calls = step._step.parts[6].calls
+    calls = step._step.rows[6].calls
     calls.append(interrupt)
     with pytest.raises(KeyboardInterrupt):
         step.finish()
     assert not step.is_over and step.next().number == 6
-    (expected,) = twin.parallel(2).run([twin.loss], feed=batch())
+    (expected,) = same_model.parallel(2).run([same_model.loss], feed=batch())
     assert step.finish()[0].tobytes() == expected.tobytes()
 
 
@@ -502,13 +502,13 @@ def test_finish_counts_as_a_step_and_tells_observers() -> None:
 
 def test_some_updates_only() -> None:
     """With a part of the updates in the fetch list just these are stepped through (E-3)."""
-    model, twin = classifier().start(), classifier().start()
-    ops = [[op for op in m.main.global_block().ops if op.type == "sgd"][:1] for m in (model, twin)]
-    exe, other = model.parallel(2), twin.parallel(2)
+    model, same_model = classifier().start(), classifier().start()
+    ops = [[op for op in m.main.global_block().ops if op.type == "sgd"][:1] for m in (model, same_model)]
+    exe, other = model.parallel(2), same_model.parallel(2)
     with exe.stepper(batch(), [ops[0], model.loss]) as step:
         assert [node.type for node in step if node.type == "sgd"] == ["sgd", "sgd"]
         (loss,) = step.finish()
-    assert loss.tobytes() == other.run([ops[1], twin.loss], feed=batch())[0].tobytes()
+    assert loss.tobytes() == other.run([ops[1], same_model.loss], feed=batch())[0].tobytes()
     assert_same_bits(state(exe), state(other))
 
 
@@ -529,12 +529,14 @@ def compiled(model: Model, count: int = 2) -> static.CompiledProgram:
 
 
 def test_a_compiled_program_is_stepped_through_before_and_after_its_first_run() -> None:
-    model, twin = classifier().start(), classifier().start()
+    model, same_model = classifier().start(), classifier().start()
     program, exe = compiled(model), static.Executor()
     with static.scope_guard(model.scope), program.stepper(batch(), [model.loss]) as step:
         assert step.run_until("all_reduce").devices == (0, 1)
         (first,) = step.finish(return_merged=False)
-    expected = static.Executor().run(compiled(twin), batch(), [twin.loss], scope=twin.scope, return_merged=False)
+    expected = static.Executor().run(
+        compiled(same_model), batch(), [same_model.loss], scope=same_model.scope, return_merged=False
+    )
     assert [a.tobytes() for a in first] == [np.asarray(b).tobytes() for b in expected[0]]
     exe.run(program, batch(), [model.loss], scope=model.scope)
     with program.stepper(batch()) as step:

@@ -240,7 +240,7 @@ def test_one_thread_is_the_callers() -> None:
 # Several executors
 
 
-class Twin:
+class NumpyReplicas:
     """One executor of the quadratic model in NumPy, float64: the values of each device."""
 
     RATE, MU = 0.05, 0.5
@@ -274,7 +274,7 @@ def quadratic(bias: bool = True) -> Model:
         shift = constant(0.5) if bias else False
         return wb.mean(wb.square(static.nn.fc(x, 1, weight_attr=constant(2.0), bias_attr=shift)))
 
-    return build(body, wb.optimizer.Momentum(Twin.RATE, Twin.MU))
+    return build(body, wb.optimizer.Momentum(NumpyReplicas.RATE, NumpyReplicas.MU))
 
 
 NAMES = {"w": "fc_0.w_0", "b": "fc_0.b_0", "vw": "fc_0.w_0_velocity_0", "vb": "fc_0.b_0_velocity_0"}
@@ -289,20 +289,20 @@ def test_two_training_executors_on_one_scope(devices: int, same: bool) -> None:
     other.scope = model.scope
     exes = [m.parallel(devices) for m in (model, other)]
     shared = {"w": 2.0, "b": 0.5, "vw": 0.0, "vb": 0.0}
-    twins: list[Twin | None] = [None, None]
+    references: list[NumpyReplicas | None] = [None, None]
     rng = np.random.default_rng(3)
     for turn in [0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1]:
         x = rng.uniform(-1, 1, (6, 1)).astype(np.float32)
-        if twins[turn] is None:  # the others are copied at its first run
-            twins[turn] = Twin(shared, devices, ["w", "b"] if turn == 0 or same else ["w"])
-        twin = twins[turn]
-        losses = twin.step(np.split(x, devices))
+        if references[turn] is None:  # the others are copied at its first run
+            references[turn] = NumpyReplicas(shared, devices, ["w", "b"] if turn == 0 or same else ["w"])
+        reference = references[turn]
+        losses = reference.step(np.split(x, devices))
         (found,) = exes[turn].run([(model, other)[turn].loss], feed={"X": x})
         np.testing.assert_allclose(found, losses, rtol=1e-4)
-        for twin, exe in zip(twins, exes, strict=True):
-            if twin is not None:
-                for device, values in enumerate(twin.values):
-                    for key in (k for k in values if k[-1] in twin.trained):
+        for reference, exe in zip(references, exes, strict=True):
+            if reference is not None:
+                for device, values in enumerate(reference.values):
+                    for key in (k for k in values if k[-1] in reference.trained):
                         value = np.array(exe.local_scope(device).find_var(NAMES[key]).get_tensor()).item()
                         np.testing.assert_allclose(value, values[key], rtol=1e-4, atol=1e-6, err_msg=key)
     replicas = [exe._engine.replicas for exe in exes]
@@ -550,15 +550,15 @@ def test_X_24_set_between_runs_changes_device_0_only() -> None:
     """The others go on from their own values; the gradient summed over devices is the same for both."""
     model = quadratic().start()
     exe, shared = model.parallel(2), {"w": 2.0, "b": 0.5, "vw": 0.0, "vb": 0.0}
-    twin = Twin(shared, 2, ["w", "b"])
+    reference = NumpyReplicas(shared, 2, ["w", "b"])
     for k, x in enumerate(np.random.default_rng(1).uniform(-1, 1, (8, 4, 1)).astype(np.float32)):
         if k in (2, 5):
             model.scope.find_var(NAMES["w"]).set(np.full((1, 1), k, np.float32))
             model.scope.find_var(NAMES["vb"]).set(np.full(1, 0.25, np.float32))
             shared.update(w=float(k), vb=0.25)
-        np.testing.assert_allclose(exe.run([model.loss], feed={"X": x})[0], twin.step(np.split(x, 2)), rtol=1e-4)
+        np.testing.assert_allclose(exe.run([model.loss], feed={"X": x})[0], reference.step(np.split(x, 2)), rtol=1e-4)
         weights = [np.array(exe.local_scope(i).find_var(NAMES["w"]).get_tensor()).item() for i in range(2)]
-        np.testing.assert_allclose(weights, [values["w"] for values in twin.values], rtol=1e-4)
+        np.testing.assert_allclose(weights, [values["w"] for values in reference.values], rtol=1e-4)
         assert (abs(weights[0] - weights[1]) > 0.1) == (k >= 2)
 
 
@@ -566,7 +566,7 @@ def test_saved_parameters_loaded_between_runs(tmp_path: Any) -> None:
     """X-24 again, with all state at once; an executor made afterwards copies what was loaded."""
     model = quadratic().start()
     exe, shared = model.parallel(2), {"w": 2.0, "b": 0.5, "vw": 0.0, "vb": 0.0}
-    twin, saved = Twin(shared, 2, ["w", "b"]), {}
+    reference, saved = NumpyReplicas(shared, 2, ["w", "b"]), {}
     xs = np.random.default_rng(1).uniform(-1, 1, (8, 4, 1)).astype(np.float32)
     for k, x in enumerate(xs):
         with static.scope_guard(model.scope):
@@ -576,10 +576,10 @@ def test_saved_parameters_loaded_between_runs(tmp_path: Any) -> None:
             if k == 5:
                 static.load(model.main, str(tmp_path / "model"))
                 shared.update(saved)
-        np.testing.assert_allclose(exe.run([model.loss], feed={"X": x})[0], twin.step(np.split(x, 2)), rtol=1e-4)
+        np.testing.assert_allclose(exe.run([model.loss], feed={"X": x})[0], reference.step(np.split(x, 2)), rtol=1e-4)
     with static.scope_guard(model.scope):
         static.load(model.main, str(tmp_path / "model"))
-    fresh, again = model.parallel(2), Twin(dict(saved), 2, ["w", "b"])
+    fresh, again = model.parallel(2), NumpyReplicas(dict(saved), 2, ["w", "b"])
     for x in xs:
         np.testing.assert_allclose(fresh.run([model.loss], feed={"X": x})[0], again.step(np.split(x, 2)), rtol=1e-4)
 
@@ -587,12 +587,12 @@ def test_saved_parameters_loaded_between_runs(tmp_path: Any) -> None:
 def test_the_startup_program_between_runs_sets_device_0_back() -> None:
     model = quadratic().start()
     exe, shared = model.parallel(2), {"w": 2.0, "b": 0.5, "vw": 0.0, "vb": 0.0}
-    twin = Twin(shared, 2, ["w", "b"])
+    reference = NumpyReplicas(shared, 2, ["w", "b"])
     for k, x in enumerate(np.random.default_rng(2).uniform(-1, 1, (6, 4, 1)).astype(np.float32)):
         if k == 3:
             model.start()
             shared.update(w=2.0, b=0.5, vw=0.0, vb=0.0)
-        np.testing.assert_allclose(exe.run([model.loss], feed={"X": x})[0], twin.step(np.split(x, 2)), rtol=1e-4)
+        np.testing.assert_allclose(exe.run([model.loss], feed={"X": x})[0], reference.step(np.split(x, 2)), rtol=1e-4)
 
 
 # What is kept

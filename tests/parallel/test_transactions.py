@@ -25,7 +25,7 @@ from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.replicas import replicas
 from workbench.executors.running.transaction import Broken
 from workbench.executors.running.watch import watched
-from workbench.executors.workers import team
+from workbench.executors.workers import pool
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 
@@ -54,10 +54,10 @@ class Trained:
         self.fetches = [model.loss.name, "fc_0.w_0"]
         self.states: list[Held] = []
         self.results: list[Any] = []
-        twin = self.executor()
+        undisturbed = self.executor()
         for i in range(steps):
-            self.results.append(bits(self.step(twin, i)))
-            self.states.append(held(twin, model.main))
+            self.results.append(bits(self.step(undisturbed, i)))
+            self.states.append(held(undisturbed, model.main))
         assert len({tuple(sorted(s.items())) for s in self.states}) == steps
         self.exe = self.executor()
         self.step(self.exe, 0)
@@ -105,27 +105,27 @@ class Fault:
 @contextlib.contextmanager
 def call_at(program: ThreadProgram, k: int, call: Callable[[], Any]) -> Iterator[None]:
     """One more call before the k-th of a thread, or behind the last."""
-    ends, piece = list(program.ends), program.strand.piece
-    program.strand.calls.insert(k, call)
-    program.strand.piece = None  # it is not the only call any more
+    ends, piece = list(program.ends), program.task.piece
+    program.task.calls.insert(k, call)
+    program.task.piece = None  # it is not the only call any more
     program.ends[:] = [end + 1 if end > k or end == ends[-1] else end for end in ends]
     try:
         yield
     finally:
-        program.strand.calls.remove(call)
-        program.strand.piece = piece
+        program.task.calls.remove(call)
+        program.task.piece = piece
         program.ends[:] = ends
 
 
 def places_of(programs: list[ThreadProgram]) -> list[tuple[ThreadProgram, int]]:
     """Everywhere a call may be put: before the first, and after every single one."""
-    return [(p, k) for p in programs if p.strand.calls for k in range(len(p.strand.calls) + 1)]
+    return [(p, k) for p in programs if p.task.calls for k in range(len(p.task.calls) + 1)]
 
 
 @pytest.fixture
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads look for failures of others more often than people would notice."""
-    monkeypatch.setattr(team, "_POLL", 0.001)
+    monkeypatch.setattr(pool, "_POLL", 0.001)
 
 
 # A fault after every single call
@@ -195,7 +195,7 @@ def test_a_commit_whose_call_raises_is_taken_to_its_end(
 def test_in_the_commit_of_several_threads_all_may_fail(quick_polls: None) -> None:
     with costly_ops():
         t = Trained(network(), 3, 4, "Reduce")
-        busy = [p for p in t.bound().commit if p.strand.calls]
+        busy = [p for p in t.bound().commit if p.task.calls]
         assert len(busy) > 1
         with contextlib.ExitStack() as stack:
             for program in busy:
@@ -593,7 +593,10 @@ def test_interrupts_at_random_moments(threads: int, mode: str, quick_polls: None
 SAMPLES = 120  # moments of a step
 
 
-FILES = ("engine.py", "binding.py", "transaction.py", "team.py", "collect.py", "replicas.py", "tensor.py", "steps.py")
+FILES = (
+    "engine.py", "binding.py", "transaction.py", "workers/pool.py", "collect.py", "replicas.py", "tensor.py",
+    "step_runner.py",
+)  # fmt: skip
 
 
 def interrupted_at(n: int, run: Callable[[], Any]) -> bool:

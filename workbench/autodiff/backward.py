@@ -59,10 +59,10 @@ def _append_backward(
 ) -> list[tuple[Parameter, Variable]]:
     block = loss.block
     leaves = [p.name for p in block.program.all_parameters() if p.trainable]
-    ops, twins = expand_grad_ops(block, [loss.name], leaves)
+    ops, stand_ins = expand_grad_ops(block, [loss.name], leaves)
     seed = _seed_loss(loss)
     seeding = block.ops[-1]
-    walk = differentiate(block, [(twins.get(loss.name, loss.name), seed.name)], None, no_grad, ops=ops)
+    walk = differentiate(block, [(stand_ins.get(loss.name, loss.name), seed.name)], None, no_grad, ops=ops)
     pairs = _parameter_gradients(walk, loss, parameter_list, no_grad)
     if not pairs:
         raise InvalidArgument(
@@ -151,12 +151,12 @@ def gradients(
     names = [v.name for v in input_list]
     program = block.program
     with _whole_or_not_at_all(program), program.role_guard(BACKWARD), program.block_guard(block):
-        ops, twins = expand_grad_ops(block, [t.name for t in target_list], names)
+        ops, stand_ins = expand_grad_ops(block, [t.name for t in target_list], names)
         seeds = [
-            (twins.get(target.name, target.name), grad.name if grad is not None else _ones(target))
+            (stand_ins.get(target.name, target.name), grad.name if grad is not None else _ones(target))
             for target, grad in zip(target_list, given, strict=True)
         ]
-        sources = [twins.get(n, n) for n in names]
+        sources = [stand_ins.get(n, n) for n in names]
         walk = differentiate(block, seeds, sources, set(names_of(no_grad_set)), ops=ops)
         found = [gradient_of(walk, n) for n in sources]
     return [block.var_recursive(n) if n is not None else None for n in found]

@@ -135,8 +135,8 @@ def _gradient_block(
             made.add_var(Variable(made, seed, variable.shape, variable.dtype))
             seeds.append(seed)
         made.inputs = list(seeds)
-        ops, twins = expand_grad_ops(block, outs, sources)
-        given = [(twins.get(n, n), seed) for n, seed in zip(outs, seeds, strict=True)]
+        ops, stand_ins = expand_grad_ops(block, outs, sources)
+        given = [(stand_ins.get(n, n), seed) for n, seed in zip(outs, seeds, strict=True)]
         inner = differentiate(block, given, sources, into=made, ops=ops)
         found = [gradient_of(inner, n) or "" for n in sources]
     return made, seeds, found

@@ -33,7 +33,7 @@ def expand_grad_ops(
         sources: names to differentiate by; what they do not reach is left alone.
 
     Returns:
-        the operators to walk over, updates left out, and `{name an expanded operator stood for: its twin}`.
+        the operators to walk over, updates left out, and `{name an expanded operator stood for: its stand_in}`.
     """
     ops = _leading_to([op for op in block.ops if not op.role & OPTIMIZE], targets)
     if not any(op.record.is_grad or _is_control_flow_grad(op) for op in ops):
@@ -41,16 +41,16 @@ def expand_grad_ops(
     needed = _depending_on(ops, sources)
     overwrites = Overwrites(block)
     walked: list[Operator] = []
-    twins: dict[str, str] = {}
+    stand_ins: dict[str, str] = {}
     for i, op in enumerate(ops):
         if i in needed and (op.record.is_grad or _is_control_flow_grad(op)):
             overwrites.refuse(op)
-            walked += _expand(block, op, twins)
-        elif i in needed and any(n in twins for n in op.input_arg_names):
-            walked += _repeat(block, op, twins)
+            walked += _expand(block, op, stand_ins)
+        elif i in needed and any(n in stand_ins for n in op.input_arg_names):
+            walked += _repeat(block, op, stand_ins)
         else:
             walked.append(op)
-    return walked, twins
+    return walked, stand_ins
 
 
 def _is_control_flow_grad(op: Operator) -> bool:
@@ -76,28 +76,28 @@ def _depending_on(ops: list[Operator], sources: Collection[str]) -> set[int]:
     return found
 
 
-def _expand(block: Block, op: Operator, twins: dict[str, str]) -> list[Operator]:
+def _expand(block: Block, op: Operator, stand_ins: dict[str, str]) -> list[Operator]:
     """Append the operators of a rule and note what they stand for."""
     forward = op.record.forward_of
     if forward is None or forward.grad is None:
         raise Unimplemented(f"op {op.type!r} has no second derivative\n  at {op.site}")
     start = len(block.ops)
-    gs, outs, ins = _rule_arguments(block, op, forward, twins)
+    gs, outs, ins = _rule_arguments(block, op, forward, stand_ins)
     with _appending(block):
         grads = call_rule(forward, gs, outs, ins, op.call_attrs())
         for slot, grad in zip(forward.inputs, grads, strict=True):
-            _note_twins(op, slot.name, grad, ins[forward.inputs.index(slot)], twins)
+            _note_stand_ins(op, slot.name, grad, ins[forward.inputs.index(slot)], stand_ins)
     return block.ops[start:]
 
 
 def _rule_arguments(
-    block: Block, op: Operator, forward: Op, twins: dict[str, str]
+    block: Block, op: Operator, forward: Op, stand_ins: dict[str, str]
 ) -> tuple[list[Any], list[Any], list[Any]]:
     def read(slot: Any, name: str) -> Any:
         names = op.inputs.get(name)
         if not names:
             return None
-        found = [block.var_recursive(twins.get(n, n)) for n in names]
+        found = [block.var_recursive(stand_ins.get(n, n)) for n in names]
         return found if slot.is_list else found[0]
 
     gs = [read(s, grad_slot(s.name)) for s in forward.outputs]
@@ -106,7 +106,7 @@ def _rule_arguments(
     return gs, outs, ins
 
 
-def _note_twins(op: Operator, slot: str, grad: Any, like: Any, twins: dict[str, str]) -> None:
+def _note_stand_ins(op: Operator, slot: str, grad: Any, like: Any, stand_ins: dict[str, str]) -> None:
     names = op.outputs.get(grad_slot(slot))
     if not names:
         return
@@ -116,7 +116,7 @@ def _note_twins(op: Operator, slot: str, grad: Any, like: Any, twins: dict[str, 
     for name, value, shaped in zip(names, values, likes, strict=True):
         value = value() if callable(value) and name != EMPTY else value
         if name != EMPTY and value is not None:
-            twins[name] = _fit(value, shaped).name
+            stand_ins[name] = _fit(value, shaped).name
 
 
 def _fit(value: Any, like: Any) -> Any:
@@ -126,8 +126,8 @@ def _fit(value: Any, like: Any) -> Any:
     return value.astype(like.dtype)
 
 
-def _repeat(block: Block, op: Operator, twins: dict[str, str]) -> list[Operator]:
-    """A copy of an operator that reads twins; its outputs get twins too."""
+def _repeat(block: Block, op: Operator, stand_ins: dict[str, str]) -> list[Operator]:
+    """A copy of an operator that reads stand_ins; its outputs get stand_ins too."""
     outputs: dict[str, list[str]] = {}
     for slot, names in op.outputs.items():
         outputs[slot] = []
@@ -136,11 +136,11 @@ def _repeat(block: Block, op: Operator, twins: dict[str, str]) -> list[Operator]
                 outputs[slot].append(name)
                 continue
             old = block.var_recursive(name)
-            twin = _fresh(block, name)
-            block.create_var(twin, old.shape, old.dtype, old.kind)
-            twins[name] = twin
-            outputs[slot].append(twin)
-    inputs = {slot: [twins.get(n, n) for n in names] for slot, names in op.inputs.items()}
+            stand_in = _fresh(block, name)
+            block.create_var(stand_in, old.shape, old.dtype, old.kind)
+            stand_ins[name] = stand_in
+            outputs[slot].append(stand_in)
+    inputs = {slot: [stand_ins.get(n, n) for n in names] for slot, names in op.inputs.items()}
     return [block.add_operator(op.type, inputs, outputs, dict(op.attrs), op.site)]
 
 

@@ -30,7 +30,7 @@ class Use:
 
 
 @dataclass
-class Reach:
+class GradientReach:
     """The plan of a reverse walk.
 
     Attributes:
@@ -50,7 +50,7 @@ class Reach:
         return name, self.last.get(name, 0)
 
 
-def trace_versions(ops: Iterable[Operator], reach: Reach) -> list[Use]:
+def trace_versions(ops: Iterable[Operator], reach: GradientReach) -> list[Use]:
     """Number the versions that operators read and write, in program order."""
     uses = []
     last = reach.last
@@ -82,7 +82,7 @@ def find_reach(
     no_grad: Collection[str],
     variable: Callable[[str], Variable],
     differentiable: Callable[[Operator], bool],
-) -> Reach:
+) -> GradientReach:
     """Plan the walk back from `seeds`.
 
     Args:
@@ -93,7 +93,7 @@ def find_reach(
         variable: looks a name up.
         differentiable: whether an operator has a gradient.
     """
-    reach = Reach()
+    reach = GradientReach()
     uses = trace_versions(ops, reach)
     if sources is not None:
         reach.requires.update((name, 0) for name in sources)
@@ -113,7 +113,7 @@ def find_reach(
 
 def _reaches(
     use: Use,
-    reach: Reach,
+    reach: GradientReach,
     sources: Collection[str] | None,
     no_grad: Collection[str],
     variable: Callable[[str], Variable],

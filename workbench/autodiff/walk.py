@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from workbench.autodiff.reach import Key, Overwrites, Reach, Use, find_reach
+from workbench.autodiff.reach import GradientReach, Key, Overwrites, Use, find_reach
 from workbench.framework.names import EMPTY, grad_name
 from workbench.framework.op.grad_op import receiver_slots
 from workbench.framework.op.record import Op, grad_slot
@@ -50,7 +50,7 @@ class Walk:
         producer: the operator that writes a gradient, by the gradient's name.
     """
 
-    def __init__(self, source: Block, into: Block, reach: Reach) -> None:
+    def __init__(self, source: Block, into: Block, reach: GradientReach) -> None:
         self.source, self.block, self.reach = source, into, reach
         self.parts: dict[Key, list[str]] = {}
         self.done: dict[Key, str] = {}

@@ -83,8 +83,8 @@ class LayerBuilder:
         if initializer is None:
             initializer = _float_default(name, spec.dtype, is_bias, default)
         if shared_parameter(self.startup.global_block(), name, spec) is None:
-            twin = _add_parameter(self.startup.global_block(), name, spec, attr)
-            initializer(twin, self.startup.global_block())
+            in_startup = _add_parameter(self.startup.global_block(), name, spec, attr)
+            initializer(in_startup, self.startup.global_block())
         return _add_parameter(self.main.global_block(), name, spec, attr)
 
     def _known(self, name: str, shape: Sequence[int]) -> Shape:

@@ -31,7 +31,7 @@ def pack(like: Any, leaves: list[Any]) -> Any:
 
 
 def same_structure(what: str, first: Any, second: Any) -> None:
-    """Raise InvalidArgument unless both nest alike."""
+    """Raise InvalidArgument unless both nest in the same way."""
     shapes = _outline(first), _outline(second)
     if shapes[0] != shapes[1]:
         raise InvalidArgument(f"{what} must have one structure\n  expected: {shapes[0]}\n  got:      {shapes[1]}")

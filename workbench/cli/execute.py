@@ -17,7 +17,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 @dataclass
-class Progress:
+class CellProgress:
     """One line per cell on stderr; on a terminal the same line, rewritten."""
 
     total: int
@@ -45,7 +45,7 @@ def run_notebook(path: Path, out: Path, timeout: float | None) -> int:
     notebook = read_notebook(path)
     make_folder(out)
     headless = HeadlessRun(notebook, path.resolve().parent, timeout)
-    progress = Progress(headless.total, time.monotonic())
+    progress = CellProgress(headless.total, time.monotonic())
     headless.on_cell = progress.show
     status, verdict = 0, f"{headless.total} of {headless.total} cells ran"
     try:

@@ -22,7 +22,7 @@ Collate = Callable[[list[Any]], Any]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EpochRecipe:
     """What an epoch is made of: a copy of the loader's settings, so that a later change of them cannot
     reach an epoch that a thread is already loading.
 
@@ -46,7 +46,7 @@ class Recipe:
 
 
 @dataclass
-class Progress:
+class LoadProgress:
     """Where loading is; written by the loading thread, read for messages."""
 
     epoch: int
@@ -70,7 +70,7 @@ class LoaderIterator(Iterator[Any]):
     the position counts what the consumer got, not what was made ahead.
     """
 
-    def __init__(self, recipe: Recipe, epoch: int, start: int, report: Callable[..., None]) -> None:
+    def __init__(self, recipe: EpochRecipe, epoch: int, start: int, report: Callable[..., None]) -> None:
         self.token = object()
         self._recipe, self._report = recipe, report
         self._open = True
@@ -78,7 +78,7 @@ class LoaderIterator(Iterator[Any]):
 
     def _begin(self, epoch: int, start: int) -> None:
         self._epoch, self._start, self._position = epoch, start, start
-        self._source = _source(self._recipe, Progress(epoch, start))
+        self._source = _source(self._recipe, LoadProgress(epoch, start))
 
     def __next__(self) -> Any:
         if not self._open:
@@ -112,7 +112,7 @@ class LoaderIterator(Iterator[Any]):
         self._source.close()
 
 
-def _source(recipe: Recipe, progress: Progress) -> Any:
+def _source(recipe: EpochRecipe, progress: LoadProgress) -> Any:
     """The items from where `progress` stands, made ahead on a thread if the recipe says so; has `close()`."""
     items = _batches(recipe, progress.batch, progress)
     if recipe.places > 1:
@@ -122,7 +122,7 @@ def _source(recipe: Recipe, progress: Progress) -> Any:
     return Prefetcher(items, recipe.prefetch, recipe.timeout, waiting_for=lambda: f"loading {progress}")
 
 
-def _groups(batches: Iterator[Any], recipe: Recipe) -> Iterator[list[Any]]:
+def _groups(batches: Iterator[Any], recipe: EpochRecipe) -> Iterator[list[Any]]:
     while group := list(islice(batches, recipe.places)):
         if len(group) == recipe.places:
             yield group
@@ -130,7 +130,7 @@ def _groups(batches: Iterator[Any], recipe: Recipe) -> Iterator[list[Any]]:
             check_groups(len(group), recipe.places, recipe.drop_last)
 
 
-def _batches(recipe: Recipe, start: int, progress: Progress) -> Iterator[Any]:
+def _batches(recipe: EpochRecipe, start: int, progress: LoadProgress) -> Iterator[Any]:
     load = _stream_batches if isinstance(recipe.dataset, IterableDataset) else _indexed_batches
     for number, batch in enumerate(load(recipe, start, progress), start):
         progress.sample = None
@@ -143,7 +143,7 @@ def _batches(recipe: Recipe, start: int, progress: Progress) -> Iterator[Any]:
 # Datasets with an index
 
 
-def _indexed_batches(recipe: Recipe, start: int, progress: Progress) -> Iterator[Any]:
+def _indexed_batches(recipe: EpochRecipe, start: int, progress: LoadProgress) -> Iterator[Any]:
     rows = row_reader(recipe.dataset) if recipe.batching and recipe.collate_fn is None else None
     for indices in batches_from(recipe.batch_sampler, progress.epoch, start):
         if rows is not None:
@@ -157,7 +157,7 @@ def _as_ints(indices: Sequence[int] | np.ndarray) -> Sequence[int]:
     return indices.tolist() if isinstance(indices, np.ndarray) else indices
 
 
-def _read_rows(rows: RowReader, indices: Any, progress: Progress) -> list[np.ndarray]:
+def _read_rows(rows: RowReader, indices: Any, progress: LoadProgress) -> list[np.ndarray]:
     try:
         return rows(np.asarray(indices, dtype=np.int64))
     except Exception as exc:
@@ -166,7 +166,7 @@ def _read_rows(rows: RowReader, indices: Any, progress: Progress) -> list[np.nda
         raise EnforceNotMet(f"{progress.where}, samples {_listing(indices)}: {_said(exc)}") from exc
 
 
-def _sample(dataset: Any, index: Any, progress: Progress) -> Any:
+def _sample(dataset: Any, index: Any, progress: LoadProgress) -> Any:
     progress.sample = index
     try:
         return dataset[index]
@@ -180,7 +180,7 @@ def _sample(dataset: Any, index: Any, progress: Progress) -> Any:
 # Streams
 
 
-def _stream_batches(recipe: Recipe, start: int, progress: Progress) -> Iterator[Any]:
+def _stream_batches(recipe: EpochRecipe, start: int, progress: LoadProgress) -> Iterator[Any]:
     samples = enumerate(_stream(recipe.dataset, progress))
     skip = start * recipe.batch_size
     for _ in islice(samples, skip):
@@ -191,7 +191,7 @@ def _stream_batches(recipe: Recipe, start: int, progress: Progress) -> Iterator[
         yield _join(recipe, [sample for _, sample in chunk], [number for number, _ in chunk], progress)
 
 
-def _stream(dataset: IterableDataset, progress: Progress) -> Iterator[Any]:
+def _stream(dataset: IterableDataset, progress: LoadProgress) -> Iterator[Any]:
     """The samples of the stream; `progress.sample` counts them from the start of the epoch."""
     number = progress.sample = 0
     try:
@@ -208,7 +208,7 @@ def _stream(dataset: IterableDataset, progress: Progress) -> Iterator[Any]:
 # Joining
 
 
-def _join(recipe: Recipe, samples: list[Any], indices: Any, progress: Progress) -> Any:
+def _join(recipe: EpochRecipe, samples: list[Any], indices: Any, progress: LoadProgress) -> Any:
     if not recipe.batching:
         return (recipe.collate_fn or default_convert_fn)(samples[0])
     if recipe.collate_fn is not None:
@@ -222,7 +222,7 @@ def _join(recipe: Recipe, samples: list[Any], indices: Any, progress: Progress) 
         raise type(exc)(f"{exc} ({progress.where}, samples {_listing(indices)})") from None
 
 
-def _join_by_user(collate: Collate, samples: list[Any], indices: Any, progress: Progress) -> Any:
+def _join_by_user(collate: Collate, samples: list[Any], indices: Any, progress: LoadProgress) -> Any:
     try:
         return collate(samples)
     except Exception as exc:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.data.dataset import IterableDataset, row_bytes
-from workbench.data.iteration import LoaderIterator, Recipe
+from workbench.data.iteration import EpochRecipe, LoaderIterator
 from workbench.data.sampler import (
     BatchSampler,
     checked_count,
@@ -197,8 +197,8 @@ class DataLoader:
         self._newest = iterator.token
         return iterator
 
-    def _recipe(self) -> Recipe:
-        return Recipe(
+    def _recipe(self) -> EpochRecipe:
+        return EpochRecipe(
             dataset=self.dataset,
             batch_sampler=self.batch_sampler,
             batching=self._batching,

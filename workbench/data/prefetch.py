@@ -5,7 +5,7 @@ iterator is collected and its thread ends.
 
     tokens   free places: the thread takes one before it asks the source for an item, the consumer gives one
              back with every item it takes. At most `depth` items exist outside the consumer.
-    filled   what the thread made, in order: items, then one `_End`, carrying the error if there was one.
+    filled   what the thread made, in order: items, then one `_EndOfSource`, carrying the error if there was one.
     stopped  set by the consumer's side; the thread looks at it between items.
 
 Both queues are `SimpleQueue`s and `stopped` is a plain attribute because the collector may drop an iterator
@@ -28,7 +28,7 @@ POLL_SECONDS = 0.5  # no wait is longer than this without looking around
 JOIN_SECONDS = 2.0  # how long close() waits for a thread that is inside the user's code
 
 
-class _End:
+class _EndOfSource:
     """The source is exhausted, or failed with `error`."""
 
     def __init__(self, error: BaseException | None) -> None:
@@ -72,7 +72,7 @@ def _fill(source: Iterator[Any], channel: _Channel) -> None:
             del item  # else the thread would keep the last batch alive while it waits
     except BaseException as exc:
         error = exc
-    channel.filled.put(_End(error))
+    channel.filled.put(_EndOfSource(error))
 
 
 class Prefetcher(Iterator[Any]):
@@ -117,7 +117,7 @@ class Prefetcher(Iterator[Any]):
         except BaseException:
             self._stop()
             raise
-        if isinstance(item, _End):
+        if isinstance(item, _EndOfSource):
             self._stop()
             raise item.error or StopIteration
         self._channel.tokens.put(None)

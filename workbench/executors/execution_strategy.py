@@ -69,9 +69,9 @@ class ExecutionStrategy(Options):
 
     def idle(self) -> dict[str, str]:
         """The fields that were set and have no effect, with the reason."""
-        found = super().idle()
+        reasons = super().idle()
         if self.num_iteration_per_run > 1:
-            found.pop("use_experimental_executor", None)
+            reasons.pop("use_experimental_executor", None)
             if self.use_experimental_executor:
-                found["num_iteration_per_run"] = "it counts with use_experimental_executor = False only"
-        return found
+                reasons["num_iteration_per_run"] = "it counts with use_experimental_executor = False only"
+        return reasons

@@ -52,9 +52,9 @@ def node_failure(node: Node, spec_of: Callable[[Value], Spec], error: Exception)
     lines = [f"op {node.type!r} failed on {where(node)}: {str(error) or type(error).__name__}"]
     if node.is_op:
         for slot, values in zip(node.record.inputs, node.inputs, strict=True):
-            found = list(values_of([values]))
-            if found:
-                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {spec_of(v)}' for v in found)}")
+            inputs = list(values_of([values]))
+            if inputs:
+                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {spec_of(v)}' for v in inputs)}")
     lines.append(f"  at {node.site}")
     return located(kind("\n".join(lines)))
 

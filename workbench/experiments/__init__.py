@@ -1,4 +1,4 @@
-"""Training runs, in scripts and notebooks alike."""
+"""Training runs, in scripts and in notebooks."""
 
 from workbench.experiments.compare_runs import Comparison, compare
 from workbench.experiments.model_checkpoint import ModelCheckpoint

@@ -18,7 +18,7 @@ from workbench.errors import InvalidArgument
 from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.executors.running.engine import Engine
 from workbench.experiments.kept import KeptFiles
-from workbench.experiments.loop import Loop
+from workbench.experiments.loop import TrainingLoop
 from workbench.experiments.position import Position
 from workbench.experiments.runners import engine_of
 from workbench.experiments.settings import program_hash
@@ -36,7 +36,7 @@ class Restorable:
         position: where the run goes on.
     """
 
-    def __init__(self, loop: Loop, position: Position, values: Restore, own: Values, loader_state: Any) -> None:
+    def __init__(self, loop: TrainingLoop, position: Position, values: Restore, own: Values, loader_state: Any) -> None:
         self.position = position
         self._loop, self._values, self._own, self._loader_state = loop, values, own, loader_state
 
@@ -72,7 +72,7 @@ def _movable(loader: Any) -> list[Any]:
     return [loader] if sampler is None else [loader, sampler]
 
 
-def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str]) -> None:
+def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.PathLike[str]) -> None:
     """Write a checkpoint between two steps; replaces the file whole.
 
     Raises:
@@ -97,7 +97,7 @@ def write_checkpoint(loop: Loop, position: Position, path: str | os.PathLike[str
     write_tensors(path, tensors, metadata)
 
 
-def read_checkpoint(loop: Loop, path: str | os.PathLike[str]) -> Restorable:
+def read_checkpoint(loop: TrainingLoop, path: str | os.PathLike[str]) -> Restorable:
     """Read a checkpoint for a loop that has not begun, and check it whole; nothing is changed.
 
     Raises:
@@ -118,7 +118,7 @@ def read_checkpoint(loop: Loop, path: str | os.PathLike[str]) -> Restorable:
 
 
 def _checked(
-    loop: Loop, path: str, tensors: dict[str, np.ndarray], metadata: dict[str, Any], run: dict[str, Any]
+    loop: TrainingLoop, path: str, tensors: dict[str, np.ndarray], metadata: dict[str, Any], run: dict[str, Any]
 ) -> Restorable:
     if run["program_hash"] != program_hash(loop.program):
         raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}")
@@ -155,7 +155,7 @@ def _numbers(values: np.ndarray) -> list[float]:
     return found
 
 
-def _require_loader(loop: Loop, run: Mapping[str, Any]) -> None:
+def _require_loader(loop: TrainingLoop, run: Mapping[str, Any]) -> None:
     state, loader = run["loader"], loop.loader
     if (state is None) == isinstance(loader, DataLoader):
         was = "batches of another kind" if state is None else "a DataLoader"

@@ -16,7 +16,7 @@ DASHES = ("", "6 3", "2 3", "9 3 2 3")
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a900", "#888888")  # Okabe and Ito, 2008
 
 
-class Line(NamedTuple):
+class ChartLine(NamedTuple):
     """A curve.
 
     Attributes:
@@ -62,7 +62,7 @@ def dash(number: int) -> str:
 
 
 def line_chart(
-    lines: Sequence[Line], title: str, width: int = 360, height: int = 150, log: bool = False
+    lines: Sequence[ChartLine], title: str, width: int = 360, height: int = 150, log: bool = False
 ) -> str:
     """The SVG; empty where no line has a number.
 
@@ -112,7 +112,7 @@ def _axes(frame: Frame) -> str:
     return "".join([*found, text.format(right, bottom + 14, "end", "step")])
 
 
-def _line(line: Line, frame: Frame) -> str:
+def _line(line: ChartLine, frame: Frame) -> str:
     steps, values = thinned(line.steps, line.values, frame.width)
     path, is_open = [], False
     for x, y, value in zip(frame.x(steps), frame.y(values), values):
@@ -135,7 +135,7 @@ def _cut(curves: str, frame: Frame) -> str:
     return f'<svg {place} overflow="hidden">{curves}</svg>'
 
 
-def _arrows(line: Line, frame: Frame) -> str:
+def _arrows(line: ChartLine, frame: Frame) -> str:
     low, high = frame.values
     found = []
     for outside, edge, way in ((line.values > high, TOP, 1), (line.values < low, frame.height - BOTTOM, -1)):

@@ -36,7 +36,7 @@ class Resumable(Protocol):
         """Go on from what a checkpoint held of `state`."""
 
 
-class Loop:
+class TrainingLoop:
     """The steps of a run, one after the other.
 
     Attributes:
@@ -181,8 +181,8 @@ class Loop:
         """Whether there is a step to evaluate after, which has not been."""
         if run.step == 0 or run.validated[-1:] == [run.step]:
             return False
-        at_once = self.batches == 0 if self.valid_every is None else run.step % self.valid_every == 0
-        return at_once or self._is_over(run)
+        is_due = self.batches == 0 if self.valid_every is None else run.step % self.valid_every == 0
+        return is_due or self._is_over(run)
 
     def _step(self, batch: Any) -> dict[str, float]:
         values = self.executor.run(

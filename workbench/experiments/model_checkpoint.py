@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.experiments.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
-from workbench.experiments.loop import Loop
+from workbench.experiments.loop import TrainingLoop
 from workbench.experiments.run import Run, State
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
@@ -89,7 +89,7 @@ class Keeper:
         last: name of the newest one's file, None if there is none.
     """
 
-    def __init__(self, asked: ModelCheckpoint, run: Run, loop: Loop, monitor: str | None) -> None:
+    def __init__(self, asked: ModelCheckpoint, run: Run, loop: TrainingLoop, monitor: str | None) -> None:
         self.asked, self.monitor = asked, monitor
         self.folder = Path(asked.dirpath).absolute()
         self.best: list[Kept] = []
@@ -220,7 +220,7 @@ class Keeper:
         self._trouble = why
 
 
-def keeper_of(asked: Any, run: Run, loop: Loop) -> Keeper:
+def keeper_of(asked: Any, run: Run, loop: TrainingLoop) -> Keeper:
     """What keeps the checkpoints of a run that has not begun.
 
     Args:

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from workbench.experiments.line_chart import Line, color, dash, line_chart
+from workbench.experiments.line_chart import ChartLine, color, dash, line_chart
 from workbench.experiments.recorded_run import RecordedRun
 from workbench.experiments.run_columns import cell, differing_settings, head, short_apart
 from workbench.experiments.run_table_text import titled
@@ -40,7 +40,7 @@ def _cells(texts: Sequence[str]) -> str:
 
 
 def _chart(runs: Sequence[RecordedRun], name: str, log: bool) -> str:
-    lines = [Line(f"run {run.number}", *run.curve(name), k) for k, run in enumerate(runs) if name in run.curves]
+    lines = [ChartLine(f"run {run.number}", *run.curve(name), k) for k, run in enumerate(runs) if name in run.curves]
     drawing = line_chart(lines, f"{name} of {', '.join(line.name for line in lines)}", 420, 180, log=log)
     legend = " ".join(f"<span>{key(line.number)} {line.name}</span>" for line in lines)
     style = "margin:4px 16px 4px 0"
@@ -48,7 +48,7 @@ def _chart(runs: Sequence[RecordedRun], name: str, log: bool) -> str:
     return f'<figure style="{style}"><figcaption><b>{escape(name)}</b> {legend}{notes}</figcaption>{drawing}</figure>'
 
 
-def _missing(line: Line, log: bool) -> str:
+def _missing(line: ChartLine, log: bool) -> str:
     """What of a run cannot be drawn."""
     finite, nan = np.isfinite(line.values), np.isnan(line.values)
     if not finite.any():

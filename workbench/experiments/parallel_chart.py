@@ -20,7 +20,7 @@ LINE = 12  # pixels between two texts
 GOOD, BAD = (0, 114, 178), (230, 159, 0)  # from the lowest value to the highest; told apart by anybody
 
 
-class Axis(NamedTuple):
+class ChartAxis(NamedTuple):
     """A setting or a recorded value: where each run is on it, 0 at the bottom to 1 at the top, None for nowhere.
 
     Attributes:
@@ -63,7 +63,7 @@ def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str
     return f"<div>{svg}<p><small>not drawn: {escape(', '.join(others))}</small></p></div>" if others else svg
 
 
-def _axis(runs: Sequence[RecordedRun], name: str) -> Axis:
+def _axis(runs: Sequence[RecordedRun], name: str) -> ChartAxis:
     """Numbers by their size, on a logarithmic scale where they span decades; anything else evenly, in order."""
     values = [run.value(name) for run in runs]
     numbers = [_number(value) for value in values]
@@ -73,10 +73,10 @@ def _axis(runs: Sequence[RecordedRun], name: str) -> Axis:
         place = _scale(known)
         places = [None if number is None else place(number) for number in numbers]
         ends = dict(zip(places, texts)) if len(known) <= 6 else {place(n): f"{n:.4g}" for n in (known[0], known[-1])}
-        return Axis(name, places, _apart([(at, text) for at, text in ends.items() if at is not None]))
+        return ChartAxis(name, places, _apart([(at, text) for at, text in ends.items() if at is not None]))
     words = list(dict.fromkeys(texts))
     at = {word: k / (len(words) - 1) if len(words) > 1 else 0.5 for k, word in enumerate(words)}
-    return Axis(name, [at[text] for text in texts], _apart([(at[word], word or "none") for word in words]))
+    return ChartAxis(name, [at[text] for text in texts], _apart([(at[word], word or "none") for word in words]))
 
 
 def _apart(marks: list[tuple[float, str]]) -> list[tuple[float, str]]:
@@ -101,7 +101,7 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def _lines(runs: Sequence[RecordedRun], axes: Sequence[Axis]) -> str:
+def _lines(runs: Sequence[RecordedRun], axes: Sequence[ChartAxis]) -> str:
     apart = _apart_by(len(axes))
     found = []
     for number, run in enumerate(runs):
@@ -114,7 +114,7 @@ def _lines(runs: Sequence[RecordedRun], axes: Sequence[Axis]) -> str:
     return "".join([*found, *(_upright(axis, LEFT + k * apart, len(axes)) for k, axis in enumerate(axes))])
 
 
-def _dots(runs: Sequence[RecordedRun], setting: Axis, value: Axis) -> str:
+def _dots(runs: Sequence[RecordedRun], setting: ChartAxis, value: ChartAxis) -> str:
     across = WIDTH - LEFT - RIGHT
     bottom = HEIGHT - BOTTOM
     level = f'<path d="M{LEFT} {bottom + 6}H{WIDTH - RIGHT}" stroke="currentColor" opacity="0.5"/>'
@@ -150,7 +150,7 @@ def _wrapped(name: str, letters: int) -> list[str]:
     return [line[k : k + letters] for line in lines for k in range(0, len(line), letters)]
 
 
-def _upright(axis: Axis, x: float, axes: int, anchor: str = "start") -> str:
+def _upright(axis: ChartAxis, x: float, axes: int, anchor: str = "start") -> str:
     line = f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="currentColor" opacity="0.5"/>'
     side = -6 if anchor == "end" else 6
     room = int((min(_apart_by(axes), 200) - 14) / LETTER)
@@ -176,6 +176,6 @@ def _color(place: float | None) -> str:
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(GOOD, BAD))
 
 
-def _told(run: RecordedRun, axes: Sequence[Axis]) -> str:
+def _told(run: RecordedRun, axes: Sequence[ChartAxis]) -> str:
     facts = ", ".join(f"{head(axis.name)} {cell(run, axis.name)}" for axis in axes)
     return escape(f"run {run.number} {run.name}: {facts}")

@@ -22,7 +22,7 @@ from workbench import events
 from workbench.errors import NotFound
 from workbench.experiments.run import Run
 from workbench.experiments.runners import engine_of
-from workbench.experiments.runs_file import Entry, Happening, Progress, Replaced, RunsFile
+from workbench.experiments.runs_file import Entry, FileReplaced, Happening, RunProgress, RunsFile
 from workbench.experiments.surroundings import surroundings
 from workbench.framework.notice import tell_anyway
 
@@ -55,7 +55,7 @@ class Record:
         self._written: dict[str, int] = {}
         self._happenings: list[Happening] = []
         self._checkpoints: list[tuple[int, str]] = []
-        self._last: tuple[float, Progress] | None = None
+        self._last: tuple[float, RunProgress] | None = None
         self._begun = time.strftime("%H:%M:%S")
         self._attempts = self._ends = 0  # attempts to write: begun, ended
         self._writer = _writer_of(file)
@@ -109,7 +109,7 @@ class Record:
             self._begin()
         try:
             self._add()
-        except Replaced:
+        except FileReplaced:
             self._write_anew()
         except NotFound:
             self.complete = True
@@ -144,7 +144,7 @@ class Record:
             "anew, without its events so far; other runs that were in the file are lost"
         )
 
-    def _is_due(self, progress: Progress) -> bool:
+    def _is_due(self, progress: RunProgress) -> bool:
         if self._last is None:
             return True
         at, before = self._last
@@ -177,10 +177,10 @@ class Record:
         return f"run {self.run.name!r} (begun {self._begun})"
 
 
-def _progress(run: Run) -> Progress:
+def _progress(run: Run) -> RunProgress:
     ended = time.time() if run.finished else None
     error = None if run.error is None else f"{type(run.error).__name__}: {_said(run.error)}"
-    return Progress(str(run.state), run.step, run.seconds, error, ended)
+    return RunProgress(str(run.state), run.step, run.seconds, error, ended)
 
 
 def _said(error: BaseException) -> str:

@@ -53,7 +53,7 @@ DROP TABLE before
 """
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run is. Seconds are those spent running."""
 
     state: str
@@ -94,7 +94,7 @@ def default_path() -> Path:
         raise Unavailable(f"the file of runs {found}: {error}; choose one with {PLACE}") from None
 
 
-class Replaced(NotFound):
+class FileReplaced(NotFound):
     """A run is not in the file since this is not the file any more that it was written to."""
 
 
@@ -141,7 +141,7 @@ class RunsFile:
     def add(
         self,
         run: Entry,
-        progress: Progress,
+        progress: RunProgress,
         numbers: Sequence[tuple[str, int, Sequence[float]]] = (),
         happenings: Sequence[Happening] = (),
         checkpoints: Sequence[tuple[int, str]] | None = None,
@@ -153,7 +153,7 @@ class RunsFile:
             checkpoints: all there are now, (step, path); None leaves them as they are.
 
         Raises:
-            NotFound: it was deleted. Replaced: the file is another one now.
+            NotFound: it was deleted. FileReplaced: the file is another one now.
         """
         now, number = time.time(), run.number
         error = None if progress.error is None else stored.text(progress.error)
@@ -185,7 +185,7 @@ class RunsFile:
         given = db.execute("SELECT seq FROM sqlite_sequence WHERE name='runs'").fetchone()
         if others is None and given is not None and given[0] >= number:
             return NotFound(f"run {number} was deleted from {self.path}")
-        return Replaced(f"{self.path} was removed or replaced")
+        return FileReplaced(f"{self.path} was removed or replaced")
 
     # What users change
 

@@ -17,7 +17,7 @@ from workbench.experiments import begun, recorder
 from workbench.experiments.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.first_nan import NaNGuard
-from workbench.experiments.loop import Loop
+from workbench.experiments.loop import TrainingLoop
 from workbench.experiments.model_checkpoint import ModelCheckpoint, keeper_of
 from workbench.experiments.progress import Bar, bar_of
 from workbench.experiments.run import Run
@@ -130,7 +130,7 @@ def train(
     runner, scope = runner_of(executor, program, scope)
     _check_batches(loader, runner)
     validation = None if valid is None else Validation(program, valid, labels, scope, engine_of(runner) is not None)
-    loop = Loop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
+    loop = TrainingLoop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs), epochs)
     run.trains(program, loader, labels, getattr(runner, "executor", runner))
     run.saves_by(lambda path: write_checkpoint(loop, loop.position(run), path))
@@ -179,7 +179,7 @@ def _first_value(scope: Scope, restorable: Restorable | None, name: str) -> np.n
     return found.tensor.array if restored is None and found is not None and found.tensor.initialized else restored
 
 
-def _go_on(loop: Loop, run: Run, restorable: Restorable | None, bar: Bar | None) -> None:
+def _go_on(loop: TrainingLoop, run: Run, restorable: Restorable | None, bar: Bar | None) -> None:
     """From a checkpoint, if there is one; if a schedule or a loader refuses its state nothing has changed."""
     if restorable is None:
         return

@@ -39,9 +39,9 @@ class UniqueNameGenerator:
 
     def copy(self) -> UniqueNameGenerator:
         """An independent generator that goes on where this one stands."""
-        twin = UniqueNameGenerator(self.prefix, self.namespace)
-        twin.counters = dict(self.counters)
-        return twin
+        copied = UniqueNameGenerator(self.prefix, self.namespace)
+        copied.counters = dict(self.counters)
+        return copied
 
 
 _current: Current[UniqueNameGenerator] = Current("workbench_names", UniqueNameGenerator())

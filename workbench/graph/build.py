@@ -47,14 +47,14 @@ def build_graph(
         PreconditionNotMet: a fetched variable is in no operator (X-44).
         Unimplemented: an update inside control flow (C-6).
     """
-    builder = _Builder(Graph(program, places, settings, fetches=list(fetches)), data_parallel)
+    builder = _GraphBuilder(Graph(program, places, settings, fetches=list(fetches)), data_parallel)
     for op in program.global_block().ops:
         builder.add(op)
     builder.finish(fetches)
     return builder.graph
 
 
-class _Builder:
+class _GraphBuilder:
     """Adds one operator of the program after the other, on every device."""
 
     def __init__(self, graph: Graph, data_parallel: bool) -> None:

@@ -56,7 +56,7 @@ def counterpart(value: Any, copy: Program, is_related: Callable[[Program], bool]
     returned as it is.
     """
     if isinstance(value, Variable):
-        return _twin(value, copy) if is_related(value.block.program) else value
+        return _counterpart(value, copy) if is_related(value.block.program) else value
     if type(value) in (list, tuple):
         parts = [counterpart(v, copy, is_related) for v in value]
         return value if all(a is b for a, b in zip(parts, value)) else type(value)(parts)
@@ -66,7 +66,7 @@ def counterpart(value: Any, copy: Program, is_related: Callable[[Program], bool]
     return value
 
 
-def _twin(variable: Variable, copy: Program) -> Variable:
+def _counterpart(variable: Variable, copy: Program) -> Variable:
     index = variable.block.idx
     if index >= len(copy.blocks):
         return variable

@@ -16,7 +16,7 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.profiling.profile import Profile
-from workbench.executors.profiling.sums import Line, of_kind, per_step, spread
+from workbench.executors.profiling.sums import ProfileLine, of_kind, per_step, spread
 from workbench.notebook.summary import CODE, count
 
 SHOWN = 20
@@ -44,17 +44,17 @@ class StepProfile:
     applied: int = 1
 
     @property
-    def ops(self) -> list[Line]:
+    def ops(self) -> list[ProfileLine]:
         """One line per op and device, the largest median first."""
         return self.profile.ops("median")
 
     @property
-    def op_types(self) -> list[Line]:
+    def op_types(self) -> list[ProfileLine]:
         """One line per op type: the time of all its ops in a step, on all devices; the largest median first."""
         return per_step(self.profile.events, lambda op: [(op.type, 1.0)])
 
     @property
-    def layers(self) -> list[Line]:
+    def layers(self) -> list[ProfileLine]:
         """The same per layer."""
         return self.profile.layers("median")
 
@@ -163,7 +163,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<table style="margin:2px 0 0 0; border:none">{table}</table>'
 
 
-def _sums(what: str, lines: Sequence[Line]) -> str:
+def _sums(what: str, lines: Sequence[ProfileLine]) -> str:
     """A table of the totals of a step by something."""
     whole = sum(line.median for line in lines)
     rows = [[escape(line.name), *_times(line), _bar(_share(line, whole))] for line in lines[:_FEW]]
@@ -171,16 +171,16 @@ def _sums(what: str, lines: Sequence[Line]) -> str:
     return f"<div>{_table((what, *_SUMS), rows)}{more}</div>"
 
 
-def _cells(line: Line, share: float) -> list[str]:
+def _cells(line: ProfileLine, share: float) -> list[str]:
     name, made, place, site = map(escape, (line.name, _first(line.outputs), str(line.place), str(line.site or "")))
     return [name, made, place, *_times(line), _bar(share), site]
 
 
-def _times(line: Line) -> tuple[str, str]:
+def _times(line: ProfileLine) -> tuple[str, str]:
     return _ms(line.median), _range(line.spread)
 
 
-def _share(line: Line, whole: float) -> float:
+def _share(line: ProfileLine, whole: float) -> float:
     return line.median / whole if whole else 0.0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from workbench.executors.inspection.stepper import NodeRun, Operand, Stepper
+from workbench.executors.inspection.stepper import NodeRun, ShownOperand, Stepper
 from workbench.framework.program.program import Program
 from workbench.framework.values.spec import shape_text
 from workbench.notebook.profiling import executors, feeds, named
@@ -136,7 +136,7 @@ def _texts(node: NodeRun) -> tuple[str, ...]:
     return str(node.number), node.type, devices, _few(node.inputs), _few(node.outputs), str(node.site or "")
 
 
-def _few(operands: tuple[Operand, ...]) -> str:
+def _few(operands: tuple[ShownOperand, ...]) -> str:
     """`x[4, 3], w[3, 2] +2`; a collective's part of each device has the same name."""
     names = list(dict.fromkeys(f"{o.name}{shape_text(o.shape)}" for o in operands))
     more = f" +{len(names) - _OPERANDS}" if len(names) > _OPERANDS else ""

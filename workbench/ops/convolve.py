@@ -55,11 +55,11 @@ Block = tuple[slice, slice]
 def _blocks(geo: Geometry, itemsize: int) -> Iterator[Block]:
     """Slices of samples and of output rows whose columns fit into COLUMN_BYTES."""
     rows, row_bytes = geo.out[0], max(geo.taps * geo.groups * geo.out[1] * itemsize, 1)
-    at_once = max(COLUMN_BYTES // max(row_bytes * rows, 1), 1)
+    samples_together = max(COLUMN_BYTES // max(row_bytes * rows, 1), 1)
     height = max(COLUMN_BYTES // row_bytes, 1)
-    for first in range(0, geo.samples, at_once):
+    for first in range(0, geo.samples, samples_together):
         for top in range(0, rows, height):
-            yield slice(first, min(first + at_once, geo.samples)), slice(top, min(top + height, rows))
+            yield slice(first, min(first + samples_together, geo.samples)), slice(top, min(top + height, rows))
 
 
 def _padded(xp: Any, x: Any, geo: Geometry) -> Any:

@@ -1,7 +1,7 @@
 """What gradient clipping is made of.
 
 The norms take dense and sparse gradients (`Rows`); `clip` and `elementwise_mul`, which clip dense ones, have
-twins for sparse ones here.
+counterparts for sparse ones here.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _count(dims: Shape) -> str:
     return f"a multiple of {known}" if -1 in dims else str(known)
 
 
-# reshape2, and its twin that takes the shape from another tensor
+# reshape2, and its counterpart that takes the shape from another tensor
 
 
 def _infer_like(x: Spec, like: Spec) -> Spec:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.runtime.arena import Arena
-from workbench.runtime.device import Call, Memory, Stream
+from workbench.runtime.device import Call, DeviceMemory, DeviceStream
 
 
 class CPUStream:
@@ -28,23 +28,23 @@ class CPUDevice:
     def __init__(self, index: int = 0) -> None:
         self.place: Place = CPUPlace(index)
 
-    def allocate(self, nbytes: int) -> Memory:
+    def allocate(self, nbytes: int) -> DeviceMemory:
         """An `Arena`."""
         return Arena(nbytes)
 
-    def stream(self) -> Stream:
+    def stream(self) -> DeviceStream:
         """The calling thread."""
         return CPUStream()
 
-    def copy_in(self, target: np.ndarray, value: np.ndarray, stream: Stream) -> None:
+    def copy_in(self, target: np.ndarray, value: np.ndarray, stream: DeviceStream) -> None:
         """Copy at once; values are neither cast nor broadcast."""
         _copy(target, value)
 
-    def copy_out(self, target: np.ndarray, value: np.ndarray, stream: Stream) -> None:
+    def copy_out(self, target: np.ndarray, value: np.ndarray, stream: DeviceStream) -> None:
         """Copy at once; values are neither cast nor broadcast."""
         _copy(target, value)
 
-    def capture(self, calls: Sequence[Call], stream: Stream) -> None:
+    def capture(self, calls: Sequence[Call], stream: DeviceStream) -> None:
         """Nothing: calls are simply made again."""
         return None
 

@@ -12,7 +12,7 @@ from workbench.framework.values.place import Place
 Call = Callable[[], Any]
 
 
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """A piece of a device's memory, in which arrays are views; `arena.Arena` on a CPU."""
 
     @property
@@ -30,7 +30,7 @@ class Memory(Protocol):
         """Give the memory back while arrays in it stay valid; returns how many bytes that were."""
 
 
-class Stream(Protocol):
+class DeviceStream(Protocol):
     """Work of a device that is done in the order in which it was given, while the caller may go on."""
 
     def synchronize(self) -> None:
@@ -50,23 +50,23 @@ class Device(Protocol):
     lowering: str
     xp: Any
 
-    def allocate(self, nbytes: int) -> Memory:
+    def allocate(self, nbytes: int) -> DeviceMemory:
         """Memory for temporaries.
 
         Raises:
             Unavailable: there is not that much.
         """
 
-    def stream(self) -> Stream:
+    def stream(self) -> DeviceStream:
         """A new stream."""
 
-    def copy_in(self, target: Any, value: Any, stream: Stream) -> None:
+    def copy_in(self, target: Any, value: Any, stream: DeviceStream) -> None:
         """Copy a NumPy array into one of the device's, of equal shape and dtype. It may be done when the stream is."""
 
-    def copy_out(self, target: Any, value: Any, stream: Stream) -> None:
+    def copy_out(self, target: Any, value: Any, stream: DeviceStream) -> None:
         """Copy one of the device's arrays into a NumPy array, of equal shape and dtype, likewise."""
 
-    def capture(self, calls: Sequence[Call], stream: Stream) -> Call | None:
+    def capture(self, calls: Sequence[Call], stream: DeviceStream) -> Call | None:
         """One call that does again what `calls` do, without Python between them; None where there is no such thing."""
 
     def synchronize(self) -> None:

@@ -21,7 +21,7 @@ class Running(Protocol):
         """Stop, and wait at most so long for it."""
 
 
-class Loop(Running, Protocol):
+class StepLoop(Running, Protocol):
     """What makes steps on a thread of its own."""
 
     def is_here(self) -> bool:
@@ -31,7 +31,7 @@ class Loop(Running, Protocol):
         """This is a child process, which does not have that thread."""
 
 
-class _End:
+class _ProcessEnd:
     """Attributes: has_come: whether it has."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class _End:
         self._loops: weakref.WeakSet[Any] = weakref.WeakSet()
         self._executors: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def ends_loop(self, loop: Loop) -> None:
+    def ends_loop(self, loop: StepLoop) -> None:
         """`loop.end` is called when the end comes, while steps can still be made."""
         self._loops.add(loop)
 
@@ -66,7 +66,7 @@ class _End:
             executor.end(max(deadline - time.monotonic(), 0.0))
 
 
-the_end = _End()
+the_end = _ProcessEnd()
 atexit.register(the_end.come)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=the_end.in_child)

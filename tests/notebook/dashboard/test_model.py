@@ -19,9 +19,9 @@ from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.experiments.recorder import record_of
 from workbench.framework.values.place import CPUPlace
 from workbench.io import DataLoader
-from workbench.notebook.dashboard.looks import Look
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.publisher import Publisher
+from workbench.notebook.dashboard.sampled_steps import SampledStep
 from workbench.notebook.dashboard.samples import Samples, sample_message
 from workbench.notebook.dashboard.subject import Subject
 
@@ -96,14 +96,14 @@ def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: Model
 
 def test_waits_and_arrivals_are_told_in_microseconds_of_the_step() -> None:
     places = (CPUPlace(0), CPUPlace(1))
-    look = Look(4, step=events.Step("e", 4, 1_000, 90_000, places, (1, 1)))
-    look.ops.append(events.OpRun("e", 4, events.OpInfo(7, "mul", places[0]), 0, 1_000, 21_000))
-    look.waits.append(events.Wait("e", 4, places[1], 1, 11_000, 31_000, ("op 'mul' of device 0",)))
+    sampled = SampledStep(4, step=events.Step("e", 4, 1_000, 90_000, places, (1, 1)))
+    sampled.ops.append(events.OpRun("e", 4, events.OpInfo(7, "mul", places[0]), 0, 1_000, 21_000))
+    sampled.waits.append(events.Wait("e", 4, places[1], 1, 11_000, 31_000, ("op 'mul' of device 0",)))
     arrived = 21_000, 11_000
-    look.collectives.append(
+    sampled.collectives.append(
         events.Collective("e", 4, "all_reduce", ("w",), 8, places, 0, 31_000, 41_000, True, arrived)
     )
-    sample = sample_message(look, 1, 1_000)
+    sample = sample_message(sampled, 1, 1_000)
     spans, labels = sample["spans"], sample["labels"]
     told = [spans[name].tolist() for name in ("node", "device", "start", "end", "collective", "wait", "within")]
     assert [*zip(*told)] == [(7, 0, 0, 20, 0, 0, 0), (-1, -1, 30, 40, 1, 0, 1), (-1, 1, 10, 30, 0, 1, 0)]
@@ -112,7 +112,7 @@ def test_waits_and_arrivals_are_told_in_microseconds_of_the_step() -> None:
         "span": [1, 1], "device": [0, 1], "at": [20, 10],
     }  # fmt: skip
     samples = Samples()
-    samples.add(look, 1)
+    samples.add(sampled, 1)
     found = samples.slowest(1)
     assert found is not None and found[2] == "mul"  # though the wait was as long
 
@@ -137,7 +137,7 @@ def test_the_slowest_op_is_that_of_the_medians(built: Built, batch: Any, model_o
     exe = built.start().parallel(2)
     model, told = model_of(exe), []
     for _ in range(6):
-        model.watch.look()
+        model.watch.sample_next()
         with events.subscribe(told.append, events.OpRun):
             exe.run([built.loss], feed=batch)
         model.news()
@@ -164,12 +164,13 @@ def test_only_steps_that_are_looked_at_are_watched(built: Built, batch: Any, mod
     model = model_of(exe)
     other = built.parallel(2)
     other.run([built.loss], feed=batch)
-    assert model.watch.looks.waiting and not model.watch.looks.taken  # another executor's step is not ours
+    steps = model.watch.sampled_steps
+    assert steps.waiting and not steps.taken  # another executor's step is not ours
     for _ in range(3):  # the first, and what steps are like
-        assert model.watch.looks.waiting
+        assert model.watch.sampled_steps.waiting
         exe.run([built.loss], feed=batch)
-    assert not model.watch.looks.waiting and len(model.watch.looks.taken) == 3
-    assert [look.compiled is None for look in model.watch.looks.taken] == [False, True, True]
+    assert not model.watch.sampled_steps.waiting and len(model.watch.sampled_steps.taken) == 3
+    assert [sampled.compiled is None for sampled in model.watch.sampled_steps.taken] == [False, True, True]
 
 
 def test_fetched_values_become_curves_under_the_users_names(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -457,8 +458,8 @@ def test_a_run_that_has_ended_is_not_looked_at(built: Built, model_of: ModelOf) 
     begin(model, steps=3).wait(30)
     for _ in range(3):
         model.news()
-        model.watch._pace.hurry()
-    assert not model.watch.looks.waiting
+        model.watch._throttle.hurry()
+    assert not model.watch.sampled_steps.waiting
 
 
 def test_a_short_run_shows_warm_steps(built: Built, model_of: ModelOf) -> None:

@@ -46,7 +46,7 @@ def texts(model: Model) -> str:
 
 
 def kinds(model: Model) -> set[str]:
-    model.shown[0].pace.hurry()
+    model.shown[0].throttle.hurry()
     return {message["type"] for message in model.news()}
 
 
@@ -167,12 +167,12 @@ def test_the_newest_steps_feeds_are_kept(built: Built, batch: dict[str, Any], mo
     model.news()
     model.news()
     before = {name: array.copy() for name, array in batch.items()}
-    model.watch.looks.close()  # from now on no step is looked at
+    model.watch.sampled_steps.close()  # from now on no step is looked at
     later = {name: array[:5] + 1 if name == "x" else array[:5] for name, array in before.items()}
     for feed in (before, before, later):
         exe.run([built.loss], feed=feed)
     assert "fed" not in kinds(model)  # steps follow each other
-    model.shown[0].pace.hurry()
+    model.shown[0].throttle.hurry()
     fed = of_kind(model.news(), "fed")
     assert (fed["step"], fed["applied"], fed["feeds"]["rows"]["x"]) == (4, True, [2, 3])
     np.testing.assert_array_equal(fed["feeds"]["previews"]["x"][1]["rows"][0], later["x"][2])

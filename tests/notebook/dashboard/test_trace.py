@@ -32,11 +32,11 @@ def test_the_step_that_was_asked_for_is_saved(built: Built, batch: dict[str, Any
     with pytest.raises(PreconditionNotMet, match="no step has been looked at yet"):
         asked(model, None)
     for step in (1, 2, 3, 4):
-        model.watch.look() if step != 3 else model.watch.looks.close()
+        model.watch.sample_next() if step != 3 else model.watch.sampled_steps.close()
         with events.subscribe(told.setdefault(step, []).append, *KINDS):
             exe.run([built.loss], feed=batch)
         model.news()
-        model.watch.looks.close()
+        model.watch.sampled_steps.close()
     for step in (1, 2, 4):
         name, entries = asked(model, step)
         assert name == f"{model.subject.name}-step-{step}.json"
@@ -52,9 +52,9 @@ def test_steps_that_are_not_shown_any_more_are_not_kept_either(
     exe = built.start().parallel(2)
     model, samples = model_of(exe), Samples(limit=12_000)
     for _ in range(12):
-        model.watch.look()
+        model.watch.sample_next()
         exe.run([built.loss], feed=batch)
-        samples.add(model.watch.looks.taken.popleft(), 1)
+        samples.add(model.watch.sampled_steps.taken.popleft(), 1)
     kept = {message["step"] for message in samples.kept}
     assert 2 <= len(kept) < 12 and kept == set(samples._told) and max(kept) == 12
     for step in range(1, 13):

@@ -27,7 +27,7 @@ import pytest
 from workbench.config import override
 from workbench.errors import Aborted, ExecutionTimeout, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
 from workbench.framework.values.rows import Rows
-from workbench.runtime.comm import Collective, Communicator
+from workbench.runtime.comm import Communicator, PreparedCollective
 
 SIZES = (1, 2, 3, 4, 5)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -124,7 +124,7 @@ def _layout_of(value: np.ndarray) -> str:
     return "transposed" if value.flags.f_contiguous else "reversed" if value.strides[0] < 0 else "strided"
 
 
-def run(collective: Collective) -> None:
+def run(collective: PreparedCollective) -> None:
     """One run to its end."""
     collective.start().wait(PATIENCE)
 
@@ -501,7 +501,9 @@ class AsynchronousContract(_Groups):
         """Let a member fail with this error in the next collective."""
         raise NotImplementedError
 
-    def prepared(self, comm: Communicator, shape: Sequence[int] = (2, 3)) -> tuple[Collective, list[Any], np.ndarray]:
+    def prepared(
+        self, comm: Communicator, shape: Sequence[int] = (2, 3)
+    ) -> tuple[PreparedCollective, list[Any], np.ndarray]:
         values = make_values(comm.size, shape, "float32")
         outs = self.blank(comm, values[0])
         return comm.all_reduce(self.load(comm, values), outs, names=["w@GRAD"]), outs, loop_sum(values)

@@ -26,7 +26,7 @@ from tests.runtime.comm.contract import (
 )
 from workbench.config import override
 from workbench.errors import InvalidArgument
-from workbench.runtime.comm import Collective, Communicator, Handle, LocalCommunicator
+from workbench.runtime.comm import Communicator, Handle, LocalCommunicator, PreparedCollective
 from workbench.runtime.comm.local import BLOCK_BYTES, LARGE_BYTES
 from workbench.runtime.comm.request import Request
 
@@ -50,11 +50,11 @@ def test_a_group_has_a_member(size: int) -> None:
 class Elsewhere(Communicator):
     """Members in several processes, of which this one has some. Runs nothing."""
 
-    def prepare(self, request: Request) -> Collective:
+    def prepare(self, request: Request) -> PreparedCollective:
         return Asked(self, request)
 
 
-class Asked(Collective):
+class Asked(PreparedCollective):
     def start(self) -> Handle:
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.errors import Aborted, ExecutionTimeout, PreconditionNotMet, Unavailable
 from workbench.framework.values.rows import Rows
-from workbench.runtime.comm.base import Collective, Communicator, Handle
+from workbench.runtime.comm.base import Communicator, Handle, PreparedCollective
 from workbench.runtime.comm.overlap import require_apart
 from workbench.runtime.comm.request import ALL_GATHER, BROADCAST, Request
 
@@ -45,7 +45,7 @@ class ThreadedCommunicator(Communicator):
         for thread in self._threads:
             thread.start()
 
-    def prepare(self, request: Request) -> Collective:
+    def prepare(self, request: Request) -> PreparedCollective:
         require_apart(request, self.local)
         return ThreadedCollective(self, request)
 
@@ -137,7 +137,7 @@ class Run(Handle):
                 raise ExecutionTimeout(f"{self.title}: not done within {timeout} s, waiting for {missing}")
 
 
-class ThreadedCollective(Collective):
+class ThreadedCollective(PreparedCollective):
     comm: ThreadedCommunicator
 
     def __init__(self, comm: Communicator, request: Request) -> None:

@@ -11,7 +11,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.parts import run_needed
+from workbench.executors.running.pruned import run_pruned
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace, Place
@@ -148,7 +148,7 @@ class CompiledProgram(Debugging):
             raise InvalidArgument(
                 "a CompiledProgram stays with the scope and place of its first run; make another one for these"
             )
-        return run_needed(engine, feed, fetch_list, return_numpy, return_merged, use_prune)
+        return run_pruned(engine, feed, fetch_list, return_numpy, return_merged, use_prune)
 
     def _to_debug(self) -> Engine:
         if self._engine is None:

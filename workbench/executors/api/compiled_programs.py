@@ -48,14 +48,14 @@ class _OfScope:
         """The program's; made anew for another version."""
         while self._gone:
             self._programs.forget(self._gone.popleft())
-        version, made, _ = self._programs.get(program.uid, lambda: self._compiled(program))
+        version, compiled, _ = self._programs.get(program.uid, lambda: self._compiled(program))
         if version != program.version:
             self._programs.forget(program.uid)
-            _, made, _ = self._programs.get(program.uid, lambda: self._compiled(program))
-        return made
+            _, compiled, _ = self._programs.get(program.uid, lambda: self._compiled(program))
+        return compiled
 
     def _compiled(self, program: Program) -> tuple[int, CompiledProgram, Any]:
         version, uid, gone = program.version, program.uid, self._gone
-        made = CompiledProgram(program)
-        made.bind(self._scope, self._place)
-        return version, made, weakref.ref(program, lambda reference: gone.append(uid))
+        compiled = CompiledProgram(program)
+        compiled.bind(self._scope, self._place)
+        return version, compiled, weakref.ref(program, lambda reference: gone.append(uid))

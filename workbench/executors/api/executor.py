@@ -15,7 +15,7 @@ from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import is_startup, run_in_order
 from workbench.executors.running.engine import Engine, refuse_in_mid_step
-from workbench.executors.running.parts import needed_part, run_needed
+from workbench.executors.running.pruned import pruned_program, run_pruned
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -122,15 +122,15 @@ class Executor:
         if type(feed) is not dict:
             feed = self._as_dict(feed, fetch_list, program)
         try:
-            return run_needed(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
+            return run_pruned(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
         except NotFound:
-            found = self._only_in_scope(program, fetch_list, scope, return_numpy)
-            if not found:
+            in_scope = self._only_in_scope(program, fetch_list, scope, return_numpy)
+            if not in_scope:
                 raise
-        rest = [item for item in as_items(fetch_list) if _name(item) not in found]
+        rest = [item for item in as_items(fetch_list) if _name(item) not in in_scope]
         results = iter(self.run(program, feed, rest, scope=scope, return_numpy=return_numpy, use_prune=use_prune))
         names = [_name(item) for item in split_optimize_ops(fetch_list)[0]]
-        return [found[name] if name in found else next(results) for name in names]
+        return [in_scope[name] if name in in_scope else next(results) for name in names]
 
     def compiled(self, program: Program | None = None, scope: Scope | None = None) -> CompiledProgram:
         """What runs when `run` is told to run a program: to look into its steps.
@@ -178,7 +178,7 @@ class Executor:
         require_time()
         _require(scope, Scope, "scope")
         refuse_in_mid_step(scope)
-        part, feed, names = needed_part(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
+        part, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
         arrays = check_feed(part, feed)
         return run_in_order(part, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
 

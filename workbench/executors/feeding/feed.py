@@ -127,18 +127,18 @@ def as_array(variable: Variable, value: Any) -> np.ndarray:
 def _from_numbers(variable: Variable, value: Any) -> np.ndarray:
     """Numbers and nested lists have no dtype of their own, so they take the variable's, if it holds their values."""
     try:
-        found = np.asarray(value)
+        numbers = np.asarray(value)
     except ValueError as error:
         if is_from_outside(error):
             raise
         raise InvalidArgument(f"feed {variable.name!r}: the nested lists are ragged") from None
-    if found.dtype.kind not in "biuf":
-        raise InvalidType(f"feed {variable.name!r} takes real numbers, got {found.flat[0]!r}")
-    cast = quietly(lambda: found.astype(variable.dtype.numpy))
-    lost = np.isfinite(found) & ~np.isfinite(cast) if variable.dtype.is_float else cast != found
+    if numbers.dtype.kind not in "biuf":
+        raise InvalidType(f"feed {variable.name!r} takes real numbers, got {numbers.flat[0]!r}")
+    cast = quietly(lambda: numbers.astype(variable.dtype.numpy))
+    lost = np.isfinite(numbers) & ~np.isfinite(cast) if variable.dtype.is_float else cast != numbers
     if lost.any():
         raise InvalidArgument(
-            f"feed {variable.name!r} has dtype {variable.dtype}, which does not hold {found[lost][0].item()!r}"
+            f"feed {variable.name!r} has dtype {variable.dtype}, which does not hold {numbers[lost][0].item()!r}"
         )
     return cast
 

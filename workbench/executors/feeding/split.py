@@ -3,7 +3,7 @@
     feed {"x": 7 rows}, 2 devices, rule "floor"   ->   {"x": rows 0-2}, {"x": rows 3-6}
 
 The checks run once for every combination of names, shapes and dtypes; what they find, which rows go where, is kept
-as a `Recipe`, and a batch of the same shapes costs one slice per variable and device.
+as a `SplitRecipe`, and a batch of the same shapes costs one slice per variable and device.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _ceil(batch: int, devices: int) -> list[int]:
 _RULES = {"floor": _floor, "ceil": _ceil}
 
 
-class Recipe(NamedTuple):
+class SplitRecipe(NamedTuple):
     """The rows each device gets, for feeds of certain names and shapes.
 
     Attributes:
@@ -101,7 +101,7 @@ class Fed:
 
     __slots__ = ("_data", "_persistable", "recipe", "sources")
 
-    def __init__(self, recipe: Recipe, sources: Sequence[Mapping[str, np.ndarray]]) -> None:
+    def __init__(self, recipe: SplitRecipe, sources: Sequence[Mapping[str, np.ndarray]]) -> None:
         self.recipe, self.sources = recipe, sources
         self._data: list[Arrays] | None = None
         self._persistable: list[Arrays] | None = None
@@ -142,7 +142,7 @@ class Fed:
         sources = [dict(arrays) for arrays in persistable]
         for source, arrays in zip(sources, self.per_device):
             source.update(arrays)
-        return Fed(Recipe(data, kept, self.recipe.devices, self.rows), sources)
+        return Fed(SplitRecipe(data, kept, self.recipe.devices, self.rows), sources)
 
 
 def _cut(sources: Sequence[Mapping[str, np.ndarray]], rows: list[Row]) -> list[Arrays]:
@@ -176,7 +176,7 @@ class Splitter:
         split_sizes(0, devices, rule)
         self.program, self.devices, self.rule, self.partial = program, devices, rule, partial
         self.reads, self.kind = sorted(reads), kind
-        self._recipes: dict[Key, Recipe] = {}
+        self._recipes: dict[Key, SplitRecipe] = {}
         self._nothing: Sequence[Mapping[str, np.ndarray]] = tuple({} for _ in range(devices))
 
     def split(self, feed: Feed) -> Fed:
@@ -209,18 +209,18 @@ class Splitter:
         arrays = self._arrays(feed) if isinstance(feed, Mapping) else {}
         return Fed(self._recipe(_key(arrays), arrays, self._divided), [arrays] * self.devices)
 
-    def _recipe(self, key: Key, given: Any, make: Callable[[Any], Recipe]) -> Recipe:
-        found = self._recipes.get(key)
-        if found is None:
+    def _recipe(self, key: Key, given: Any, make: Callable[[Any], SplitRecipe]) -> SplitRecipe:
+        recipe = self._recipes.get(key)
+        if recipe is None:
             try:
-                found = make(given)
+                recipe = make(given)
             except InvalidArgument as error:
                 note_exchanged(error, self.program, given if isinstance(given, dict) else given[0])
                 raise
             if len(self._recipes) >= _RECIPES:
                 self._recipes.clear()
-            self._recipes[key] = found
-        return found
+            self._recipes[key] = recipe
+        return recipe
 
     def _arrays(self, feed: Mapping[Any, Any]) -> Arrays:
         variables = [fed_variable(self.program, name) for name in feed]
@@ -239,7 +239,7 @@ class Splitter:
 
     # A dict: every array is split
 
-    def _divided(self, arrays: Arrays) -> Recipe:
+    def _divided(self, arrays: Arrays) -> SplitRecipe:
         self._require(arrays)
         data: dict[str, list[Index]] = {}
         kept: dict[str, list[Index]] = {}
@@ -253,7 +253,7 @@ class Splitter:
                 self._require_chunks(variable, sizes)
                 data[name], rows[name] = _indices(array, sizes), tuple(sizes)
         active = self._active(rows)
-        return Recipe(_rows(data, active), _rows(kept, self.devices) if kept else [], self.devices, rows)
+        return SplitRecipe(_rows(data, active), _rows(kept, self.devices) if kept else [], self.devices, rows)
 
     def _sizes(self, variable: Variable, array: np.ndarray) -> list[int]:
         """Rows per chunk; the chunks are what the variable's shape is declared for (X-15)."""
@@ -318,7 +318,7 @@ class Splitter:
 
     # A list: element i is for device i
 
-    def _listed(self, dicts: list[Arrays]) -> Recipe:
+    def _listed(self, dicts: list[Arrays]) -> SplitRecipe:
         self._require_length(dicts)
         self._require(dicts[0])
         for device, arrays in enumerate(dicts):
@@ -328,7 +328,7 @@ class Splitter:
         kept = [name for name in dicts[0] if block.var(name).persistable]
         rows = {name: tuple(_length(arrays[name]) for arrays in dicts) for name in names}
         idle: list[Row] = [()] * (self.devices - len(dicts))
-        return Recipe(
+        return SplitRecipe(
             [tuple((name, ...) for name in names)] * len(dicts),
             [*[tuple((name, ...) for name in kept)] * len(dicts), *idle] if kept else [],
             self.devices,
@@ -400,16 +400,16 @@ def _length(array: np.ndarray) -> int:
 def _indices(array: np.ndarray, sizes: Iterable[int]) -> list[Index]:
     if not array.ndim:
         return [...]
-    found: list[Index] = []
+    indices: list[Index] = []
     start = 0
     for size in sizes:
-        found.append(slice(start, start + size))
+        indices.append(slice(start, start + size))
         start += size
-    return found
+    return indices
 
 
 def _rows(indices: Mapping[str, list[Index]], devices: int) -> list[Row]:
-    return [tuple((name, found[device]) for name, found in indices.items()) for device in range(devices)]
+    return [tuple((name, of_device[device]) for name, of_device in indices.items()) for device in range(devices)]
 
 
 def _count(number: int, noun: str) -> str:

@@ -39,16 +39,16 @@ class Collector:
         fills: list[Call] = []
         results = []
         for fetch in self._fetches:
-            made = fetch.joined(fills) if merged else fetch.apart(fills)
+            result = fetch.joined(fills) if merged else fetch.apart(fills)
             if not return_numpy:
-                made = LoDTensor(made) if merged else [LoDTensor(one) for one in made]
-            results.append(made)
+                result = LoDTensor(result) if merged else [LoDTensor(one) for one in result]
+            results.append(result)
         return results, fills
 
-    def ahead(self) -> list[tuple[Merger, list[Any]]] | None:
+    def preallocated(self) -> list[tuple[Merger, list[Any]]] | None:
         """How the results are made, if after a first step that is known before the next one: none comes of a commit."""
-        found = [(fetch.merger, fetch.arrays) for fetch in self._fetches if not fetch.late]
-        known = [(merger, arrays) for merger, arrays in found if merger is not None and arrays is not None]
+        arrays_of = [(fetch.merger, fetch.arrays) for fetch in self._fetches if not fetch.late]
+        known = [(merger, arrays) for merger, arrays in arrays_of if merger is not None and arrays is not None]
         return known if len(known) == len(self._fetches) else None
 
 
@@ -96,12 +96,12 @@ class _Fetch:
 
     def _now(self, value: Value) -> Any:
         """What a value that travels as an object is in this step."""
-        found = self._known(value)
-        if found is None and value in self.binding.cells:
-            found = self.binding.cells[value].value
-        if found is None:
+        content = self._known(value)
+        if content is None and value in self.binding.cells:
+            content = self.binding.cells[value].value
+        if content is None:
             raise PreconditionNotMet(f"fetch {self.name!r}: nothing gave the variable a value on device {value.place}")
-        return found
+        return content
 
 
 def _is_late(binding: Binding, value: Value) -> bool:

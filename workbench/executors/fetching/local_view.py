@@ -83,9 +83,9 @@ def taken_by(binding: Binding, value: Value) -> Value | None:
     written = {v: plan.position[node] for node in plan.position for v in node.writes}
     since = written.get(value, -1)
     for other, when in written.items():
-        found = plan.refs.get(other)
-        later = when > since and other not in plan.looks and found is not None
-        if later and found is not None and found.root.place == ref.root.place and _overlap(ref, found):
+        taken = plan.refs.get(other)
+        later = when > since and other not in plan.aliases and taken is not None
+        if later and taken is not None and taken.root.place == ref.root.place and _overlap(ref, taken):
             return other
     return None
 

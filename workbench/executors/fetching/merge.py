@@ -24,7 +24,7 @@ def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Sh
 
     Args:
         shapes: one per device, None for a device without a value. A single device's value is taken as it is; among
-            several, `[]` counts as `[1]`, and values without elements are left out unless all are alike.
+            several, `[]` counts as `[1]`, and values without elements are left out unless all are the same.
         training: whether the message suggests to fetch without merging.
 
     Returns:

@@ -16,7 +16,7 @@ from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
 from workbench.executors.running.engine import Engine
 from workbench.framework.quiet import quietly
-from workbench.graph.alike import own_variables
+from workbench.graph.replicated import own_variables
 from workbench.graph.ssa import Node, Value
 from workbench.ops.control_flow import Stack
 
@@ -51,7 +51,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReplicaComparison:
     """The replicas of persistable variables over all devices; true if those that should be the same are.
 
     Attributes:
@@ -81,7 +81,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) -> Comparison:
+def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) -> ReplicaComparison:
     """Compare the devices' values of persistable variables as they are now.
 
     Args:
@@ -96,7 +96,7 @@ def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) ->
     chosen = engine.persistables if names is None else _checked(engine, [names] if isinstance(names, str) else names)
     own = own_variables(engine.graph((), observed=True))
     same, without = [], []
-    found: dict[bool, list[Difference]] = {False: [], True: []}
+    differences: dict[bool, list[Difference]] = {False: [], True: []}
     with engine.scope.in_use(engine.execution.timeout):
         for name in chosen:
             tensors = [engine.replicas.find(name, place) for place in range(len(engine.places))]
@@ -108,8 +108,8 @@ def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) ->
             if difference is None:
                 same.append(name)
             else:
-                found[name in own].append(difference)
-    return Comparison(tuple(same), tuple(found[False]), tuple(found[True]), tuple(without))
+                differences[name in own].append(difference)
+    return ReplicaComparison(tuple(same), tuple(differences[False]), tuple(differences[True]), tuple(without))
 
 
 def _checked(engine: Engine, names: Iterable[str]) -> list[str]:
@@ -208,11 +208,11 @@ def first_difference(engine: Engine, feed: Feed = None) -> FirstDifference | Non
         for runner in step.binding.runners:
             runner.place = 0  # whose random numbers it draws
         step.binding.draw()
-        together = _Together(step)
+        together = _ValueComparison(step)
         while step.next_node is not None:
-            found = together.parting(step.advance())
-            if found is not None:
-                return found
+            difference = together.parting(step.advance())
+            if difference is not None:
+                return difference
     return None
 
 
@@ -226,7 +226,7 @@ def _without_own(engine: Engine, fed: Fed) -> Fed:
     return fed.feeding([{**given, **arrays} for arrays in fed.persistable])
 
 
-class _Together:
+class _ValueComparison:
     """Compares a value once every device has computed it."""
 
     def __init__(self, step: Observation) -> None:
@@ -266,10 +266,10 @@ class _Together:
     def _arrays(self, value: Value) -> dict[Value, np.ndarray]:
         """A value and its copies on other devices, in device order; none of what cannot be compared."""
         copies = self._copies.get((value.name, value.version), {})
-        found = {v: self.step.binding.current(v) for _, v in sorted(copies.items())}
-        if any(held is None or isinstance(held, Stack) for held in found.values()):
+        contents = {v: self.step.binding.current(v) for _, v in sorted(copies.items())}
+        if any(held is None or isinstance(held, Stack) for held in contents.values()):
             return {}
-        return {v: np.asarray(fetchable(held)) for v, held in found.items()}
+        return {v: np.asarray(fetchable(held)) for v, held in contents.items()}
 
 
 def _once(values: Iterable[Value]) -> list[Value]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from workbench.executors.feeding.feed import Feed
-from workbench.executors.inspection.compare import Comparison, FirstDifference, compare_devices, first_difference
+from workbench.executors.inspection.compare import FirstDifference, ReplicaComparison, compare_devices, first_difference
 from workbench.executors.inspection.nan_finder import NotFinite, find_nan
 from workbench.executors.inspection.stepper import Stepper
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.parts import needed
+from workbench.executors.running.pruned import needed
 from workbench.graph.ssa import Graph
 
 
@@ -58,7 +58,7 @@ class Debugging:
         with engine.scope.in_use(engine.execution.timeout):
             return engine.binding(names, engine.prepare(feed)).plan
 
-    def compare_devices(self, names: str | Iterable[str] | None = None) -> Comparison:
+    def compare_devices(self, names: str | Iterable[str] | None = None) -> ReplicaComparison:
         """Whether the devices' copies of persistable variables are the same bits; see `compare.compare_devices`.
 
         Returns:

@@ -14,9 +14,9 @@ Values = dict[tuple[str, int], np.ndarray]  # by name and device
 
 def device_values(engine: Engine) -> Values:
     """Copies of all persistable values of devices 1 … that are not, bit for bit, those of device 0."""
-    found: Values = {}
+    values: Values = {}
     if not engine.started:
-        return found
+        return values
     for name in engine.persistables:
         first = engine.replicas.find(name, 0)
         for place in range(1, len(engine.places)):
@@ -24,8 +24,8 @@ def device_values(engine: Engine) -> Values:
             if first is None or tensor is None or tensor is first:
                 continue
             if tensor.array.tobytes() != first.array.tobytes():
-                found[name, place] = np.array(tensor.array)
-    return found
+                values[name, place] = np.array(tensor.array)
+    return values
 
 
 def check_device_values(engine: Engine, values: Values, state: Mapping[str, np.ndarray]) -> None:

@@ -100,7 +100,7 @@ def find_nan(engine: Engine, feed: Feed, fetches: Sequence[str]) -> NotFinite | 
 def first_not_finite(step: Observation) -> NotFinite | None:
     """The same of a step that has been begun; it is left there."""
     while step.next_node is not None:
-        row = step.parts[step.at].row
+        row = step.rows[step.at].row
         node = step.advance()
         bad = list(blemished(step.binding, row))
         if bad:
@@ -111,21 +111,21 @@ def first_not_finite(step: Observation) -> NotFinite | None:
 
 def _rows(fed: Fed, bad: Sequence[tuple[Value, np.ndarray]]) -> tuple[int, ...]:
     """The rows of the whole batch that are not finite, where a value has a row for every row of its device."""
-    found: set[int] = set()
+    nonfinite_rows: set[int] = set()
     for value, data in bad:
         counts = [rows for rows in fed.rows.values() if len(rows) > value.place]
         first = [sum(rows[: value.place]) for rows in counts if data.ndim and rows[value.place] == len(data)]
         if not first:
             return ()
         wrong = ~np.isfinite(data).reshape(len(data), -1).all(1)
-        found.update(first[0] + row for row in np.flatnonzero(wrong).tolist())
-    return tuple(sorted(found))
+        nonfinite_rows.update(first[0] + row for row in np.flatnonzero(wrong).tolist())
+    return tuple(sorted(nonfinite_rows))
 
 
 def _inputs(step: Observation, node: Node) -> tuple[Statistics, ...]:
     values = dict.fromkeys(node.value_reads)
-    found = [(value, numbers(step.binding.current(value))) for value in values]
-    return tuple(_statistics(value, data) for value, data in found if data is not None)
+    arrays = [(value, numbers(step.binding.current(value))) for value in values]
+    return tuple(_statistics(value, data) for value, data in arrays if data is not None)
 
 
 def _statistics(value: Value, data: np.ndarray) -> Statistics:

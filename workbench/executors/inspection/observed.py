@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.feeding.split import Fed
-from workbench.executors.lowering.binding import Binding, Part, ThreadProgram
+from workbench.executors.lowering.binding import Binding, PythonRow, ThreadProgram
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.transaction import Fill, explain
 from workbench.executors.running.watch import blemished, not_finite
@@ -50,18 +50,18 @@ class Observation:
         self.graph: Graph = self.binding.plan.graph
         self.numbers = {node: number for number, node in enumerate(self.graph.nodes)}
         (program,) = self.binding.speculative
-        parts = [unit for unit in program.units if isinstance(unit, Part)]
-        self.parts = sorted(parts, key=lambda part: self.numbers[part.row.node])
+        rows = [unit for unit in program.units if isinstance(unit, PythonRow)]
+        self.rows = sorted(rows, key=lambda row: self.numbers[row.row.node])
         self.newest: dict[tuple[str, int], Value] = {(v.name, v.place): v for v in self.binding.plan.feeds}
 
     @property
     def next_node(self) -> Node | None:
         """The node that runs next, None at the end."""
-        return self.parts[self.at].row.node if self.at < len(self.parts) else None
+        return self.rows[self.at].row.node if self.at < len(self.rows) else None
 
     def todo(self) -> list[Node]:
         """The nodes that have not run."""
-        return [part.row.node for part in self.parts[self.at :]]
+        return [row.row.node for row in self.rows[self.at :]]
 
     def advance(self) -> Node:
         """Run the next node. Should it be interrupted, it can be run again: it has no memory but its results.
@@ -69,20 +69,20 @@ class Observation:
         Raises:
             EnforceNotMet: its op failed. PreconditionNotMet: a value it reads has changed since the step began.
         """
-        part = self.parts[self.at]
-        node = part.row.node
+        row = self.rows[self.at]
+        node = row.row.node
         self._require_unchanged([(v.name, v.place) for v in node.reads if v.persistable])
-        _run(self.binding, part)
+        _run(self.binding, row)
         self.at += 1
         self.newest.update(((v.name, v.place), v) for v in node.writes)
         if self._finite:
-            for value, data in blemished(self.binding, part.row):
-                raise not_finite(part.row, value, data)
+            for value, data in blemished(self.binding, row.row):
+                raise not_finite(row.row, value, data)
         return node
 
     def advance_to_the_end(self) -> None:
         """Run all nodes that are left."""
-        while self.at < len(self.parts):
+        while self.at < len(self.rows):
             self.advance()
 
     def apply(self, return_numpy: bool, merged: bool, *ended: Fill) -> list[Any]:
@@ -118,18 +118,18 @@ class Observation:
             NotFound: the step has no such variable, or no such version of it.
         """
         value = self._newest(name, device) if version is None else self._versioned(name, device, version)
-        found = self._outside(name, device) if value is None else self.binding.current(value)
-        if found is None:
+        content = self._outside(name, device) if value is None else self.binding.current(value)
+        if content is None:
             raise PreconditionNotMet(f"{name!r} has no value on device {device}")
-        return found
+        return content
 
     def _newest(self, name: str, device: int) -> Value | None:
-        found = self.newest.get((name, device))
+        newest = self.newest.get((name, device))
         makers = [node for node in self.todo() if any((v.name, v.place) == (name, device) for v in node.writes)]
         last = self.graph.newest.get((name, device))
-        if found is None and makers and last is not None and not last.persistable:
+        if newest is None and makers and last is not None and not last.persistable:
             raise self._not_yet(makers[0], name)
-        return found
+        return newest
 
     def _versioned(self, name: str, device: int, version: int) -> Value:
         wanted = name, device, version
@@ -184,11 +184,11 @@ def _changed(what: str) -> PreconditionNotMet:
     )
 
 
-def _run(binding: Binding, part: Part) -> None:
+def _run(binding: Binding, row: PythonRow) -> None:
     program = ThreadProgram()
-    program.add(part)
+    program.add(row)
     try:
-        one_blas_thread.run(partial(quietly, program.strand.run))
+        one_blas_thread.run(partial(quietly, program.task.run))
     except Exception as error:
         explained = error if is_from_outside(error) else explain(binding, [program], error)
         if explained is error:

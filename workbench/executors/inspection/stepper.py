@@ -28,7 +28,7 @@ _WIDTH = 150  # characters of a node it shows
 
 
 @dataclass(frozen=True)
-class Operand:
+class ShownOperand:
     """What a node reads or writes.
 
     Attributes:
@@ -60,8 +60,8 @@ class NodeRun:
     number: int
     type: str
     devices: tuple[int, ...]
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[ShownOperand, ...]
+    outputs: tuple[ShownOperand, ...]
     role: str
     site: Site | None
 
@@ -72,8 +72,8 @@ class NodeRun:
 
     def __str__(self) -> str:
         where = ",".join(map(str, self.devices))
-        made = ", ".join(map(str, self.outputs)) or "nothing"
-        return f"#{self.number} [{where}] {self.type}: {', '.join(map(str, self.inputs)) or 'nothing'} -> {made}"
+        outputs = ", ".join(map(str, self.outputs)) or "nothing"
+        return f"#{self.number} [{where}] {self.type}: {', '.join(map(str, self.inputs)) or 'nothing'} -> {outputs}"
 
 
 Condition = Callable[[NodeRun], Any]
@@ -274,7 +274,7 @@ class Stepper:
     def where(self) -> str:
         """The position as text: the nodes around it, and the line that built the next one."""
         step = self._look()
-        nodes = [part.row.node for part in step.parts]
+        nodes = [part.row.node for part in step.rows]
         lines = [f"{step.at} of {len(nodes)} nodes have run{f'; the step {self._ended}' if self._ended else ''}"]
         for index in range(max(step.at - _AROUND, 0), min(step.at + _AROUND + 1, len(nodes))):
             mark = "->" if index == step.at else "  "
@@ -287,7 +287,7 @@ class Stepper:
     def progress(self) -> tuple[int, int]:
         """How many nodes have run, and how many there are."""
         step = self._look()
-        return step.at, len(step.parts)
+        return step.at, len(step.rows)
 
     @property
     def following(self) -> NodeRun | None:
@@ -303,7 +303,7 @@ class Stepper:
     def __repr__(self) -> str:
         if self._step is None:
             return f"Stepper(the step {self._ended})"
-        return f"Stepper({self._step.at} of {len(self._step.parts)} nodes, {self._ended or 'not applied yet'})"
+        return f"Stepper({self._step.at} of {len(self._step.rows)} nodes, {self._ended or 'not applied yet'})"
 
     # Pieces
 
@@ -346,8 +346,8 @@ def describe(step: Observation, node: Node) -> NodeRun:
     )
 
 
-def _operand(step: Observation, value: Value) -> Operand:
-    found, spec = step.binding.current(value), step.binding.plan.shapes.specs[value]
-    shape = getattr(found, "shape", spec.shape)
-    dtype = as_dtype(found.dtype).name if isinstance(found, np.ndarray) else spec.dtype.name
-    return Operand(value.name, value.place, value.version, tuple(shape), dtype)
+def _operand(step: Observation, value: Value) -> ShownOperand:
+    content, spec = step.binding.current(value), step.binding.plan.shapes.specs[value]
+    shape = getattr(content, "shape", spec.shape)
+    dtype = as_dtype(content.dtype).name if isinstance(content, np.ndarray) else spec.dtype.name
+    return ShownOperand(value.name, value.place, value.version, tuple(shape), dtype)

@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.executors.failures import Explained
-from workbench.executors.feeding.split import Recipe
-from workbench.executors.lowering.numpy.late_sums import LateSums, late_sums, sum_in_order
+from workbench.executors.feeding.split import SplitRecipe
+from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions, sum_in_order
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
@@ -20,21 +20,21 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.memory import Ref
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.reference.calls import Call as OpCall
-from workbench.executors.reference.runner import Runner
-from workbench.executors.replicas.alike import Alike, changed_together
+from workbench.executors.reference.runner import OpRunner
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.workers.team import Flag, Strand, Team
+from workbench.executors.replicas.replicated_values import ReplicatedValues, changed_together
+from workbench.executors.workers.pool import Flag, Task, WorkerPool
 from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import Spec, agree, spec_of
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.base import Communicator
-from workbench.runtime.device import Memory
+from workbench.runtime.device import DeviceMemory
 from workbench.runtime.tensor import LoDTensor, Moves
 from workbench.runtime.words.stream import STREAM_WORDS
 
 
-class Part(NamedTuple):
+class PythonRow(NamedTuple):
     """A row that runs in Python: flags to wait for, its calls, flags to raise."""
 
     row: Row
@@ -44,22 +44,22 @@ class Part(NamedTuple):
 
 
 class ThreadProgram:
-    """What one thread runs in one part of the step: a strand, and which row each of its calls belongs to."""
+    """What one thread runs in one phase of the step: a task, and which row each of its calls belongs to."""
 
     def __init__(self) -> None:
-        self.units: list[Part | Segment] = []
+        self.units: list[PythonRow | Segment] = []
         self.ends: list[int] = []
-        self.strand = Strand([])
+        self.task = Task([])
 
-    def add(self, unit: Part | Segment) -> None:
-        self.strand.calls += [unit] if isinstance(unit, Segment) else [*unit.waits, *unit.calls, *unit.raised]
+    def add(self, unit: PythonRow | Segment) -> None:
+        self.task.calls += [unit] if isinstance(unit, Segment) else [*unit.waits, *unit.calls, *unit.raised]
         self.units.append(unit)
-        self.ends.append(len(self.strand.calls))
-        self.strand.piece = unit if isinstance(unit, Segment) and len(self.units) == 1 else None
+        self.ends.append(len(self.task.calls))
+        self.task.piece = unit if isinstance(unit, Segment) and len(self.units) == 1 else None
 
     def rewind(self) -> None:
         """After a step that failed: pieces of tapes begin at their first row again."""
-        for call in self.strand.calls:
+        for call in self.task.calls:
             if isinstance(call, Segment):
                 call.rewind()
 
@@ -69,11 +69,11 @@ class ThreadProgram:
 
     def current_row(self) -> Row:
         """The row that is running now."""
-        return self.row_of(max(self.strand.done - 1, 0))
+        return self.row_of(max(self.task.done - 1, 0))
 
     def failed_row(self) -> Row | None:
         """The row whose call raised in the last run."""
-        return self.row_of(self.strand.done - 1) if self.strand.done and not self.strand.complete else None
+        return self.row_of(self.task.done - 1) if self.task.done and not self.task.complete else None
 
 
 class Binding:
@@ -90,26 +90,26 @@ class Binding:
         inputs: the array of every feed, by (name, device).
         staged: (source, tensor) pairs the commit copies; given_aside: their values.
         updated: the tensors the commit changes in place; changed: the same, as they are counted.
-        is_native: whether no part of the step runs in Python; calls_blas: whether kernels call the BLAS.
-        at_once: the step as one call, where there is such; has_run: whether a step has been applied.
+        is_native: whether nothing of the step runs in Python; calls_blas: whether kernels call the BLAS.
+        whole_step: the step as one call, where there is such; has_run: whether a step has been applied.
         telltales: what is looked at for NaN and Inf, made when somebody first wants it.
-        in_use: whether a speculative part has begun and did not come to its end: flags may be up.
+        in_use: whether a speculation has begun and did not come to its end: flags may be up.
     """
 
     def __init__(
         self,
         plan: Plan,
         replicas: Replicas,
-        arenas: Mapping[int, Memory],
+        arenas: Mapping[int, DeviceMemory],
         comm: Communicator,
-        team: Team,
+        pool: WorkerPool,
         fed: frozenset[tuple[str, int]],
         weights: Sequence[float],
         blocks: dict[int, list[OpCall]],
     ) -> None:
-        self.plan, self.replicas, self.arenas, self.team = plan, replicas, dict(arenas), team
+        self.plan, self.replicas, self.arenas, self.pool = plan, replicas, dict(arenas), pool
         program = plan.graph.program
-        self.runners = [Runner(program, place, blocks) for place in range(plan.graph.devices)]
+        self.runners = [OpRunner(program, place, blocks) for place in range(plan.graph.devices)]
         self.cells: dict[Value, Cell] = {}
         self.scratch: dict[int, Scratch] = {}
         self.flags: list[Flag | NativeFlag] = []
@@ -121,19 +121,20 @@ class Binding:
         self.exchanges: Any = None
         self.watched: dict[tuple[bool, bool], Any] = {}
         self.in_use = self.has_run = False
-        self.at_once: Any = None
+        self.whole_step: Any = None
         self.telltales: Any = None
-        self._recipe: Recipe | None = None
+        self._recipe: SplitRecipe | None = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         self._context = Context(
             self.array, self.cell, self.flat, replicas.bucket, self._extras, comm, weights, plan.flats.get,
-            lambda node: self._alike.twins.get(node),
-            lambda node: node in self._late.collectives or node in self._late.updates, self._stream,
+            lambda node: self._replicated.shards.get(node),
+            lambda node: node in self._fused_reductions.collectives or node in self._fused_reductions.updates,
+            self._stream,
         )  # fmt: skip
         self._bucket_first()
-        self._alike = Alike(plan, replicas.find, in_kernels=team.control is not None)
-        self._late = late_sums(plan, self._alike.twins if comm.computes_here else {})
+        self._replicated = ReplicatedValues(plan, replicas.find, in_kernels=pool.control is not None)
+        self._fused_reductions = fused_reductions(plan, self._replicated.shards if comm.computes_here else {})
         self.moves = Moves.count
         self._bind_scope()
         self.inputs = {(v.name, v.place): self.array(v) for v in plan.feeds if self._is_input(v) and v in plan.refs}
@@ -142,20 +143,20 @@ class Binding:
         }
         self._unread = self._fed_beside()
         self.loose_inputs |= {(v.name, v.place): self.cell(v) for v in self._unread}
-        apart, self.calls_blas = not plan.layout.reuse, False
+        apart, self.calls_blas = not plan.memory_options.reuse, False
         self.speculative = self._programs(plan.rows, with_waits=True, apart=apart)
         self.commit = self._programs(plan.commit, with_waits=False, apart=apart)
         programs = (*self.speculative, *self.commit)
         self.is_native = all(isinstance(unit, Segment) for program in programs for unit in program.units)
         self.updated = self._updated()
-        self.changed = changed_together(self.updated, self._alike, plan.graph.devices)
+        self.changed = changed_together(self.updated, self._replicated, plan.graph.devices)
         self._copied = self._to_copy()
         self.staged = [(self._source(v), tensor) for v, tensor in self._copied]
         self.given_aside = {v for v, _ in self._copied}
 
     # Where values are
 
-    def places_of(self, recipe: Recipe) -> tuple[list[Any], list[Any]]:
+    def places_of(self, recipe: SplitRecipe) -> tuple[list[Any], list[Any]]:
         """Where feeds go: (device, name, rows, array), and (device, name, rows, cell) of those without memory."""
         if self._recipe is not recipe:
             self._recipe = None  # until both are there: Ctrl-C may come in between
@@ -164,7 +165,7 @@ class Binding:
             self._recipe = recipe
         return self._arrays_fed, self._cells_fed
 
-    def _reading(self, recipe: Recipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
+    def _reading(self, recipe: SplitRecipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
         return [
             (place, name, index, targets[name, place])
             for rows in (recipe.data, recipe.persistable)
@@ -175,10 +176,10 @@ class Binding:
 
     def array(self, value: Value) -> np.ndarray:
         """The array of a value that has memory."""
-        found = self._arrays.get(value)
-        if found is None:
-            found = self._arrays[value] = self.flat(self.plan.refs[value])
-        return found
+        array = self._arrays.get(value)
+        if array is None:
+            array = self._arrays[value] = self.flat(self.plan.refs[value])
+        return array
 
     def cell(self, value: Value) -> Cell:
         """The cell of a value that travels as an object."""
@@ -190,8 +191,8 @@ class Binding:
 
     def current(self, value: Value) -> Any:
         """What a value holds now: an array, an object, or None."""
-        if value in self._late.parts:
-            return sum_in_order([self.array(part) for part in self._late.parts[value]])
+        if value in self._fused_reductions.contributions:
+            return sum_in_order([self.array(one) for one in self._fused_reductions.contributions[value]])
         return self.array(value) if value in self.plan.refs else self.cell(value).value
 
     def spec_of(self, value: Value) -> Spec:
@@ -201,7 +202,7 @@ class Binding:
 
     def parts_of(self, value: Value) -> Sequence[Value]:
         """What a sum that updates take themselves is made of; of any other value itself."""
-        return self._late.parts.get(value, (value,))
+        return self._fused_reductions.contributions.get(value, (value,))
 
     def _is_fed(self, value: Value) -> bool:
         return value.persistable and (value.name, value.place) in self._fed
@@ -269,14 +270,14 @@ class Binding:
         )
 
     @property
-    def late(self) -> LateSums:
+    def fused_reductions(self) -> FusedReductions:
         """The sums over devices that updates take themselves."""
-        return self._late
+        return self._fused_reductions
 
     def is_current(self) -> bool:
         """Whether the scopes still hold the storage this is bound to; costs one comparison while nothing moved."""
         count = Moves.count  # before looking: what moves meanwhile is seen the next time
-        if not self._alike.still_holds():
+        if not self._replicated.still_holds():
             return False
         if self.moves == count:
             return True
@@ -297,11 +298,11 @@ class Binding:
 
     def _to_copy(self) -> list[tuple[Value, LoDTensor]]:
         """What the commit copies: values made aside, and what was fed for variables nothing in the step writes."""
-        made = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.staged]
-        written = {id(tensor) for tensor in (*self.updated, *(tensor for _, tensor in made))}
+        staged = [(v, self.replicas.make(v.name, v.place)) for v in self.plan.staged]
+        written = {id(tensor) for tensor in (*self.updated, *(tensor for _, tensor in staged))}
         given = [*(v for v in self.plan.feeds if self._is_fed(v)), *self._unread]
         fed = [(v, self.replicas.make(v.name, v.place)) for v in given]
-        return made + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
+        return staged + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
 
     def _updated(self) -> list[LoDTensor]:
         written = [self.replicas.make(v.name, v.place) for row in self.plan.commit for v in row.node.writes]
@@ -327,12 +328,12 @@ class Binding:
             with Explained(row.node, self.plan.shapes.specs):
                 if writer is not None and writer.add(row, awaited, announced):
                     if apart and (segment := writer.cut()) is not None:
-                        program.add(Part(row, [], [segment], []))
+                        program.add(PythonRow(row, [], [segment], []))
                     continue
                 if writer is not None and (segment := writer.cut()) is not None:
                     program.add(segment)
                 calls = [*lower(row, self._context, self._scratch(thread)), *self._letting_go(row)]
-                program.add(Part(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
+                program.add(PythonRow(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
         for writer, program in zip(writers, programs, strict=True):
             if writer is not None and (segment := writer.cut()) is not None:
                 program.add(segment)
@@ -342,22 +343,22 @@ class Binding:
         return programs
 
     def looked_between(self) -> list[ThreadProgram]:
-        """The speculative part with every row a call of its own, so that one can look between them."""
-        if self.team.control is None or not self.plan.layout.reuse:
+        """The speculation with every row a call of its own, so that one can look between them."""
+        if self.pool.control is None or not self.plan.memory_options.reuse:
             return self.speculative
         return self._programs(self.plan.rows, with_waits=True, apart=True)
 
     def _writer(self, thread: int, apart: bool) -> TapeWriter | None:
-        if self.team.control is None:
+        if self.pool.control is None:
             return None
-        return TapeWriter(self.team, self._context, self._scratch(thread), self._by_numpy, joined=not apart)
+        return TapeWriter(self.pool, self._context, self._scratch(thread), self._by_numpy, joined=not apart)
 
     def _scratch(self, thread: int) -> Scratch:
         return self.scratch.setdefault(thread, Scratch())
 
     def _by_numpy(self, row: Row) -> list[Call]:
         """What runs a row a kernel has declined."""
-        return [*lower(row, self._context, Scratch()), partial(self._alike.part, row.node)]
+        return [*lower(row, self._context, Scratch()), partial(self._replicated.diverge, row.node)]
 
     def _signals(self, rows: Sequence[Row], apart: bool) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
         """Flags for every result that goes to another thread: who waits for them, and who raises them.
@@ -367,7 +368,7 @@ class Binding:
         run = {row.node for row in rows}
         waits: dict[Node, list[Any]] = {}
         raised: dict[Node, list[Any]] = {}
-        for node, others in self.plan.waits_without(() if apart else self._late.collectives).items():
+        for node, others in self.plan.waits_without(() if apart else self._fused_reductions.collectives).items():
             for other in others:
                 if node in run and other in run:
                     flag = self._flag(f"op {other.type!r} of device {other.place}")
@@ -377,11 +378,11 @@ class Binding:
         return waits, raised
 
     def _flag(self, what: str) -> Flag | NativeFlag:
-        return Flag(self.team, what) if self.team.control is None else NativeFlag(self.team, what)
+        return Flag(self.pool, what) if self.pool.control is None else NativeFlag(self.pool, what)
 
     def _letting_go(self, row: Row) -> list[Call]:
         """Objects nobody reads after this row."""
-        if not self.cells or not self.plan.layout.reuse:
+        if not self.cells or not self.plan.memory_options.reuse:
             return []
         dying = [
             self.cells[v]
@@ -405,11 +406,11 @@ class Binding:
 
     def reset(self) -> None:
         """After a step that failed: no thread is at it, no flag up, no object kept."""
-        if not self.team.lost:
-            self.team.settle()
+        if not self.pool.lost:
+            self.pool.settle()
         for flag in self.flags:
             flag.lower()
-        watched = [parts.speculative for parts in self.watched.values()]
+        watched = [phases.speculative for phases in self.watched.values()]
         for programs in (self.speculative, *watched):
             for program in programs:
                 program.rewind()
@@ -444,12 +445,12 @@ def _independent(rows: Sequence[Row]) -> bool:
 
 
 def _require_agreement(variable: Variable, tensor: LoDTensor, where: str) -> None:
-    found = spec_of(tensor.array)
-    if agree(variable.spec, found):
+    got = spec_of(tensor.array)
+    if agree(variable.spec, got):
         return
     what = "parameter" if variable.is_parameter else "variable"
-    kind = InvalidArgument if found.dtype == variable.dtype else InvalidType
+    kind = InvalidArgument if got.dtype == variable.dtype else InvalidType
     raise kind(
         f"{what} {variable.name!r} in the scope{where} is not what the program declares; set or load another value, or "
-        f"run the startup program\n  expected: {variable.spec}\n  got:      {found}"
+        f"run the startup program\n  expected: {variable.spec}\n  got:      {got}"
     )

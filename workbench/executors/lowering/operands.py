@@ -83,8 +83,8 @@ class Context:
         extras: the keyword arguments an op `needs`, asked for when it runs.
         weights: per device the coefficient of its loss gradient under WeightedBySamples.
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
-        twins: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
-        is_late: whether a collective is left to updates, or an update takes the sums over the devices itself.
+        shards: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
+        reduces_in_update: whether a collective is left to updates, or an update takes the sums over the devices itself.
         stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
     """
 
@@ -96,8 +96,8 @@ class Context:
     comm: Communicator
     weights: Sequence[float]
     gradients: Callable[[Node], Ref | None]
-    twins: Callable[[Node], tuple[Node, ...] | None]
-    is_late: Callable[[Node], bool]
+    shards: Callable[[Node], tuple[Node, ...] | None]
+    reduces_in_update: Callable[[Node], bool]
     stream: Callable[[Node], np.ndarray]
 
 
@@ -124,8 +124,8 @@ def arrays_of(slots: Sequence[Any], context: Context) -> list[Any]:
 
 def bind_op(record: Op, outs: Any, ins: Any, scratch: Scratch, attrs: dict[str, Any]) -> list[Call] | None:
     if record.bind is not None:
-        found = record.bind(outs, ins, scratch, **attrs)
-        if found is not None:
-            return found
+        calls = record.bind(outs, ins, scratch, **attrs)
+        if calls is not None:
+            return calls
         scratch.restart()
     return bind_elementwise(record, outs, ins, scratch, attrs) if record.is_elementwise else None

@@ -18,7 +18,7 @@ class Cache(Generic[V]):
         self._entries: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], V], keep: Callable[[V], bool] = lambda made: True) -> V:
+    def get(self, key: Hashable, make: Callable[[], V], keep: Callable[[V], bool] = lambda entry: True) -> V:
         """The entry of a key, made if there is none (by each of two threads that ask at the same time).
 
         Args:
@@ -28,14 +28,14 @@ class Cache(Generic[V]):
             if key in self._entries:
                 self._entries.move_to_end(key)
                 return self._entries[key]
-        made = make()
-        if not keep(made):
-            return made
+        entry = make()
+        if not keep(entry):
+            return entry
         with self._lock:
-            made = self._entries.setdefault(key, made)
+            entry = self._entries.setdefault(key, entry)
             while len(self._entries) > self.size:
                 self._entries.popitem(last=False)
-        return made
+        return entry
 
     def forget(self, key: Hashable) -> None:
         """Let go of an entry, if there is one."""

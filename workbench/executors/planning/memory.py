@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.failures import Explained
-from workbench.executors.planning.ahead import strides_ahead
+from workbench.executors.planning.layout_assignment import assigned_strides
 from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shapes import Shapes, is_static
 from workbench.framework.op.record import Op
@@ -89,7 +89,7 @@ def contiguous(ref: Ref) -> tuple[int, ...]:
     return row_major(ref.shape, ref.dtype.itemsize)
 
 
-class Memory:
+class MemoryPlan:
     """The memory of one plan.
 
     Args:
@@ -105,7 +105,7 @@ class Memory:
     Attributes:
         refs: of every value that has memory of its own; the others travel as objects.
         roots: all pieces in arenas.
-        looks: values that only see the memory of another one differently, or are that value unchanged.
+        aliases: values that only see the memory of another one differently, or are that value unchanged.
         sizes: bytes of every device's arena.
         flats: for every group the Ref of the whole, None where its members could not be put together.
     """
@@ -132,7 +132,7 @@ class Memory:
         self.position = {node: i for i, node in enumerate(schedule.order)}
         self.refs: dict[Value, Ref] = {}
         self.roots: list[Root] = []
-        self.looks: set[Value] = set()
+        self.aliases: set[Value] = set()
         self.readers: dict[Value, list[Node]] = {}  # of what values hold; many gradients only look at shapes
         for node in graph.nodes:
             for value in node.value_reads:
@@ -189,22 +189,22 @@ class Memory:
             seen = self._seen(node, k, value, spec)
             shared = seen or self._shared(node, k, value, spec)
             if seen is not None:
-                self.looks.add(value)
+                self.aliases.add(value)
             if shared is not None:
                 shared.root.taken = self.position[node]
                 self._hold_ref(value, shared)
                 return
             root = self._new_root(value.place, spec, self.position[node])
-            strides = self._strides_ahead(node, value)
+            strides = self._assigned_strides(node, value)
             if strides is None:
                 self._hold(value, root, spec)
             else:
                 self._hold_ref(value, Ref(root, 0, spec.shape, strides, spec.dtype.numpy))
 
-    def _strides_ahead(self, node: Node, value: Value) -> tuple[int, ...] | None:
+    def _assigned_strides(self, node: Node, value: Value) -> tuple[int, ...] | None:
         if not self.in_place or node not in self.native or value in self.staged:
             return None
-        return strides_ahead(node, value, self.readers, self.shapes.specs)
+        return assigned_strides(node, value, self.readers, self.shapes.specs)
 
     def _seen(self, node: Node, k: int, value: Value, spec: Spec) -> Ref | None:
         """Where a result is that already exists: an input seen differently, or one handed through."""
@@ -232,10 +232,10 @@ class Memory:
         if record.view is None or ref is None or ref.root.name:
             return None
         strided = Strided(ref.offset, ref.shape, ref.strides, ref.dtype.itemsize)
-        found = record.view(strided, spec.shape, node.attrs)
-        if found is None or found.shape != spec.shape:
+        view = record.view(strided, spec.shape, node.attrs)
+        if view is None or view.shape != spec.shape:
             return None
-        return Ref(ref.root, found.offset, found.shape, found.strides, ref.dtype)
+        return Ref(ref.root, view.offset, view.shape, view.strides, ref.dtype)
 
     def _passed_on(self, node: Node, k: int, spec: Spec) -> Ref | None:
         """The memory of an input that is handed through unchanged, as the gradient of an addition is."""
@@ -252,9 +252,9 @@ class Memory:
 
     def _over_any(self, node: Node, spec: Spec) -> Ref | None:
         for value in node.value_reads:
-            found = self._over(node, value, spec)
-            if found is not None:
-                return found
+            overwritten = self._over(node, value, spec)
+            if overwritten is not None:
+                return overwritten
         return None
 
     def _over(self, node: Node, value: Value, spec: Spec, alone: bool = False) -> Ref | None:

@@ -1,6 +1,6 @@
-"""The plan of a step: which nodes run in which part, on which thread, and where every value is.
+"""The plan of a step: which nodes run in which phase, on which thread, and where every value is.
 
-A plan is made once for a graph and the shapes of its feeds, and never changes. Its two parts are those of promise 1:
+A plan is made once for a graph and the shapes of its feeds, and never changes. Its two phases are those of promise 1:
 *speculative* rows change nothing outside the arena; *commit* rows update the scope in place, after which staged values
 are copied into it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.executors.planning.memory import Memory, Ref
+from workbench.executors.planning.memory import MemoryPlan, Ref
 from workbench.executors.planning.schedule import Schedule, make_schedule
 from workbench.executors.planning.shapes import Shapes, Specs, is_static
 from workbench.framework.op.record import Cost, find_op
@@ -33,7 +33,7 @@ Given = Mapping[tuple[str, int], Spec]
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryOptions:
     """How a plan uses memory.
 
     Attributes:
@@ -48,8 +48,8 @@ class Layout:
     aside: bool = False
 
 
-KEPT = Layout(reuse=False, in_place=False, flat=False)
-OBSERVED = Layout(reuse=False, in_place=False, flat=False, aside=True)
+KEPT = MemoryOptions(reuse=False, in_place=False, flat=False)
+OBSERVED = MemoryOptions(reuse=False, in_place=False, flat=False, aside=True)
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class Plan:
     """What to do in one step.
 
     Attributes:
-        rows: the speculative part, in schedule order; commit: updates that write the scope in place.
+        rows: the speculative phase, in schedule order; commit: updates that write the scope in place.
         staged: values copied into the scope after them.
         feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
         refs: the memory of every value that has its own; flats: that of the gradients of each update of the commit
             that may change the scope's buckets as a whole.
         sizes: bytes of each device's arena.
         patched: staged values of which the commit replaces some rows only.
-        looks: values that only see the memory of another one differently.
+        aliases: values that only see the memory of another one differently.
         position: of every node in the schedule.
         before: per node those it comes after; waits: of these, the ones of other threads it has to wait for.
         last_reader: the node after which a value is not read any more, where one thread reads it.
@@ -92,7 +92,7 @@ class Plan:
     graph: Graph
     shapes: Shapes
     schedule: Schedule
-    layout: Layout
+    memory_options: MemoryOptions
     rows: list[Row]
     commit: list[Row]
     staged: list[Value]
@@ -102,7 +102,7 @@ class Plan:
     flats: Mapping[Node, Ref | None]
     sizes: Mapping[int, int]
     patched: set[Value]
-    looks: set[Value]
+    aliases: set[Value]
     position: Mapping[Node, int]
     before: Mapping[Node, list[Node]]
     waits: Mapping[Node, list[Node]]
@@ -125,7 +125,7 @@ class Plan:
         return _waits(self.schedule, before, {*idle, *(row.node for row in self.commit)})
 
     def text(self) -> str:
-        """One line per row: part, thread, op, memory, estimated cost."""
+        """One line per row: phase, thread, op, memory, estimated cost."""
         return written(self)
 
     __str__ = __repr__ = text
@@ -135,7 +135,7 @@ def make_plan(
     graph: Graph,
     given: Given,
     num_threads: int,
-    layout: Layout,
+    memory_options: MemoryOptions,
     fed: frozenset[tuple[str, int]] = frozenset(),
     has_kernels: Callable[[Node, Specs], bool] | None = None,
 ) -> Plan:
@@ -151,21 +151,21 @@ def make_plan(
     before = _dependencies(graph, uses)
     native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
     schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads, native)
-    in_scope, staged = _writes_to_scope(graph, uses, shapes, layout.aside)
-    patched: set[Value] = set() if layout.aside else _patched(graph, uses)
+    in_scope, staged = _writes_to_scope(graph, uses, shapes, memory_options.aside)
+    patched: set[Value] = set() if memory_options.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
-    flat = [gradients_of(node) for node in updates] if layout.flat else []
-    memory = Memory(
-        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat, layout.reuse, layout.in_place,
-        native,
+    flat = [gradients_of(node) for node in updates] if memory_options.flat else []
+    memory = MemoryPlan(
+        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat,
+        memory_options.reuse, memory_options.in_place, native,
     )  # fmt: skip
     rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
         graph,
         shapes,
         schedule,
-        layout,
+        memory_options,
         [row for row in rows if row.node not in committed],
         [row for row in rows if row.node in committed],
         [value for value in _last_versions(graph) if value in staged],
@@ -175,7 +175,7 @@ def make_plan(
         dict(zip(updates, memory.flats, strict=False)),
         memory.sizes,
         patched,
-        memory.looks,
+        memory.aliases,
         memory.position,
         before,
         _waits(schedule, before, committed),
@@ -216,14 +216,14 @@ def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes, aside: bool) -> t
 
 def _patched(graph: Graph, uses: Uses) -> set[Value]:
     """What updates with sparse gradients write, if nothing but a fetch reads it."""
-    found: set[Value] = set()
+    patched: set[Value] = set()
     for node in graph.nodes:
         sparse = is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
         read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
         kept = all(v.persistable for v in node.writes)  # the commit applies patches, to the scope
         if sparse and kept and not read and node.record.patch is not None:
-            found.update(node.writes)
-    return found
+            patched.update(node.writes)
+    return patched
 
 
 def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
@@ -256,13 +256,13 @@ def _last_versions(graph: Graph) -> list[Value]:
 
 
 def _given_values(graph: Graph, uses: Uses) -> list[Value]:
-    found: dict[Value, None] = {}
+    given: dict[Value, None] = {}
     for node in graph.nodes:
-        found.update((v, None) for v in values_of(node.inputs) if v not in uses.writer)
-    return list(found)
+        given.update((v, None) for v in values_of(node.inputs) if v not in uses.writer)
+    return list(given)
 
 
-def _row(node: Node, memory: Memory, schedule: Schedule, shapes: Shapes) -> Row:
+def _row(node: Node, memory: MemoryPlan, schedule: Schedule, shapes: Shapes) -> Row:
     def of(slot: Any) -> Any:
         return [memory.refs.get(v) for v in slot] if isinstance(slot, list) else memory.refs.get(slot)
 
@@ -303,10 +303,10 @@ def _last_readers(schedule: Schedule) -> dict[Value, Node]:
 
     Values that several threads read have none: which of them is the last is not known beforehand.
     """
-    found: dict[Value, Node] = {}
+    last_reader: dict[Value, Node] = {}
     threads: dict[Value, set[int]] = {}
     for node in schedule.order:
         for value in values_of(node.inputs):
-            found[value] = node
+            last_reader[value] = node
             threads.setdefault(value, set()).add(schedule.thread[node])
-    return {value: node for value, node in found.items() if len(threads[value]) == 1}
+    return {value: node for value, node in last_reader.items() if len(threads[value]) == 1}

@@ -1,4 +1,4 @@
-"""A plan as text: one line per row, with part, thread, memory and estimated cost."""
+"""A plan as text: one line per row, with phase, thread, memory and estimated cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.framework.written import writes
 @writes(Plan)
 def plan_text(plan: Plan) -> str:
     """The plan as text; the schedule's order, then the commit."""
-    kept = sum(1 for v in plan.refs if v in plan.looks)
+    kept = sum(1 for v in plan.refs if v in plan.aliases)
     sizes = ", ".join(f"{place}: {nbytes:,}" for place, nbytes in plan.sizes.items())
     lines = [
         f"plan: {len(plan.rows)} rows, {len(plan.commit)} in the commit, {plan.schedule.threads} threads",
@@ -25,10 +25,10 @@ def plan_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _line(part: str, row: Row, plan: Plan) -> str:
+def _line(phase: str, row: Row, plan: Plan) -> str:
     places = ",".join(map(str, row.node.places))
     outs = ", ".join(_at(ref) for ref in _flat(row.outs))
-    return f"{part}[{places}] t{row.thread} {row.node.type} -> {outs or 'objects'}  ~{_cost(row, plan)}"
+    return f"{phase}[{places}] t{row.thread} {row.node.type} -> {outs or 'objects'}  ~{_cost(row, plan)}"
 
 
 def _cost(row: Row, plan: Plan) -> str:
@@ -40,10 +40,10 @@ def _cost(row: Row, plan: Plan) -> str:
 
 
 def _flat(refs: list[Any]) -> list[Ref]:
-    found: list[Ref] = []
+    flat: list[Ref] = []
     for ref in refs:
-        found += _flat(ref) if isinstance(ref, list) else [ref] if ref is not None else []
-    return found
+        flat += _flat(ref) if isinstance(ref, list) else [ref] if ref is not None else []
+    return flat
 
 
 def _at(ref: Ref) -> str:

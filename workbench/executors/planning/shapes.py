@@ -52,26 +52,26 @@ class Shapes:
 
     def _visit(self, node: Node) -> None:
         if node.is_op:
-            found, self.costs[node] = self._of_op(node)
-            for slot, spec in zip(node.outputs, found, strict=True):
+            specs, self.costs[node] = self._of_op(node)
+            for slot, spec in zip(node.outputs, specs, strict=True):
                 self._note(slot, spec)
             return
         if node.type == FUSED_ELEMENTWISE:
             self._check_joined(node)
-        made = _RULES.get(node.type, _like_parts)(self.specs, node)
-        self.specs.update(zip(values_of(node.outputs), made, strict=True))
+        results = _RULES.get(node.type, _like_parts)(self.specs, node)
+        self.specs.update(zip(values_of(node.outputs), results, strict=True))
         moved = sum(_bytes(self.specs[v]) for v in (*values_of(node.inputs), *values_of(node.outputs)))
         self.costs[node] = _NOTHING if node.type == FETCH else Cost(moved // 4, moved)
 
     def _of_op(self, node: Node) -> tuple[tuple[Any, ...], Cost]:
-        """Out specs and cost; devices that are fed alike share the work."""
+        """Out specs and cost; devices that are fed the same shapes share the work."""
         ins = [self._spec_slot(slot) for slot in node.inputs]
         key = (id(node.attrs) if not node.origins else id(node.origins[0]), node.type, _hashable(ins))
         if key not in self._known:
             record = node.record
             names = [_names(slot) for slot in node.inputs]
-            found = infer(record, ins, node.attrs, names, node.site)
-            self._known[key] = found, _cost(record, ins, found, node.attrs)
+            outs = infer(record, ins, node.attrs, names, node.site)
+            self._known[key] = outs, _cost(record, ins, outs, node.attrs)
         return self._known[key]
 
     def _check_joined(self, node: Node) -> None:
@@ -89,8 +89,8 @@ class Shapes:
         for op in node.origins:
             names = [op.inputs.get(slot.name) for slot in op.record.inputs]
             ins = [known.get(given[0]) or op.block.spec(given[0]) if given else None for given in names]
-            made = infer(op.record, ins, op.call_attrs(), names, op.site)
-            for slot, spec in zip(op.record.outputs, made, strict=True):
+            specs = infer(op.record, ins, op.call_attrs(), names, op.site)
+            for slot, spec in zip(op.record.outputs, specs, strict=True):
                 known.update(dict.fromkeys(op.outputs.get(slot.name, ()), spec))
 
     def _spec_slot(self, slot: Slot) -> Any:
@@ -137,11 +137,11 @@ def _like_inputs(specs: Specs, node: Node) -> list[Spec]:
     record = find_op(node.attrs["update"])
     _check_members(specs, node, record)
     position = {slot.name: i for i, slot in enumerate(record.inputs)}
-    found = []
+    like_inputs = []
     for slot, outs in zip(record.outputs, node.outputs, strict=True):
         if outs is not None:
-            found += [specs[v] for v in node.inputs[position[record.aliases[slot.name]]]]
-    return found
+            like_inputs += [specs[v] for v in node.inputs[position[record.aliases[slot.name]]]]
+    return like_inputs
 
 
 def _check_members(specs: Specs, node: Node, record: Op) -> None:

@@ -40,7 +40,7 @@ class Slice(NamedTuple):
     args: dict[str, Any]
 
 
-class Mark(NamedTuple):
+class TraceMark(NamedTuple):
     """An instant (`ph` "i") or the new value of a counter (`ph` "C")."""
 
     process: str
@@ -60,7 +60,7 @@ def write_trace(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     target = Path(path_text(path))
     if target.is_dir():
         raise InvalidArgument(f"cannot write a trace to {target}: it is a folder")
-    found = trace_events(events)
+    records = trace_events(events)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".workbench-{secrets.token_hex(8)}.tmp"
     try:
@@ -68,7 +68,7 @@ def write_trace(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
             file.write('{"displayTimeUnit": "ms", "otherData": ')
             file.write(_json({"producer": f"workbench {__version__}", "clock": "perf_counter"}))
             file.write(', "traceEvents": [\n')
-            file.writelines(",\n" * (k > 0) + _json(event) for k, event in enumerate(found))
+            file.writelines(",\n" * (k > 0) + _json(event) for k, event in enumerate(records))
             file.write("\n]}\n")
         os.replace(temporary, target)
     except BaseException:
@@ -90,12 +90,12 @@ def trace_events(events: Iterable[Event]) -> list[dict[str, Any]]:
     return [*_names(pids, rows), *sorted(timed, key=lambda e: e["ts"])]
 
 
-def _shown(events: Iterable[Event]) -> tuple[list[Slice], list[Mark]]:
+def _shown(events: Iterable[Event]) -> tuple[list[Slice], list[TraceMark]]:
     """What is drawn; executors have rows and counters of their own where there are several."""
-    made = [one for event in events if type(event) in _VIEWS for one in _VIEWS[type(event)](event)]
-    slices = [one for one in made if isinstance(one, Slice)]
-    marks = [one for one in made if isinstance(one, Mark)]
-    if len({one.executor for one in made}) > 1:
+    shown = [one for event in events if type(event) in _VIEWS for one in _VIEWS[type(event)](event)]
+    slices = [one for one in shown if isinstance(one, Slice)]
+    marks = [one for one in shown if isinstance(one, TraceMark)]
+    if len({one.executor for one in shown}) > 1:
         slices = [s._replace(row=f"{s.row}, {s.executor}") for s in slices]
         marks = [m._replace(name=f"{m.name}, {m.executor}") if m.ph == "C" else m for m in marks]
     return slices, marks
@@ -150,36 +150,36 @@ def _of_collective(event: Collective) -> Iterator[Slice]:
         yield Slice(str(place), "collectives", event.executor, *span, event.kind, "collective", args)
 
 
-def _of_feed(event: Feed) -> Iterator[Mark]:
+def _of_feed(event: Feed) -> Iterator[TraceMark]:
     for k, place in enumerate(event.places):
         rows = {name: counts[k] for name, counts in event.rows.items() if k < len(counts)}
         if rows:
-            yield Mark(str(place), event.executor, event.at, "fed rows", "C", {"args": rows})
+            yield TraceMark(str(place), event.executor, event.at, "fed rows", "C", {"args": rows})
 
 
-def _of_memory(event: Memory) -> Iterator[Mark]:
+def _of_memory(event: Memory) -> Iterator[TraceMark]:
     args = {"args": {"bytes": event.nbytes}}
-    yield Mark(str(event.place), event.executor, event.at, "memory of temporaries", "C", args)
+    yield TraceMark(str(event.place), event.executor, event.at, "memory of temporaries", "C", args)
 
 
-def _of_drop(event: ScopeDrop) -> Iterator[Mark]:
+def _of_drop(event: ScopeDrop) -> Iterator[TraceMark]:
     for place, nbytes in zip(event.places, event.nbytes):
         args = {"bytes": nbytes, "cause": event.cause, "step": event.step, "executor": event.executor}
         extra = {"s": "p", "cat": "scope drop", "args": args}
-        yield Mark(str(place), event.executor, event.at, "scope drop", "i", extra)
+        yield TraceMark(str(place), event.executor, event.at, "scope drop", "i", extra)
 
 
-def _of_error(event: Error) -> Iterator[Mark]:
+def _of_error(event: Error) -> Iterator[TraceMark]:
     args: dict[str, Any] = {"text": event.text, "step": event.step, "executor": event.executor}
     if event.op is not None:
         args["op"] = event.op
     if event.site is not None:
         args["built at"] = str(event.site)
     process = _HOST if event.place is None else str(event.place)
-    yield Mark(process, event.executor, event.at, "error", "i", {"s": "g", "cat": "error", "args": args})
+    yield TraceMark(process, event.executor, event.at, "error", "i", {"s": "g", "cat": "error", "args": args})
 
 
-_VIEWS: dict[type[Event], Callable[[Any], Iterator[Slice | Mark]]] = {
+_VIEWS: dict[type[Event], Callable[[Any], Iterator[Slice | TraceMark]]] = {
     Step: _of_step,
     PlanCompiled: _of_compilation,
     OpRun: _of_op,
@@ -195,7 +195,7 @@ _VIEWS: dict[type[Event], Callable[[Any], Iterator[Slice | Mark]]] = {
 # Rows
 
 
-class Lane(NamedTuple):
+class TraceLane(NamedTuple):
     """Slices of one row that lie inside each other or apart."""
 
     process: str
@@ -214,16 +214,16 @@ class Lane(NamedTuple):
         return True
 
 
-def _lanes(slices: Iterable[Slice]) -> list[Lane]:
+def _lanes(slices: Iterable[Slice]) -> list[TraceLane]:
     """Slices by process and row; rows with slices that cross each other are split."""
-    rows: dict[tuple[str, str], list[Lane]] = {}
+    rows: dict[tuple[str, str], list[TraceLane]] = {}
     for one in sorted(slices, key=lambda s: (s.start, -s.end)):
         lanes = rows.setdefault((one.process, one.row), [])
         if not any(lane.takes(one) for lane in lanes):
             name = one.row if not lanes else f"{one.row} ({len(lanes) + 1})"
-            lanes.append(Lane(one.process, name, [one], [one.end]))
-    found = [lane for lanes in rows.values() for lane in lanes]
-    return sorted(found, key=lambda lane: (_order(lane.process), _natural(lane.row)))
+            lanes.append(TraceLane(one.process, name, [one], [one.end]))
+    every_lane = [lane for lanes in rows.values() for lane in lanes]
+    return sorted(every_lane, key=lambda lane: (_order(lane.process), _natural(lane.row)))
 
 
 def _order(process: str) -> tuple[Any, ...]:
@@ -247,12 +247,12 @@ def _complete(one: Slice, pid: int, tid: int, origin: int) -> dict[str, Any]:
     return {**entry, "args": one.args}
 
 
-def _mark(mark: Mark, pid: int, origin: int) -> dict[str, Any]:
+def _mark(mark: TraceMark, pid: int, origin: int) -> dict[str, Any]:
     at = (mark.at - origin) / 1000
     return {"name": mark.name, "ph": mark.ph, "ts": at, "pid": pid, "tid": pid, **mark.extra}
 
 
-def _names(pids: dict[str, int], rows: Sequence[tuple[Lane, int]]) -> Iterator[dict[str, Any]]:
+def _names(pids: dict[str, int], rows: Sequence[tuple[TraceLane, int]]) -> Iterator[dict[str, Any]]:
     """Names and order of processes and rows; marks are on a row that has the number of its process."""
     for name, pid in pids.items():
         yield _metadata("process_name", pid, pid, {"name": name})

@@ -20,7 +20,7 @@ from workbench.executors.profiling.chrome import write_trace
 from workbench.executors.profiling.profile_table import table
 from workbench.executors.profiling.sums import (
     By,
-    Line,
+    ProfileLine,
     ThreadTime,
     Traffic,
     layers,
@@ -106,7 +106,7 @@ class Profile:
 
     # Sums
 
-    def op_types(self, by: By = "total") -> list[Line]:
+    def op_types(self, by: By = "total") -> list[ProfileLine]:
         """One line per op type, all devices together, the largest first.
 
         Raises:
@@ -114,7 +114,7 @@ class Profile:
         """
         return op_types(self.events, by)
 
-    def ops(self, by: By = "total") -> list[Line]:
+    def ops(self, by: By = "total") -> list[ProfileLine]:
         """One line per op and device, the largest first.
 
         Raises:
@@ -122,7 +122,7 @@ class Profile:
         """
         return single_ops(self.events, by)
 
-    def layers(self, by: By = "total") -> list[Line]:
+    def layers(self, by: By = "total") -> list[ProfileLine]:
         """One line per layer, all devices together, the largest first; its calls are steps.
 
         Raises:

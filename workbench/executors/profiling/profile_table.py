@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from workbench.errors import InvalidArgument
 from workbench.events import Error, Event, Feed, Memory, PlanCompiled, ScopeDrop, Step
-from workbench.executors.profiling.sums import By, Line, layers, of_kind, op_types, single_ops, thread_times, traffic
+from workbench.executors.profiling.sums import (
+    By,
+    ProfileLine,
+    layers,
+    of_kind,
+    op_types,
+    single_ops,
+    thread_times,
+    traffic,
+)
 from workbench.framework.values.place import Place
 
 _NAME = 48  # longer names of ops are cut
@@ -59,13 +68,13 @@ def _list(what: str, rows: list[list[str]], n: int, by: str) -> Iterator[str]:
     yield _columns(head, rows[:n]) + more
 
 
-def _times(line: Line) -> list[str]:
+def _times(line: ProfileLine) -> list[str]:
     name = f"{line.name} → {', '.join(line.outputs)}" if line.outputs else line.name
     times = [_ms(line.total), _ms(line.mean), _ms(line.median), _ms(line.max)]
     return [_cut(name), f"{line.calls:,}", *times, f"{line.share * 100:.1f} %"]
 
 
-def _where(line: Line, several: bool) -> list[str]:
+def _where(line: ProfileLine, several: bool) -> list[str]:
     """Device (and executor, if there are several) and line of an op."""
     return [f"{line.place} of {line.executor}" if several else str(line.place), str(line.site or "")]
 
@@ -101,7 +110,7 @@ def _devices(events: Sequence[Event]) -> Iterator[list[str]]:
     peak = _peaks(of_kind(events, Memory))
     places = sorted({*rows, *fed, *peak, *dropped}, key=lambda p: (p.kind, p.index))
     for place in places:
-        yield [str(place), *(f"{found.get(place, 0):,}" for found in (rows, fed, peak, dropped))]
+        yield [str(place), *(f"{of_place.get(place, 0):,}" for of_place in (rows, fed, peak, dropped))]
 
 
 def _add(sums: dict[Place, int], places: Sequence[Place], numbers: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ Shares = Iterable[tuple[str, float]]  # names, and parts of 1
 
 
 @dataclass(slots=True)
-class Line:
+class ProfileLine:
     """What is summed up in one line of the table. Times are in seconds.
 
     Attributes:
@@ -96,20 +96,20 @@ def of_kind(events: Iterable[Event], kind: type[K]) -> list[K]:
     return [e for e in events if isinstance(e, kind)]
 
 
-def op_types(events: Iterable[Event], by: By = "total") -> list[Line]:
+def op_types(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op type."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, ProfileLine] = {}
     for run in of_kind(events, OpRun):
-        lines.setdefault(run.op.type, Line(run.op.type)).add(run.end - run.start)
+        lines.setdefault(run.op.type, ProfileLine(run.op.type)).add(run.end - run.start)
     return _sorted(lines.values(), by)
 
 
-def layers(events: Iterable[Event], by: By = "total") -> list[Line]:
+def layers(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per layer; its calls are steps. What updates parameters of several is shared among them."""
     return per_step(events, lambda op: op.shares or ((op.layer, 1.0),), by)
 
 
-def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By = "median") -> list[Line]:
+def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By = "median") -> list[ProfileLine]:
     """One line per name, whose calls are steps: the time of all ops of that name in a step, all devices together.
 
     Args:
@@ -120,7 +120,7 @@ def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By
         for name, share in shares(run.op):
             steps = sums.setdefault(name, {})
             steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + share * (run.end - run.start)
-    lines = {key: Line(key) for key in sums}
+    lines = {key: ProfileLine(key) for key in sums}
     for key, steps in sums.items():
         for lasted in steps.values():
             lines[key].add(lasted)
@@ -135,10 +135,10 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     return first, third
 
 
-def single_ops(events: Iterable[Event], by: By = "total") -> list[Line]:
+def single_ops(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op and device; an op of plans for other shapes has lines of its own."""
-    lines: dict[tuple[str, OpInfo], Line] = {}
-    known: dict[tuple[str, int], Line] = {}  # by identity: comparing what is known of an op takes longer
+    lines: dict[tuple[str, OpInfo], ProfileLine] = {}
+    known: dict[tuple[str, int], ProfileLine] = {}  # by identity: comparing what is known of an op takes longer
     for run in of_kind(events, OpRun):
         line = known.get((run.executor, id(run.op)))
         if line is None:
@@ -148,23 +148,23 @@ def single_ops(events: Iterable[Event], by: By = "total") -> list[Line]:
     return _sorted(lines.values(), by)
 
 
-def _line_of(run: OpRun) -> Line:
+def _line_of(run: OpRun) -> ProfileLine:
     op = run.op
     outputs = tuple(f"{o.name}[{', '.join(map(str, o.shape))}]" for o in op.outputs)
-    return Line(op.type, executor=run.executor, place=op.place, site=op.site, outputs=outputs)
+    return ProfileLine(op.type, executor=run.executor, place=op.place, site=op.site, outputs=outputs)
 
 
 def traffic(events: Iterable[Event]) -> list[Traffic]:
     """The collectives by kind."""
-    found: dict[str, Traffic] = {}
+    by_kind: dict[str, Traffic] = {}
     for event in of_kind(events, Collective):
-        entry = found.setdefault(event.kind, Traffic(event.kind))
+        entry = by_kind.setdefault(event.kind, Traffic(event.kind))
         entry.calls += 1
         entry.nbytes += event.nbytes
         entry.total += event.seconds
         entry.max = max(entry.max, event.seconds)
         entry.waited += max(event.waits, default=0) / 1e9
-    return sorted(found.values(), key=lambda t: -t.total)
+    return sorted(by_kind.values(), key=lambda t: -t.total)
 
 
 def thread_times(events: Sequence[Event]) -> list[ThreadTime]:
@@ -173,11 +173,11 @@ def thread_times(events: Sequence[Event]) -> list[ThreadTime]:
     busy = _time_within(steps, of_kind(events, OpRun) + of_kind(events, Collective))
     waiting = _time_within(steps, of_kind(events, Wait))
     lasted = {e: sum(s.end - s.start for s in steps.values() if s.executor == e) for e, _ in {**busy, **waiting}}
-    found = []
+    times = []
     for e, t in sorted({**busy, **waiting}):
         worked, waited = busy.get((e, t), 0), waiting.get((e, t), 0)
-        found.append(ThreadTime(e, t, worked / 1e9, waited / 1e9, (lasted[e] - worked - waited) / 1e9))
-    return found
+        times.append(ThreadTime(e, t, worked / 1e9, waited / 1e9, (lasted[e] - worked - waited) / 1e9))
+    return times
 
 
 def _time_within(
@@ -212,11 +212,11 @@ _KEYS = {
 }
 
 
-def _sorted(lines: Iterable[Line], by: str) -> list[Line]:
+def _sorted(lines: Iterable[ProfileLine], by: str) -> list[ProfileLine]:
     if by not in _KEYS:
         raise InvalidArgument(f"by is one of {one_of(_KEYS)}, got {by!r}")
-    found = list(lines)
-    everything = sum(line.total for line in found)
-    for line in found:
+    listed = list(lines)
+    everything = sum(line.total for line in listed)
+    for line in listed:
         line.share = line.total / everything if everything else 0.0
-    return sorted(found, key=_KEYS[by], reverse=True)
+    return sorted(listed, key=_KEYS[by], reverse=True)

@@ -163,12 +163,12 @@ def uninitialised(call: Call, name: str) -> EnforceNotMet:
 def _outputs(call: Call, results: Any) -> Pairs:
     if len(call.outs) == 1:
         results = (results,)
-    found: Pairs = []
+    outputs: Pairs = []
     for names, result in zip(call.outs, results, strict=True):
         if names and result is not None:
             parts = result if isinstance(result, list) else [result]
-            found += [(n, p) for n, p in zip(names, parts, strict=True) if n != EMPTY and p is not None]
-    return found
+            outputs += [(n, p) for n, p in zip(names, parts, strict=True) if n != EMPTY and p is not None]
+    return outputs
 
 
 def failure(call: Call, arrays: Sequence[Any], error: Exception) -> EnforceNotMet:

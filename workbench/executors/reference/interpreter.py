@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.errors import Unavailable
 from workbench.executors.reference.ownership import warn_of_overwriting
-from workbench.executors.reference.step import Prepared, Step, prepare
+from workbench.executors.reference.step import InterpretedStep, Prepared, prepare
 from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope
 
@@ -45,9 +45,9 @@ def run_in_order(
 
 def _speculate(
     prepared: Prepared, scope: Scope, feed: dict[str, Any], fetches: Sequence[str], place: int, give: Give
-) -> tuple[Step, list[Any]]:
+) -> tuple[InterpretedStep, list[Any]]:
     """A step that is ready to commit, and what was fetched."""
-    step = Step(prepared, scope, feed, place)
+    step = InterpretedStep(prepared, scope, feed, place)
     step.speculate()
     return step, [give(step.fetch(name)) for name in fetches]
 

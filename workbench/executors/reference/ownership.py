@@ -46,7 +46,7 @@ def warn_of_overwriting(program: Program, initialises: Iterable[str], scope: Sco
     """
     block, owner = program.global_block(), owner_of(program)
     parameters = [name for name in sorted(initialises) if isinstance(block.vars.get(name), Parameter)]
-    taken = [(name, found.owner) for name in parameters if (found := scope.find_var(name)) and found.owner]
+    taken = [(name, variable.owner) for name in parameters if (variable := scope.find_var(name)) and variable.owner]
     foreign = [(name, other) for name, other in taken if not _same(owner, other)]
     if not foreign:
         return

@@ -12,7 +12,7 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 
 
-class Runner:
+class OpRunner:
     """Serves the ops of one device.
 
     Args:
@@ -57,7 +57,7 @@ class Runner:
         calls = self.blocks.get(block.idx)
         if calls is None:
             calls = self.blocks[block.idx] = make_calls(block, ())
-        inside = Runner(self.program, self.place, self.blocks, self.rng_step, (*self.trips, trip))
+        inside = OpRunner(self.program, self.place, self.blocks, self.rng_step, (*self.trips, trip))
         values = dict(given)
         for call in calls:
             values.update(run_call(call, values, inside.of_call))

@@ -5,7 +5,7 @@
 the first write, and it is one call of C code, so that no signal handler runs in the middle of it.
 
 Threads may run programs in one scope: a step whose parameters another thread has changed meanwhile does not commit,
-and is run again (`Step.commit`). So steps of one scope have the effect of one after the other.
+and is run again (`InterpretedStep.commit`). So steps of one scope have the effect of one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.reference.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
 from workbench.executors.reference.ownership import owner_of, written_first
-from workbench.executors.reference.runner import Runner
+from workbench.executors.reference.runner import OpRunner
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -81,14 +81,14 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
 
 def _feeds(block: Block, calls: Sequence[Call]) -> dict[str, Call]:
     """The data variables that are read before an operator writes them."""
-    found: dict[str, Call] = {}
+    feeds: dict[str, Call] = {}
     written: set[str] = set()
     for call in calls:
         for name in call.op.input_arg_names:
             if name in block.vars and block.vars[name].is_data and name not in written:
-                found.setdefault(name, call)
+                feeds.setdefault(name, call)
         written.update(call.written)
-    return found
+    return feeds
 
 
 def _read(variable: Variable) -> Read:
@@ -100,7 +100,7 @@ def _draws(op: Operator) -> bool:
     return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")
 
 
-class Step:
+class InterpretedStep:
     """A run of a prepared program."""
 
     def __init__(self, prepared: Prepared, scope: Scope, feed: dict[str, Any], place_index: int = 0) -> None:
@@ -110,7 +110,7 @@ class Step:
         self.seen: list[tuple[LoDTensor, int]] = []
         self._load(feed)
         self.rng_step = self._rng_step()
-        self.runner = Runner(prepared.program, place_index, prepared.blocks, self.rng_step)
+        self.runner = OpRunner(prepared.program, place_index, prepared.blocks, self.rng_step)
 
     def speculate(self) -> None:
         """Run every operator; the scope is not touched.
@@ -151,9 +151,9 @@ class Step:
             return self.values[name]
         block = self.prepared.program.global_block()
         if not block.has_var(name):
-            found = self.scope.find_var(name)
-            if found is not None and found.tensor.initialized:
-                return found.tensor.array
+            variable = self.scope.find_var(name)
+            if variable is not None and variable.tensor.initialized:
+                return variable.tensor.array
             raise NotFound(
                 f"fetch {name!r}: the program has no such variable.{perhaps(name, self.prepared.program)} "
                 "Only variables that an op reads or writes can be fetched"
@@ -207,10 +207,10 @@ class Step:
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""
         for read in self.prepared.reads:
-            found = self.scope.find_var(read.name)
-            if found is not None and found.tensor.initialized:
-                self.seen.append((found.tensor, found.tensor.version))  # before the value is looked at
-                self.values[read.name] = self._checked(read, found.tensor.array)
+            variable = self.scope.find_var(read.name)
+            if variable is not None and variable.tensor.initialized:
+                self.seen.append((variable.tensor, variable.tensor.version))  # before the value is looked at
+                self.values[read.name] = self._checked(read, variable.tensor.array)
         for name, scheduler in self.prepared.program.lr_schedulers.items():
             dtype = self.prepared.program.global_block().var(name).dtype.numpy
             self.values[name] = self.staged[name] = np.array([scheduler()], dtype)  # P-48
@@ -235,12 +235,12 @@ class Step:
 
     def _rng_step(self) -> int:
         name = self.prepared.program.rng_step
-        found = self.scope.find_var(name) if name else None
-        if found is None or not found.tensor.initialized:
+        variable = self.scope.find_var(name) if name else None
+        if variable is None or not variable.tensor.initialized:
             return 0
         if self.prepared.draws:
-            self.seen.append((found.tensor, found.tensor.version))
-        return int(found.tensor.array[0])
+            self.seen.append((variable.tensor, variable.tensor.version))
+        return int(variable.tensor.array[0])
 
 
 def _own(value: Any, call: Call, values: Values) -> Any:

@@ -97,26 +97,26 @@ class Replicas:
 
     def find(self, name: str, place: int) -> LoDTensor | None:
         """A device's tensor, None if it has no value."""
-        found = self.scopes[place].find_var(name)
-        return found.tensor if found is not None and found.tensor.initialized else None
+        variable = self.scopes[place].find_var(name)
+        return variable.tensor if variable is not None and variable.tensor.initialized else None
 
     def make(self, name: str, place: int) -> LoDTensor:
         """A device's tensor, made where persistable variables live if there is none (E-11)."""
         if self.shares is not None:
             return self.shares.make(name, place)  # X-25: a variable of its own would hide the one that is shared
         scope = self.scopes[place]
-        found = scope.find_var(name)
-        if found is None or (place and name not in scope.vars):
-            found = (scope if place else scope.root).var(name)
-        return found.tensor
+        variable = scope.find_var(name)
+        if variable is None or (place and name not in scope.vars):
+            variable = (scope if place else scope.root).var(name)
+        return variable.tensor
 
     def bucket(self, place: int, names: Sequence[str]) -> np.ndarray | None:
         """The storage of several variables as one flat array, None if it cannot be that."""
         tensors = [self.find(name, place) for name in names]
         if any(t is None for t in tensors):
             return None
-        found = bucket_of([t for t in tensors if t is not None])
-        return None if found is None else found.array
+        whole = bucket_of([t for t in tensors if t is not None])
+        return None if whole is None else whole.array
 
 
 def _leave(parents: list[Scope], kids: list[Scope]) -> None:

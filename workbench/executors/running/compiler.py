@@ -13,7 +13,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.split import Fed
 from workbench.executors.lowering.tape.table import has_kernels, joins_natively
 from workbench.executors.planning.cache import Cache
-from workbench.executors.planning.plan import KEPT, OBSERVED, Layout, Plan, make_plan
+from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
 from workbench.executors.running.report import Reporter
 from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program
@@ -96,8 +96,8 @@ class Compiler:
         """
         if key not in self.plans:
             start = perf_counter_ns()
-            made = self.plans[key] = self._make_plan(fetches, fed, observed, given)
-            self.reporter.compiled(step, made, len(self.plans), start)
+            plan = self.plans[key] = self._make_plan(fetches, fed, observed, given)
+            self.reporter.compiled(step, plan, len(self.plans), start)
         self.use(key)
         while len(self.plans) > 1 and (len(self.plans) > _PLANS or self._rows() > _ROWS):
             self.plans.popitem(last=False)
@@ -117,16 +117,16 @@ class Compiler:
             for name, array in arrays.items()
         }
         threads = 1 if observed else self.execution.num_threads
-        layout = OBSERVED if observed else self._layout()
-        return make_plan(graph, specs, threads, layout, given, has_kernels if self.native else None)
+        memory_options = OBSERVED if observed else self._memory_options()
+        return make_plan(graph, specs, threads, memory_options, given, has_kernels if self.native else None)
 
     def _rows(self) -> int:
         return sum(len(plan.rows) for plan in self.plans.values())
 
-    def _layout(self) -> Layout:
+    def _memory_options(self) -> MemoryOptions:
         if self.execution.keep_temporaries:
             return KEPT
-        return Layout(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)
+        return MemoryOptions(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)
 
 
 def _require_feeds(graph: Graph, fed: Fed) -> None:

@@ -32,7 +32,7 @@ from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.transaction import Fill
-from workbench.executors.workers.team import Team
+from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
@@ -41,14 +41,14 @@ from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
-from workbench.runtime.device import Memory
+from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.ending import require_time, the_end
 from workbench.runtime.native.library import kernels
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor
 
-_PARTS = 16  # engines for parts of the program
+_PRUNED = 16  # engines for pruned programs
 _numbers = itertools.count(1)
 
 
@@ -57,10 +57,10 @@ class Engine:
 
     Args:
         scope: of device 0. shares: an engine whose devices' values are used, in its scope (X-5, X-25).
-        whole: the engine this one runs a part of, on the same devices and their values (C-7).
+        whole: the engine this one runs a pruned program of, on the same devices and their values (C-7).
 
     Attributes:
-        state: where the step is, of the whole and its parts. guards: who is told of a NaN in any of them.
+        state: where the step is, of the whole and its pruned programs. guards: who is told of a NaN in any of them.
         started: whether strategies are settled and the devices have their scopes; `replicas` are these.
     """
 
@@ -76,9 +76,9 @@ class Engine:
         self.started = False
         self._execution = spec.execution
         self.replicas: Replicas
-        self._parts: Cache[Engine] = Cache(_PARTS)
+        self._pruned: Cache[Engine] = Cache(_PRUNED)
         self._iteration = 0
-        self._team: Team
+        self._pool: WorkerPool
         self._splitter: Splitter
         self._compiler: Compiler
         self._cache: StepCache
@@ -94,13 +94,13 @@ class Engine:
         settings = spec.build.freeze(count)
         spec.execution.settle(count, use_cuda=spec.places[0].kind == "gpu")
         self._check_sharer()
-        self._team = self._new_team()
+        self._pool = self._new_pool()
         self.replicas = self._new_replicas()
         draws = any(_draws(op) for op in spec.program.all_ops())
         separable = self._is_separable(settings.sync_batch_norm)
         self._compiler = Compiler(
             spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
-            self._team.control is not None,
+            self._pool.control is not None,
         )  # fmt: skip
         self._splitter = Splitter(
             spec.program, count, spec.execution.feed_split, separable, self._reads(), spec.places[0].kind
@@ -119,9 +119,9 @@ class Engine:
             return self.whole.replicas
         return Replicas(self.scope, len(self.spec.places), self.shares.replicas if self.shares else None)
 
-    def part(self, key: Any, make: Callable[[], Program]) -> Engine:
-        """An engine for a part of the program, kept under `key`; the devices and their values are the same (C-7)."""
-        return self._parts.get(key, lambda: Engine(replace(self.spec, program=make()), self.scope, whole=self.whole))
+    def pruned(self, key: Any, make: Callable[[], Program]) -> Engine:
+        """An engine for the program pruned, kept under `key`; the devices and their values are the same (C-7)."""
+        return self._pruned.get(key, lambda: Engine(replace(self.spec, program=make()), self.scope, whole=self.whole))
 
     def _check_sharer(self) -> None:
         """X-5."""
@@ -140,13 +140,13 @@ class Engine:
         """The data the program cannot do without."""
         block = self.spec.program.global_block()
         written: set[str] = set()
-        found: dict[str, None] = {}
+        reads: dict[str, None] = {}
         for op in block.ops:
             for name in op.input_arg_names:
                 if name in block.vars and block.vars[name].is_data and name not in written:
-                    found[name] = None
+                    reads[name] = None
             written.update(op.output_arg_names)
-        return list(found)
+        return list(reads)
 
     def _is_separable(self, sync_batch_norm: bool) -> bool:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
@@ -160,10 +160,10 @@ class Engine:
 
     def binding(self, fetches: Sequence[str], fed: Fed) -> Binding:
         """What a step of these fetches and feeds of these shapes runs."""
-        return self._cache.binding(fetches, fed, self._team)
+        return self._cache.binding(fetches, fed, self._pool)
 
     def _one_copy(self, graph: Graph) -> set[str]:
-        """What all devices share, of a graph of this engine; a part shares what the whole does."""
+        """What all devices share, of a graph of this engine; a pruned program shares what the whole does."""
         return one_copy_of(graph if self.whole is self else self.whole.graph(()))
 
     def shared_variables(self) -> set[str]:
@@ -192,10 +192,10 @@ class Engine:
             outer, root.step = root.step, state
             state.begin(begun)
             try:
-                found = self._run(feed, fetches, return_numpy, merged)
+                results = self._run(feed, fetches, return_numpy, merged)
                 state.end()
                 if Fetched in LISTENERS:
-                    self.reporter.fetched(state.steps - 1, fetches, found)
+                    self.reporter.fetched(state.steps - 1, fetches, results)
             except BaseException as error:
                 state.end()
                 if not state.is_applied:
@@ -205,7 +205,7 @@ class Engine:
                 root.step = outer
                 if state.drop_for:
                     self.whole._drop(state.dropped())
-            return found
+            return results
 
     def _require_place_in(self, outer: StepState, feed: Any) -> None:
         """In the middle of a step: refuse another one of this executor, and any that changes values of the scope."""
@@ -221,7 +221,7 @@ class Engine:
         if self.guards.all:
             self.guards.note(self.state.steps, fed)
         try:
-            binding = self._cache.find(fetches, fed, self._team)
+            binding = self._cache.find(fetches, fed, self._pool)
             if self._execution._dry_run:
                 return _nothing(fetches)
             return self._steps(binding, fed, return_numpy, merged)
@@ -254,21 +254,21 @@ class Engine:
         if not self.started:
             with collector_paused():
                 self.start()
-        if self._team.lost:
+        if self._pool.lost:
             self._abandon()
         return self._splitter.split(feed)
 
     def end(self, seconds: float) -> None:
         """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
-        self._team.failed = True
+        self._pool.failed = True
         self.scope.come_to_rest(seconds)
 
-    def _new_team(self) -> Team:
-        return Team(self.spec.execution.timeout, kernels() if self.spec.places[0].kind == "cpu" else None)
+    def _new_pool(self) -> WorkerPool:
+        return WorkerPool(self.spec.execution.timeout, kernels() if self.spec.places[0].kind == "cpu" else None)
 
     def _abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""
-        self._team = self._new_team()
+        self._pool = self._new_pool()
         self._cache.abandon()
         self.state.forget()
 
@@ -285,7 +285,7 @@ class Engine:
 
     def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
         """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
-        binding = self._cache.binding(fetches, fed, self._team, observed=True)
+        binding = self._cache.binding(fetches, fed, self._pool, observed=True)
         counters = self._runner.load(binding, fed)
         self.state.end()  # it is gone through by hand, others may step meanwhile
         return binding, counters
@@ -346,11 +346,11 @@ class Engine:
 
     @property
     def steps(self) -> int:
-        """How many steps have been applied, of the whole and its parts."""
+        """How many steps have been applied, of the whole and its pruned programs."""
         return self.state.steps
 
     @property
-    def arenas(self) -> Mapping[int, Memory]:
+    def arenas(self) -> Mapping[int, DeviceMemory]:
         """The memory of temporaries, by device."""
         return self._cache.arenas if self.started else {}
 
@@ -386,7 +386,7 @@ class Engine:
         self._iteration = 0
         self.state.forget()
         freed = dict.fromkeys(range(len(self.spec.places)), 0)
-        for engine in (self, *self._parts.values()):
+        for engine in (self, *self._pruned.values()):
             if engine.started:
                 engine._cache.release(freed)
         self.reporter.dropped(self.state.steps, freed, cause)

@@ -35,17 +35,17 @@ class Exchanges:
     """The collectives of one binding."""
 
     def __init__(self, binding: Binding) -> None:
-        plan, late = binding.plan, binding.late
+        plan, fused = binding.plan, binding.fused_reductions
         uses = Uses(plan.graph.nodes)
         self._rows = {row.node: row for row in (*plan.rows, *plan.commit) if row.node.is_collective}
         self._makers = {
             node: [[uses.writer.get(v, node) for v in node.reads if v.place == place] for place in node.places]
             for node in self._rows
         }
-        self._late = late.collectives
+        self._fused = fused.collectives
         self._taken = {
-            node: [self._rows[c] for c in dict.fromkeys(uses.writer.get(v) for v in node.reads) if c in self._late]
-            for node in late.updates
+            node: [self._rows[c] for c in dict.fromkeys(uses.writer.get(v) for v in node.reads) if c in self._fused]
+            for node in fused.updates
         }  # by update, the collectives of which it takes the sums
 
     def of(self, spans: Sequence[Span], begun: int) -> Iterator[Exchange]:
@@ -54,21 +54,21 @@ class Exchanges:
             return
         ran = [span for span in spans if not span.awaited]
         ends = {row.node: span.end for span in ran for row in span.rows}
-        late: dict[tuple[Node, int], list[tuple[int, int]]] = {}
+        slots_of: dict[tuple[Node, int], list[tuple[int, int]]] = {}
         for span in ran:
             for kind in dict.fromkeys(row.node.type for row in span.rows if self._is_its_own(row)):
                 yield self._of_span(span, kind, ends, begun)
             for row, start, end in self._taken_in(span):
-                late.setdefault((row.node, span.thread), []).append((start, end))
-        for node in dict.fromkeys(node for node, _ in late):
-            yield self._of_updates(self._rows[node], late, ends, begun)
+                slots_of.setdefault((row.node, span.thread), []).append((start, end))
+        for node in dict.fromkeys(node for node, _ in slots_of):
+            yield self._of_updates(self._rows[node], slots_of, ends, begun)
 
     def _is_its_own(self, row: Row) -> bool:
-        return row.node.is_collective and row.node not in self._late
+        return row.node.is_collective and row.node not in self._fused
 
     def _of_span(self, span: Span, kind: str, ends: Mapping[Node, int], begun: int) -> Exchange:
         """The collectives of a kind that one call does."""
-        rows = [row for row in span.rows if row.node not in self._late]
+        rows = [row for row in span.rows if row.node not in self._fused]
         slots = [slot for slot in _shares(span, [(row, row.cost.bytes) for row in rows]) if slot[0].node.type == kind]
         start, end = slots[0][1], slots[-1][2]
         own = [row for row, _, _ in slots]
@@ -83,13 +83,14 @@ class Exchanges:
         for row in span.rows:
             parts += [(c, contribution(c) * (len(c.node.places) - 1)) for c in self._taken.get(row.node, ())]
             parts.append((row, row.cost.bytes))
-        yield from (share for share in _shares(span, parts) if share[0].node in self._late)
+        yield from (share for share in _shares(span, parts) if share[0].node in self._fused)
 
     def _of_updates(
-        self, row: Row, late: Mapping[tuple[Node, int], Sequence[tuple[int, int]]], ends: Mapping[Node, int], begun: int
+        self, row: Row, slots_of: Mapping[tuple[Node, int], Sequence[tuple[int, int]]],
+        ends: Mapping[Node, int], begun: int
     ) -> Exchange:
         """A collective that threads do part by part; threads do so at the same time."""
-        by_thread = {thread: slots for (node, thread), slots in late.items() if node is row.node}
+        by_thread = {thread: slots for (node, thread), slots in slots_of.items() if node is row.node}
         start = min(slots[0][0] for slots in by_thread.values())
         lasts = max(sum(b - a for a, b in slots) for slots in by_thread.values())
         arrived = self._arrived(row.node, ends, start, begun)

@@ -10,7 +10,7 @@ from workbench.executors.running.moment import Guard, Moment
 
 
 class Guards:
-    """Of an engine and its parts.
+    """Of an engine and those of its pruned programs.
 
     Attributes:
         all: the guards. newest: while there are any, number and feed of the newest step.

@@ -17,7 +17,7 @@ from workbench.framework.values.place import Place
 from workbench.framework.values.spec import size_of
 from workbench.graph.columns import layer_of, layer_of_name
 from workbench.graph.ssa import FUSED_UPDATE, Node
-from workbench.runtime.device import Memory
+from workbench.runtime.device import DeviceMemory
 
 
 class Reporter:
@@ -53,30 +53,30 @@ class Reporter:
 
     def ran(self, step: int, begun: int, binding: Binding, spans: Sequence[Span]) -> None:
         """The ops, waits and collectives of a step."""
-        made: list[events.Event] = []
+        told: list[events.Event] = []
         last: dict[int, Place] = {}  # device of what a thread ran last
         for span in spans:
             if span.awaited:
                 place = last.get(span.thread, self.places[span.rows[0].node.place])
-                made.append(events.Wait(self.name, step, place, span.thread, span.start, span.end, span.awaited))
+                told.append(events.Wait(self.name, step, place, span.thread, span.start, span.end, span.awaited))
                 continue
             last[span.thread] = self.places[span.rows[-1].node.place]
             if ops := tuple(row for row in span.rows if not row.node.is_collective):
                 info = self._info_of(ops, binding)
-                made.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
+                told.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
         if binding.exchanges is None:
             binding.exchanges = Exchanges(binding)
-        made += [self._collective(step, found) for found in binding.exchanges.of(spans, begun)]
-        events.emit_all(sorted(made, key=lambda e: e.start))  # type: ignore[attr-defined]
+        told += [self._collective(step, exchange) for exchange in binding.exchanges.of(spans, begun)]
+        events.emit_all(sorted(told, key=lambda e: e.start))  # type: ignore[attr-defined]
 
-    def _collective(self, step: int, found: Exchange) -> events.Collective:
-        node = found.rows[0].node
-        names = tuple(name for row in found.rows for name in _names(row))
-        nbytes = sum(contribution(row) for row in found.rows)
+    def _collective(self, step: int, exchange: Exchange) -> events.Collective:
+        node = exchange.rows[0].node
+        names = tuple(name for row in exchange.rows for name in _names(row))
+        nbytes = sum(contribution(row) for row in exchange.rows)
         places = tuple(self.places[p] for p in node.places)
         return events.Collective(
-            self.name, step, node.type, names, nbytes, places, found.thread, found.start, found.end,
-            found.within_ops, found.arrived,
+            self.name, step, node.type, names, nbytes, places, exchange.thread, exchange.start, exchange.end,
+            exchange.within_ops, exchange.arrived,
         )  # fmt: skip
 
     def _info_of(self, rows: tuple[Row, ...], binding: Binding) -> events.OpInfo:
@@ -128,7 +128,7 @@ class Reporter:
             )
             events.emit(event)
 
-    def memory(self, step: int, arenas: dict[int, Memory]) -> None:
+    def memory(self, step: int, arenas: dict[int, DeviceMemory]) -> None:
         """What each device holds for temporaries."""
         if events.listening(events.Memory):
             for place, arena in arenas.items():
@@ -162,9 +162,9 @@ def _shares(nodes: Sequence[Node], outputs: Sequence[events.Output]) -> tuple[tu
     if len(nodes) > 1 or nodes[0].type != FUSED_UPDATE:
         return ()
     sizes: dict[str, int] = {}
-    for made in outputs:
-        layer = layer_of_name(made.name)
-        sizes[layer] = sizes.get(layer, 0) + size_of(made.shape)
+    for output in outputs:
+        layer = layer_of_name(output.name)
+        sizes[layer] = sizes.get(layer, 0) + size_of(output.shape)
     whole = sum(sizes.values())
     return tuple((layer, size / whole) for layer, size in sizes.items() if size)
 

@@ -32,6 +32,6 @@ class EngineSpec:
 
 def snapshot(program: Program) -> Program:
     """A copy of a program that later changes do not reach, but for learning rates, which the user steps (X-3)."""
-    made = program.clone()
-    made.lr_schedulers, made.copied = program.lr_schedulers, program.uid
-    return made
+    copied = program.clone()
+    copied.lr_schedulers, copied.copied = program.lr_schedulers, program.uid
+    return copied

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from workbench.executors.lowering.binding import Binding, Part, ThreadProgram
+from workbench.executors.lowering.binding import Binding, PythonRow, ThreadProgram
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
 from workbench.executors.planning.plan import Row
 from workbench.runtime.native.stamps import Ring, stamp_clock
@@ -29,7 +29,7 @@ class Span:
 
     Attributes:
         start, end: in ns of `time.perf_counter_ns`.
-        awaited: what it waited for before these rows, or behind them at the end of a part; empty where they ran.
+        awaited: what it waited for before these rows, or behind them at the end of a phase; empty where they ran.
     """
 
     rows: tuple[Row, ...]
@@ -43,24 +43,24 @@ class Stamps:
     """The stamps of one binding.
 
     Args:
-        parts: the programs of its speculative part and of its commit, one per thread.
+        phases: the programs of its speculation and of its commit, one per thread.
 
     Attributes:
-        programs: by part, what is run instead of them; those that are nothing but a piece of a tape are the same.
+        programs: by phase, what is run instead of them; those that are nothing but a piece of a tape are the same.
     """
 
-    def __init__(self, binding: Binding, *parts: Sequence[ThreadProgram]) -> None:
-        control = binding.team.control
+    def __init__(self, binding: Binding, *phases: Sequence[ThreadProgram]) -> None:
+        control = binding.pool.control
         flags = {flag.address: flag.what for flag in binding.flags if isinstance(flag, NativeFlag)}
-        self._parts = [[_Stamped(program, flags) for program in part] for part in parts]
-        self.programs = [[stamped.program for stamped in part] for part in self._parts]
+        self._phases = [[_Stamped(program, flags) for program in phase] for phase in phases]
+        self.programs = [[stamped.program for stamped in phase] for phase in self._phases]
         self._rings: list[Ring] = []
         if control is not None:
             self._clock = stamp_clock(control.kernels)
-            threads = [[part[n] for part in self._parts if n < len(part)] for n in range(max(map(len, parts)))]
+            threads = [[phase[n] for phase in self._phases if n < len(phase)] for n in range(max(map(len, phases)))]
             rows = [sum(stamped.rows for stamped in own) for own in threads]
             self._rings = [Ring(self._clock, count + _SPARE) for count in rows]
-        units = [(n, unit) for part in self._parts for n, stamped in enumerate(part) for unit in stamped.units]
+        units = [(n, unit) for phase in self._phases for n, stamped in enumerate(phase) for unit in stamped.units]
         self._pieces = [(unit.unit, self._rings[n].address) for n, unit in units if isinstance(unit, _Piece)]
         self._calls = [unit for _, unit in units if isinstance(unit, _Calls)]
 
@@ -79,21 +79,21 @@ class Stamps:
             segment.stamp_into(0)
 
     def spans(self) -> list[Span]:
-        """When rows ran and threads waited, of those that have come to their end; by part and thread, in order."""
+        """When rows ran and threads waited, of those that have come to their end; by phase and thread, in order."""
         entries = [ring.entries() for ring in self._rings]
         for own in entries:
             own[:, TIME] = self._clock.nanoseconds(own[:, TIME])
-        found: list[Span] = []
-        for part in self._parts:
+        spans: list[Span] = []
+        for phase in self._phases:
             threads = [
-                [*stamped.spans(n, entries[n] if entries else None)] for n, stamped in enumerate(part)
+                [*stamped.spans(n, entries[n] if entries else None)] for n, stamped in enumerate(phase)
             ]  # fmt: skip
-            found += [span for own in _to_the_last(threads) for span in own]
-        return found
+            spans += [span for own in _to_the_last(threads) for span in own]
+        return spans
 
 
 class _Stamped:
-    """A thread's program in one part of the step, with looks at the clock."""
+    """A thread's program in one phase of the step, with looks at the clock."""
 
     def __init__(self, program: ThreadProgram, flags: dict[int, str]) -> None:
         self.units = [
@@ -146,8 +146,8 @@ class _Piece:
         begun = np.full(len(rows) + 1, np.iinfo(np.int64).max)
         begun[np.searchsorted(rows, entries[mine, ROW])] = entries[mine, TIME]
         begun[-1] = entries[mine[-1] + 1, TIME]
-        found: list[int] = np.minimum.accumulate(begun[::-1])[::-1].tolist()
-        return found
+        starts: list[int] = np.minimum.accumulate(begun[::-1])[::-1].tolist()
+        return starts
 
 
 class _Calls:
@@ -155,12 +155,12 @@ class _Calls:
 
     count = 0
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, row: PythonRow) -> None:
         self._times: list[int] = []
-        self._row = part.row
-        self._awaited = tuple(wait.__self__.what for wait in part.waits)  # type: ignore[attr-defined]
+        self._row = row.row
+        self._awaited = tuple(wait.__self__.what for wait in row.waits)  # type: ignore[attr-defined]
         look = self._look
-        self.unit = part._replace(waits=[look, *part.waits, look], calls=[*part.calls, look])
+        self.unit = row._replace(waits=[look, *row.waits, look], calls=[*row.calls, look])
 
     def _look(self) -> None:
         self._times.append(perf_counter_ns())
@@ -176,7 +176,7 @@ class _Calls:
 
 
 def _to_the_last(threads: Sequence[list[Span]]) -> Iterator[list[Span]]:
-    """The spans of the threads of a part, which all wait for the last of them before anything else is done."""
+    """The spans of the threads of a phase, which all wait for the last of them before anything else is done."""
     last = max((own[-1].end for own in threads if own), default=0)
     for own in threads:
         yield own

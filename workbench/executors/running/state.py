@@ -46,7 +46,7 @@ class Reaction(Enum):
     KEPT = "the step stays applied"
 
 
-class Event(Enum):
+class Trigger(Enum):
     """What may come in the middle of a step."""
 
     RUN = "run() of the same executor, or one that changes its values, from a signal handler, a finaliser, an observer"
@@ -54,20 +54,20 @@ class Event(Enum):
     FAILURE = "an op, a guard or an observer raises, or a handler of any signal"
 
 
-_BEFORE = {Event.RUN: Reaction.REFUSED, Event.DROP: Reaction.DEFERRED, Event.FAILURE: Reaction.DISCARDED}
-REACTIONS: dict[Phase, dict[Event, Reaction]] = {
-    Phase.IDLE: {Event.RUN: Reaction.DONE, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.DONE},
+_BEFORE = {Trigger.RUN: Reaction.REFUSED, Trigger.DROP: Reaction.DEFERRED, Trigger.FAILURE: Reaction.DISCARDED}
+REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
+    Phase.IDLE: {Trigger.RUN: Reaction.DONE, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.DONE},
     Phase.BEGUN: _BEFORE,
     Phase.LOADED: _BEFORE,
     Phase.SPECULATED: _BEFORE,
-    Phase.COMMITTING: {**_BEFORE, Event.FAILURE: Reaction.COMPLETED},
-    Phase.APPLIED: {Event.RUN: Reaction.DONE, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.KEPT},
-    Phase.BROKEN: {Event.RUN: Reaction.REFUSED, Event.DROP: Reaction.DONE, Event.FAILURE: Reaction.KEPT},
+    Phase.COMMITTING: {**_BEFORE, Trigger.FAILURE: Reaction.COMPLETED},
+    Phase.APPLIED: {Trigger.RUN: Reaction.DONE, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.KEPT},
+    Phase.BROKEN: {Trigger.RUN: Reaction.REFUSED, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.KEPT},
 }
 """A thread of another step waits; a child that was forked in mid-step refuses to run (`runtime.scope`); at the end of
 the process a step of another thread is stopped before its commit, or waited for (`runtime.ending`)."""
 
-_MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Event.DROP] is Reaction.DEFERRED)
+_MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Trigger.DROP] is Reaction.DEFERRED)
 
 
 def is_mid_step(root: Scope) -> bool:
@@ -81,7 +81,7 @@ def is_mid_step(root: Scope) -> bool:
 
 
 class StepState:
-    """Of an engine and those that run parts of its program on the same values.
+    """Of an engine and those that run its program pruned on the same values.
 
     Attributes:
         counter: how many steps have been applied, one int64; compiled steps count themselves.

@@ -17,12 +17,12 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.compiler import Compiler, shapes_of
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
-from workbench.executors.workers.team import Team
+from workbench.executors.workers.pool import WorkerPool
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
-from workbench.runtime.device import Device, Memory
+from workbench.runtime.device import Device, DeviceMemory
 
 _NONE = (None, None)
 
@@ -55,7 +55,7 @@ class StepCache:
         self._persistables = [variable.name for variable in spec.program.persistables()]
         self._comm = LocalCommunicator(len(spec.places))
         self._blocks: dict[int, list[Call]] = {}
-        self.arenas: dict[int, Memory] = {}
+        self.arenas: dict[int, DeviceMemory] = {}
         self.bindings: dict[Any, Binding] = {}
         self._newest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
 
@@ -64,32 +64,32 @@ class StepCache:
         """How many rows of every feed each device got in the last step."""
         return next((recipe.rows for recipe, _ in self._newest.values()), {})
 
-    def find(self, fetches: Sequence[str], fed: Fed, team: Team) -> Binding:
+    def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding:
         """The binding; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
-        recipe, found = self._newest.get(names, _NONE)
+        recipe, newest = self._newest.get(names, _NONE)
         # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
         schedules = len(self._program.lr_schedulers)
-        if recipe is not fed.recipe or found is None or found.schedules != schedules or not found.is_current():
-            found = self.binding(names, fed, team)
-            self._newest = {names: (fed.recipe, found)}
-        return found
+        if recipe is not fed.recipe or newest is None or newest.schedules != schedules or not newest.is_current():
+            newest = self.binding(names, fed, pool)
+            self._newest = {names: (fed.recipe, newest)}
+        return newest
 
-    def binding(self, fetches: Sequence[str], fed: Fed, team: Team, observed: bool = False) -> Binding:
+    def binding(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> Binding:
         """The binding for this feed's shapes and these fetches, made or made anew where needed.
 
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
         key = (tuple(fetches), shapes_of(fed), observed, len(self._program.lr_schedulers))
-        found = self.bindings.get(key)
-        if found is not None and found.is_current():
+        bound = self.bindings.get(key)
+        if bound is not None and bound.is_current():
             self._compiler.use(key)
-            return found
+            return bound
         with collector_paused():
-            return self._bind(key, fetches, fed, team, observed)
+            return self._bind(key, fetches, fed, pool, observed)
 
-    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, team: Team, observed: bool) -> Binding:
+    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> Binding:
         given = self._given_persistables(fed)
         plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
         self.bindings = {k: b for k, b in self.bindings.items() if k in self._compiler.plans}
@@ -98,17 +98,17 @@ class StepCache:
         self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
         arenas = self._own_room(plan) if observed else self._room_for(plan)
         try:
-            made = Binding(
-                plan, self._replicas, arenas, self._comm, team, given, self._weights(fed), self._blocks
+            binding = Binding(
+                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks
             )  # fmt: skip
         except EnforceNotMet:
             if not self._state.steps:
                 self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
             raise
-        made.collector = Collector(made, self._training)
+        binding.collector = Collector(binding, self._training)
         if not observed:
-            self.bindings[key] = made
-        return made
+            self.bindings[key] = binding
+        return binding
 
     def _weights(self, fed: Fed) -> list[float]:
         """Each device's share of the batch."""
@@ -130,18 +130,18 @@ class StepCache:
         given.update((name, place) for name in self._program.lr_schedulers for place in places)
         return frozenset(given)
 
-    def _room_for(self, plan: Plan) -> dict[int, Memory]:
+    def _room_for(self, plan: Plan) -> dict[int, DeviceMemory]:
         for place, nbytes in plan.sizes.items():
             if place not in self.arenas or self.arenas[place].nbytes < nbytes:
                 self.arenas[place] = self._allocated(plan, place, nbytes)
                 self.bindings, self._newest = {}, {}
         return self.arenas
 
-    def _own_room(self, plan: Plan) -> dict[int, Memory]:
+    def _own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
         """Memory no other step uses: what is observed stays while others run."""
         return {place: self._allocated(plan, place, nbytes) for place, nbytes in plan.sizes.items()}
 
-    def _allocated(self, plan: Plan, place: int, nbytes: int) -> Memory:
+    def _allocated(self, plan: Plan, place: int, nbytes: int) -> DeviceMemory:
         try:
             return self._devices[place].allocate(nbytes)
         except Unavailable as error:

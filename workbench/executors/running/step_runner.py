@@ -1,4 +1,4 @@
-"""The ways a step is run: as one call where that is possible, else in its parts, plain or watched."""
+"""The ways a step is run: as one call where that is possible, else phase by phase, plain or watched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from workbench.events import LISTENERS
 from workbench.executors.feeding.split import Fed
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.at_once import AtOnce, at_once
 from workbench.executors.running.guards import Guards
 from workbench.executors.running.moment import moment_of
 from workbench.executors.running.report import Reporter
@@ -22,9 +21,10 @@ from workbench.executors.running.state import StepState
 from workbench.executors.running.telltales import Telltales
 from workbench.executors.running.transaction import Broken, Fill, commit, load, speculate
 from workbench.executors.running.watch import Watched, watched
+from workbench.executors.running.whole_step import WholeStep, whole_step
 from workbench.runtime.tensor import LoDTensor
 
-Step = Callable[[Binding, Fed, bool, bool], list[Any]]
+StepFunction = Callable[[Binding, Fed, bool, bool], list[Any]]
 BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.Fetched))  # told of any step
 
 
@@ -41,7 +41,7 @@ class StepRunner:
         self._spec, self._replicas, self._state = spec, replicas, state
         self._guards, self._reporter, self._draws = guards, reporter, draws
 
-    def way(self) -> Step:
+    def way(self) -> StepFunction:
         """How a step is run now; called with (binding, fed, return_numpy, merged)."""
         asked = perf_counter_ns() if LISTENERS else 0
         if LISTENERS and not LISTENERS.keys() <= BESIDE and events.heard(self._reporter.name, BESIDE):
@@ -56,42 +56,43 @@ class StepRunner:
         Args:
             instead: what is run in place of the binding's own programs.
         """
-        whole = binding.at_once
+        whole = binding.whole_step
         if binding.in_use:
             self._put_in_order(binding, whole)
         if whole is not None and merged and instead is None and whole.takes(fed, binding):
-            found = self._in_one_call(binding, whole, fed)
-            if found is not None:
-                return found if return_numpy else list(map(LoDTensor, found))
-        parts = binding if instead is None else instead
+            fetched = self._in_one_call(binding, whole, fed)
+            if fetched is not None:
+                return fetched if return_numpy else list(map(LoDTensor, fetched))
+        phases = binding if instead is None else instead
         counters = self.load(binding, fed)
-        speculate(binding, parts.speculative)
+        speculate(binding, phases.speculative)
         results, fills = binding.collector.collect(return_numpy, merged)
         self._state.speculate()
         if self._guards.all:
             self._look(binding, fed)
-        self.commit(binding, parts.commit, counters, fills)
+        self.commit(binding, phases.commit, counters, fills)
         if not binding.has_run and merged:
-            binding.has_run, binding.at_once = True, None if self._draws else at_once(binding, self._state.counter)
+            binding.has_run = True
+            binding.whole_step = None if self._draws else whole_step(binding, self._state.counter)
         return results
 
     def _watched_step(self, asked: int, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
         """The same for those who listen, or look for NaN; they are told when it is over.
 
         Args:
-            asked: when somebody asked whether they do. What is prepared for them since is no part of the step's time.
+            asked: when somebody asked whether they do. What is prepared for them since is not in the step's time.
         """
         state, reporter = self._state, self._reporter
         clock = events.listening(events.OpRun) or events.listening(events.Collective) or events.listening(events.Wait)
         finite = bool(get_flag("FLAGS_check_nan_inf"))
-        parts = watched(binding, clock, finite)
-        stamps, number = parts.stamps, state.steps
+        phases = watched(binding, clock, finite)
+        stamps, number = phases.stamps, state.steps
         if stamps is not None:
             stamps.begin()
         begun = state.begun + perf_counter_ns() - max(asked, state.begun)
         try:
             return self.step(
-                binding, fed, return_numpy, merged, None if binding.is_native and not finite else parts
+                binding, fed, return_numpy, merged, None if binding.is_native and not finite else phases
             )  # fmt: skip
         finally:
             end = perf_counter_ns()
@@ -104,7 +105,7 @@ class StepRunner:
                 reporter.stepped(number, begun, end, fed)
                 reporter.memory(number, binding.arenas)
 
-    # In parts
+    # Phase by phase
 
     def load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
         """Put everything in place that a step reads.
@@ -164,8 +165,8 @@ class StepRunner:
 
     # In one call
 
-    def _in_one_call(self, binding: Binding, whole: AtOnce, fed: Fed) -> list[Any] | None:
-        """The step as one call; None, and nothing done, if it cannot be: in its parts it is done, or they say why."""
+    def _in_one_call(self, binding: Binding, whole: WholeStep, fed: Fed) -> list[Any] | None:
+        """The step as one call; None, and nothing done, if it cannot be: phase by phase it is done, or they say why."""
         state = self._state
         if self._spec.program.lr_schedulers:
             self._load_rates(binding)
@@ -177,7 +178,7 @@ class StepRunner:
                 binding.in_use = False
                 return results
             if not whole.commits and not whole.blemished:
-                binding.at_once, binding.has_run = None, False
+                binding.whole_step, binding.has_run = None, False
             else:
                 state.speculate()
                 if whole.blemished:
@@ -190,7 +191,7 @@ class StepRunner:
         binding.reset()
         return results
 
-    def _is_looked_at(self, binding: Binding, whole: AtOnce) -> bool:
+    def _is_looked_at(self, binding: Binding, whole: WholeStep) -> bool:
         """Whether somebody wants to know of a NaN or an Inf; the first time the call is told where to look."""
         if not self._guards.all:
             return False
@@ -198,7 +199,7 @@ class StepRunner:
             whole.look_at(self._telltales(binding).stretches)
         return True
 
-    def _put_in_order(self, binding: Binding, whole: AtOnce | None) -> None:
+    def _put_in_order(self, binding: Binding, whole: WholeStep | None) -> None:
         """After a signal: a commit that has begun is taken to its end."""
         if whole is not None and whole.commits and self._state.broken is None:
             self.commit(binding, binding.commit, [], [])

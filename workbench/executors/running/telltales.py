@@ -37,7 +37,7 @@ class Telltales:
     """
 
     def __init__(self, binding: Binding, loss: str | None) -> None:
-        control = binding.team.control
+        control = binding.pool.control
         self.arrays = _distinct([*_fetched(binding, loss), *_gradients(binding)])
         self._vectors = [array for array in self.arrays if array.dtype != _FLOAT or control is None]
         stretches = [(address(array), array.size) for array in self.arrays if array.dtype == _FLOAT]
@@ -100,9 +100,9 @@ def _read_by(node: Node) -> Sequence[Value]:
 def _arrays(binding: Binding, values: Sequence[Value]) -> Iterator[np.ndarray]:
     for value in values:
         if value in binding.plan.refs and not value.persistable:
-            found = first_numbers(binding.array(value))
-            if found is not None:
-                yield found
+            numbers = first_numbers(binding.array(value))
+            if numbers is not None:
+                yield numbers
 
 
 def _distinct(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from workbench.executors.feeding.split import Fed
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.lowering.operands import Cell
 from workbench.executors.planning.plan import Row
-from workbench.executors.workers.team import Stopped, Strand
+from workbench.executors.workers.pool import Stopped, Task
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import Patch, dense
@@ -60,11 +60,11 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
         binding.reset()  # a signal came again before that was done
     binding.in_use = True
     try:
-        strands = [program.strand for program in programs]
+        tasks = [program.task for program in programs]
         if binding.is_native and not binding.calls_blas:
-            binding.team.run(strands)
+            binding.pool.run(tasks)
         else:
-            one_blas_thread.run(partial(_run_in_python, binding, strands))
+            one_blas_thread.run(partial(_run_in_python, binding, tasks))
         binding.in_use = False
     except Exception as error:
         explained = error if is_from_outside(error) else explain(binding, programs, error)
@@ -77,20 +77,20 @@ def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
         raise
 
 
-def _run_in_python(binding: Binding, strands: Sequence[Strand]) -> None:
-    quietly(partial(binding.team.run, strands))
+def _run_in_python(binding: Binding, tasks: Sequence[Task]) -> None:
+    quietly(partial(binding.pool.run, tasks))
 
 
 def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row | None:
     """The row whose call raised `error`."""
-    failed = [p for p in programs if not p.strand.complete and p.strand.done]
-    own = [p for p in failed if p.strand.error is error] or [p for p in failed if p.strand.error is None] or failed
+    failed = [p for p in programs if not p.task.complete and p.task.done]
+    own = [p for p in failed if p.task.error is error] or [p for p in failed if p.task.error is None] or failed
     return own[0].failed_row() if own else None
 
 
 def explain(binding: Binding, programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
-    if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.strand.resting]):
+    if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.task.resting]):
         return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
     if isinstance(error, Stopped):
         require_time()  # who else stops a step
@@ -134,11 +134,11 @@ def commit(
     """
     pending = [(tensor, _value(source)) for source, tensor in binding.staged]
     pending = [(t, value if isinstance(value, Patch) or t.holds(value) else np.array(value)) for t, value in pending]
-    strands = [program.strand for program in programs]
+    tasks = [program.task for program in programs]
     calls = [call for tensor, value in pending for call in _putting(tensor, value)]
     calls += [call for changed in binding.changed for call in changed.counting()]
     calls += [call for counter in counters for call in counter.taking(_next(counter))]
-    trouble = _perform(binding, strands, [*calls, *fills])
+    trouble = _perform(binding, tasks, [*calls, *fills])
     if trouble is not None:
         raise ExecutionError(
             f"a call of the commit raised {type(trouble).__name__}: {trouble}; the step has been applied whole, on "
@@ -154,41 +154,41 @@ def _putting(tensor: LoDTensor, value: Any) -> list[Fill]:
     return tensor.patching(value.rows, value.values) if isinstance(value, Patch) else tensor.taking(value)
 
 
-def _perform(binding: Binding, strands: Sequence[Strand], calls: Sequence[Fill]) -> BaseException | None:
-    """Run the strands and then the calls, out of reach of signal handlers.
+def _perform(binding: Binding, tasks: Sequence[Task], calls: Sequence[Fill]) -> BaseException | None:
+    """Run the tasks and then the calls, out of reach of signal handlers.
 
     Returns:
-        what a strand raised; it has been taken to its end.
+        what a task raised; it has been taken to its end.
     """
     over: list[bool] = []
     trouble = None
-    first, last = _at_once(binding, strands)
+    first, last = _as_c_functions(binding, tasks)
     rest: Iterator[Fill] = iter([*calls, *last, partial(over.append, True)])
     if first is None:
-        return undisturbed(partial(_run_all, binding, strands, rest))
+        return undisturbed(partial(_run_all, binding, tasks, rest))
     try:
         in_one_call(chain(first, rest))
     finally:
         if not over:  # a kernel has declined
-            trouble = undisturbed(partial(_run_all, binding, strands, rest))
+            trouble = undisturbed(partial(_run_all, binding, tasks, rest))
     return trouble
 
 
-def _at_once(binding: Binding, strands: Sequence[Strand]) -> tuple[list[Fill] | None, list[Fill]]:
-    """C functions that run the strands, None if Python has a part in that; and those that wind them back."""
-    if len(strands) > 1:
+def _as_c_functions(binding: Binding, tasks: Sequence[Task]) -> tuple[list[Fill] | None, list[Fill]]:
+    """C functions that run the tasks, None if Python has a part in that; and those that wind them back."""
+    if len(tasks) > 1:
         return None, []
-    (strand,), control = strands, binding.team.control
-    if not strand.calls:
+    (task,), control = tasks, binding.pool.control
+    if not task.calls:
         return [], []
-    if strand.piece is None or control is None:
+    if task.piece is None or control is None:
         return None, []
-    binding.team.settle()
-    return [partial(control.run_through, strand.piece.address)], [strand.piece.rewinding()]
+    binding.pool.settle()
+    return [partial(control.run_through, task.piece.address)], [task.piece.rewinding()]
 
 
-def _run_all(binding: Binding, strands: Sequence[Strand], calls: Iterator[Fill]) -> BaseException | None:
-    trouble = _run_to_the_end(binding, strands)
+def _run_all(binding: Binding, tasks: Sequence[Task], calls: Iterator[Fill]) -> BaseException | None:
+    trouble = _run_to_the_end(binding, tasks)
     in_one_call(calls)
     return trouble
 
@@ -199,27 +199,27 @@ def _value(source: Any) -> Any:
     return np.asarray(dense(np, source.value)) if isinstance(source, Cell) else source
 
 
-def _run_to_the_end(binding: Binding, strands: Sequence[Strand]) -> BaseException | None:
+def _run_to_the_end(binding: Binding, tasks: Sequence[Task]) -> BaseException | None:
     """Run all calls of the commit, whatever they raise on the first attempt."""
-    for strand in strands:
-        strand.rewind()
+    for task in tasks:
+        task.rewind()
     try:
-        binding.team.run(strands) if binding.is_native else _run_in_python(binding, strands)
+        binding.pool.run(tasks) if binding.is_native else _run_in_python(binding, tasks)
         return None
     except BaseException as error:
-        binding.team.failed = False  # the others have stopped; what is left of them has to be run
-        for strand in strands:
-            _finish(strand, error, binding.team.timeout)
+        binding.pool.failed = False  # the others have stopped; what is left of them has to be run
+        for task in tasks:
+            _finish(task, error, binding.pool.timeout)
         return error
 
 
-def _finish(strand: Strand, error: BaseException, patience: float) -> None:
-    """Run what is left of a strand, beginning with the call that raised: it had not done anything yet."""
-    if not strand.comes_to_rest(patience):
+def _finish(task: Task, error: BaseException, patience: float) -> None:
+    """Run what is left of a task, beginning with the call that raised: it had not done anything yet."""
+    if not task.comes_to_rest(patience):
         raise Broken(f"the commit did not come to an end: {error}; {_HALF_DONE}") from error
     try:
-        while not strand.complete:
-            strand.run(max(strand.done - 1, 0))
+        while not task.complete:
+            task.run(max(task.done - 1, 0))
     except BaseException as again:
         raise Broken(f"a call of the commit raised {error!r}, and again {again!r}; {_HALF_DONE}") from again
 

@@ -30,7 +30,7 @@ class Watched(NamedTuple):
 
 
 def watched(binding: Binding, clock: bool, finite: bool) -> Watched:
-    """The programs of a binding with looks in them, made once; only the speculative part looks for NaN.
+    """The programs of a binding with looks in them, made once; only the speculative phase looks for NaN.
 
     A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
 
@@ -38,26 +38,26 @@ def watched(binding: Binding, clock: bool, finite: bool) -> Watched:
         clock: note when each row begins and ends.
         finite: raise ExecutionError, naming op, device and line, for the first row that makes a NaN or an Inf.
     """
-    found = binding.watched.get((clock, finite))
-    if found is None:
+    programs = binding.watched.get((clock, finite))
+    if programs is None:
         speculative = [_checked(binding, p) for p in binding.looked_between()] if finite else binding.speculative
         commit, stamps = binding.commit, None
         if clock:
             stamps = Stamps(binding, speculative, commit)
             speculative, commit = stamps.programs
-        found = binding.watched[clock, finite] = Watched(speculative, commit, stamps)
-    return found
+        programs = binding.watched[clock, finite] = Watched(speculative, commit, stamps)
+    return programs
 
 
 def _checked(binding: Binding, program: ThreadProgram) -> ThreadProgram:
     """A program that looks at what each row has made."""
-    made = ThreadProgram()
+    checked = ThreadProgram()
     for unit in program.units:
         if isinstance(unit, Segment):
-            made.add(unit)
+            checked.add(unit)
         else:
-            made.add(unit._replace(calls=[*unit.calls, _Check(binding, unit.row)]))
-    return made
+            checked.add(unit._replace(calls=[*unit.calls, _Check(binding, unit.row)]))
+    return checked
 
 
 class _Check:
@@ -79,9 +79,9 @@ def blemished(binding: Binding, row: Row) -> Iterator[tuple[Value, np.ndarray]]:
             yield value, data
 
 
-def numbers(found: Any) -> np.ndarray | None:
+def numbers(content: Any) -> np.ndarray | None:
     """The floating-point numbers of a value, None if it has none."""
-    data = found.values if isinstance(found, Rows | Patch) else found
+    data = content.values if isinstance(content, Rows | Patch) else content
     return data if isinstance(data, np.ndarray) and data.dtype.kind in "fV" else None
 
 

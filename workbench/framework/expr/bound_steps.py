@@ -22,7 +22,7 @@ from workbench.framework.expr.step_calls import (
     sum_calls,
     ufunc_calls,
 )
-from workbench.framework.expr.step_tasks import Layout, Task, ordered
+from workbench.framework.expr.step_tasks import ShapedSteps, StepTask, ordered
 
 _LONG = (
     1 << 17
@@ -56,7 +56,7 @@ def _spread(operands: list[Array], constant: list[bool], out: Array) -> list[Arr
     return [spread(a, b, out) if constant[0] else a, spread(b, a, out) if constant[1] else b]
 
 
-def bind_steps(layout: Layout, outs: Sequence[Array | None], scratch: Scratch) -> Calls | None:
+def bind_steps(steps: ShapedSteps, outs: Sequence[Array | None], scratch: Scratch) -> Calls | None:
     """Callables that, run in order, fill `outs` with the results.
 
     A result of larger shape than its out is summed over the dimensions its out was broadcast along; one of
@@ -68,26 +68,27 @@ def bind_steps(layout: Layout, outs: Sequence[Array | None], scratch: Scratch) -
     Returns:
         None if a result does not fit its out, or if outs overlap.
     """
-    blocks = _blocks(layout, outs)
+    blocks = _blocks(steps, outs)
     if blocks is None:
-        return _bind(layout, outs, Pool(scratch))
+        return _bind(steps, outs, Pool(scratch))
     calls: Calls = []
     memory = _BlockScratch(scratch, blocks[0].stop)
     wanted = tuple(out is not None for out in outs)
     for block in blocks:
-        arrays = [_part(a, block) for a in layout.known[: len(layout.lowered.dtypes)]]
-        found = _bind(Layout(layout.lowered, arrays, wanted), [_part(out, block) for out in outs], Pool(memory.again()))
+        arrays = [_part(a, block) for a in steps.known[: len(steps.lowered.dtypes)]]
+        steps_here = ShapedSteps(steps.lowered, arrays, wanted)
+        found = _bind(steps_here, [_part(out, block) for out in outs], Pool(memory.again()))
         if found is None:
             return None
         calls += found
     return calls
 
 
-def _bind(layout: Layout, outs: Sequence[Array | None], pool: Pool) -> Calls | None:
-    tasks = ordered(layout, outs)
+def _bind(steps: ShapedSteps, outs: Sequence[Array | None], pool: Pool) -> Calls | None:
+    tasks = ordered(steps, outs)
     if tasks is None:
         return None
-    return list(_Binding(layout, tasks, pool).calls())
+    return list(_Binding(steps, tasks, pool).calls())
 
 
 # Blocks
@@ -113,28 +114,28 @@ class _BlockScratch:
         return take
 
 
-def _blocks(layout: Layout, outs: Sequence[Array | None]) -> list[slice] | None:
+def _blocks(steps: ShapedSteps, outs: Sequence[Array | None]) -> list[slice] | None:
     """Ranges of the flattened operands, for long chains of contiguous operands; None = everything at once."""
-    lowered, given = layout.lowered, [out for out in outs if out is not None]
+    lowered, given = steps.lowered, [out for out in outs if out is not None]
     size = given[0].size if given else 0
-    if size <= BLOCK or not (_clamps(layout) or (size > _LONG and len(lowered.steps) >= _CHAIN)):
+    if size <= BLOCK or not (_clamps(steps) or (size > _LONG and len(lowered.steps) >= _CHAIN)):
         return None
     shape = given[0].shape
-    whole = [*given, *(a for a in layout.inputs if a.size != 1)]
+    whole = [*given, *(a for a in steps.inputs if a.size != 1)]
     if not all(a.shape == shape and a.flags.c_contiguous for a in whole):
         return None
-    if any(found != shape for found in layout.shapes[lowered.first_step :]):
+    if any(found != shape for found in steps.shapes[lowered.first_step :]):
         return None
-    if any(overlap(out, a) and not same_memory(out, a) for out in given for a in layout.inputs):
+    if any(overlap(out, a) and not same_memory(out, a) for out in given for a in steps.inputs):
         return None
     length = max(1, -(-size // _BLOCKS // BLOCK)) * BLOCK
     return [slice(start, min(start + length, size)) for start in range(0, size, length)]
 
 
-def _clamps(layout: Layout) -> bool:
+def _clamps(steps: ShapedSteps) -> bool:
     """Whether a step is `maximum` or `minimum` with a constant."""
-    constants = range(len(layout.lowered.dtypes), layout.lowered.first_step)
-    return any(s.function in _CLAMPS and any(i in constants for i in s.args) for s in layout.lowered.steps)
+    constants = range(len(steps.lowered.dtypes), steps.lowered.first_step)
+    return any(s.function in _CLAMPS and any(i in constants for i in s.args) for s in steps.lowered.steps)
 
 
 def _part(array: Array | None, block: slice) -> Array | None:
@@ -146,7 +147,7 @@ def _part(array: Array | None, block: slice) -> Array | None:
 # Memory
 
 
-def _preferred(task: Task) -> tuple[int, ...]:
+def _preferred(task: StepTask) -> tuple[int, ...]:
     """Operands in the order in which a task would like to write over them."""
     if task.function == "select" and by_arithmetic(prod(task.shape), task.dtype):
         return task.args[1:]
@@ -156,9 +157,9 @@ def _preferred(task: Task) -> tuple[int, ...]:
 class _Binding:
     """Gives every task its memory and turns it into calls."""
 
-    def __init__(self, layout: Layout, tasks: list[Task], pool: Pool) -> None:
-        self.first_constant, self.pool, self.tasks = len(layout.lowered.dtypes), pool, tasks
-        self.known = layout.known
+    def __init__(self, steps: ShapedSteps, tasks: list[StepTask], pool: Pool) -> None:
+        self.first_constant, self.pool, self.tasks = len(steps.lowered.dtypes), pool, tasks
+        self.known = steps.known
         self.held: dict[int, Array] = {}  # temporaries and results
         self.pooled: set[int] = set()
         self.last = {i: p for p, task in enumerate(tasks) for i in task.args}  # position of the last task to read it
@@ -176,7 +177,7 @@ class _Binding:
     def _array(self, number: int) -> Array:
         return self.known[number] if number < len(self.known) else self.held[number]
 
-    def _calls_of(self, task: Task, operands: list[Array], out: Array) -> Calls:
+    def _calls_of(self, task: StepTask, operands: list[Array], out: Array) -> Calls:
         if task.function == "copy":
             return copy_calls(operands[0], out)
         if task.function == "sum":
@@ -196,7 +197,7 @@ class _Binding:
         """Whether a value is the constant +0."""
         return self._is_constant(number) and not any(self.known[number].tobytes())
 
-    def _memory(self, p: int, task: Task) -> Array:
+    def _memory(self, p: int, task: StepTask) -> Array:
         """Memory for a temporary: of an operand read for the last time, of an out not filled yet, else scratch."""
         for number in _preferred(task):
             if self._can_take_over(p, task, number):
@@ -209,7 +210,7 @@ class _Binding:
         self.pooled.add(task.number)
         return self.pool.take(task.shape, task.dtype)
 
-    def _can_take_over(self, p: int, task: Task, number: int) -> bool:
+    def _can_take_over(self, p: int, task: StepTask, number: int) -> bool:
         array = self.held.get(number)
         if array is None or self.last[number] != p or task.converts or task.function == "sum":
             return False
@@ -229,7 +230,7 @@ class _Binding:
         if home is not None:
             self.tenant[home] = new
 
-    def _can_lodge(self, p: int, task: Task, q: int, out: Array) -> bool:
+    def _can_lodge(self, p: int, task: StepTask, q: int, out: Array) -> bool:
         """Whether a temporary may live in the out of task `q` until that task fills it."""
         if q in self.tenant or out.shape != task.shape or out.dtype != task.dtype or not out.flags.c_contiguous:
             return False
@@ -240,7 +241,7 @@ class _Binding:
             return False
         return not any(overlap(out, self.known[i]) for i, at in self.last.items() if i < len(self.known) and at > p)
 
-    def _release(self, p: int, task: Task) -> None:
+    def _release(self, p: int, task: StepTask) -> None:
         for number in set(task.args):
             if self.last[number] != p:
                 continue

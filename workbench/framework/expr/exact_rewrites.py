@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.framework.expr.erf import erf_formula
 from workbench.framework.expr.expr import Expr, Formula
-from workbench.framework.expr.lowered import Dtype, Lowered, Lowering, Number, Step, lower, without_unread
+from workbench.framework.expr.lowered import Dtype, ExprStep, Lowered, Lowering, Number, lower, without_unread
 
 
 def for_buffers(lowered: Lowered) -> Lowered:
@@ -38,7 +38,7 @@ def _with_erf_spelled_out(lowered: Lowered) -> Lowered:
     return join.finished([None if r is None else numbers[r] for r in lowered.results])
 
 
-def _spliced(join: Lowering, operand: int, step: Step) -> int:
+def _spliced(join: Lowering, operand: int, step: ExprStep) -> int:
     inner = _erf_steps(step.loop[0])
     numbers = [operand, *(join.settle(Number(c), c.dtype) for c in inner.constants)]
     for part in inner.steps:
@@ -63,7 +63,7 @@ def _with_differences(lowered: Lowered) -> Lowered:
     return _without_unread(lowered, steps, lowered.results)
 
 
-def _without_unread(lowered: Lowered, steps: Sequence[Step], results: Sequence[int | None]) -> Lowered:
+def _without_unread(lowered: Lowered, steps: Sequence[ExprStep], results: Sequence[int | None]) -> Lowered:
     return Lowered(lowered.dtypes, lowered.constants, *without_unread(lowered.first_step, steps, results))
 
 
@@ -107,7 +107,7 @@ def _readers(lowered: Lowered) -> dict[int, list[int | None]]:
     return readers
 
 
-def _number_dtype(step: Step, number: int) -> Dtype | None:
+def _number_dtype(step: ExprStep, number: int) -> Dtype | None:
     """The dtype in which a step reads a truth value as a number; None if it reads it as a truth value."""
     found = step.dtype if step.function == "copy" else step.loop[step.args.index(number)]
     return None if found.kind == "b" else found

@@ -28,7 +28,7 @@ class Unlowerable(Exception):
     """The expression has no form as NumPy functions for these operands."""
 
 
-class Step(NamedTuple):
+class ExprStep(NamedTuple):
     """One function of numbered values.
 
     Attributes:
@@ -56,7 +56,7 @@ class Lowered:
 
     dtypes: tuple[Dtype | None, ...]
     constants: tuple[np.ndarray[Any, Any], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ExprStep, ...]
     results: tuple[int | None, ...]
     _parts: dict[tuple[bool, ...], Lowered] = field(default_factory=dict, init=False)
 
@@ -74,7 +74,7 @@ class Lowered:
         return self.steps[number - self.first_step].dtype
 
     @cached_property
-    def only_step(self) -> Step | None:
+    def only_step(self) -> ExprStep | None:
         """The step, if it is a single ufunc that gives the single result."""
         one = len(self.steps) == 1 and self.results == (self.first_step,)
         return self.steps[0] if one and self.steps[0].function not in ("copy", "select", "erf") else None
@@ -118,7 +118,7 @@ class Lowered:
         return calls[::-1]
 
 
-def _function(step: Step) -> Callable[..., Any]:
+def _function(step: ExprStep) -> Callable[..., Any]:
     if step.function == "copy":
         return lambda x: np.asarray(x).astype(step.dtype)
     if step.function == "select":
@@ -160,7 +160,7 @@ class Lowering:
     def __init__(self, dtypes: tuple[Dtype | None, ...]) -> None:
         self.inputs = dtypes
         self.constants: list[np.ndarray[Any, Any]] = []
-        self.steps: list[Step] = []
+        self.steps: list[ExprStep] = []
         self.known: dict[Any, int] = {}  # what a value is -> its number
         self.done: dict[int, int | Number] = {}  # id of an expression -> its value
 
@@ -200,7 +200,7 @@ class Lowering:
             return Number(ufunc(*[a.value for a in args if isinstance(a, Number)]))
         loop = ufunc.resolve_dtypes((*map(self._kind, args), None))
         operands = tuple(self.settle(a, d) for a, d in zip(args, loop, strict=False))
-        return self.add(Step(function, operands, loop[:-1], loop[-1]))
+        return self.add(ExprStep(function, operands, loop[:-1], loop[-1]))
 
     def _kind(self, operand: int | Number) -> Any:
         """What NumPy promotes with: a dtype, or int or float for a number that adapts."""
@@ -228,7 +228,7 @@ class Lowering:
             self.known[key] = -len(self.constants)
         return self.known[key]
 
-    def add(self, step: Step) -> int:
+    def add(self, step: ExprStep) -> int:
         if step not in self.known:
             self.steps.append(step)
             self.known[step] = len(self.inputs) + len(self.steps) - 1
@@ -240,7 +240,7 @@ class Lowering:
         if isinstance(operand, Number):
             return Number(np.asarray(operand.value).astype(dtype)[()])
         found = self._dtype(operand)
-        return operand if found == dtype else self.add(Step("copy", (operand,), (found,), dtype))
+        return operand if found == dtype else self.add(ExprStep("copy", (operand,), (found,), dtype))
 
     def _select(self, condition: int | Number, x: int | Number, y: int | Number) -> int | Number:
         """A number takes the dtype of the other choice, as in `numpy_xp.where`."""
@@ -254,9 +254,9 @@ class Lowering:
         found = self._dtype(mask)
         if found.kind != "b":
             zero = self.settle(Number(0), found)
-            mask = self.add(Step("not_equal", (mask, zero), (found, found), np.dtype(bool)))
+            mask = self.add(ExprStep("not_equal", (mask, zero), (found, found), np.dtype(bool)))
         choices = [self._choice(v, k, dtype) for v, k in zip((x, y), kinds, strict=True)]
-        return self.add(Step("select", (mask, *choices), (np.dtype(bool), dtype, dtype), dtype))
+        return self.add(ExprStep("select", (mask, *choices), (np.dtype(bool), dtype, dtype), dtype))
 
     def _choice(self, operand: int | Number, own: Dtype, common: Dtype) -> int:
         if isinstance(operand, Number):
@@ -267,7 +267,7 @@ class Lowering:
         if isinstance(operand, Number):
             return Number(erf(operand.value)[()])
         dtype = self._dtype(operand)
-        return self.add(Step("erf", (operand,), (dtype,), dtype))
+        return self.add(ExprStep("erf", (operand,), (dtype,), dtype))
 
     def finished(self, results: list[int | Number | None]) -> Lowered:
         """The steps, with every value at its final number."""
@@ -285,8 +285,8 @@ class Lowering:
 
 
 def without_unread(
-    first: int, steps: Sequence[Step], results: Sequence[int | None]
-) -> tuple[tuple[Step, ...], tuple[int | None, ...]]:
+    first: int, steps: Sequence[ExprStep], results: Sequence[int | None]
+) -> tuple[tuple[ExprStep, ...], tuple[int | None, ...]]:
     """Steps some result needs, and the results in the new numbering."""
     needed = {r for r in results if r is not None}
     for i in reversed(range(len(steps))):

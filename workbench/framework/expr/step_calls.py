@@ -23,8 +23,8 @@ def same_memory(a: Array, b: Array) -> bool:
     """Whether two arrays are the same elements in the same order."""
     if a is b:
         return True
-    alike = a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
-    return alike and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
+    same_form = a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
+    return same_form and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
 
 
 def overlap(a: Array, b: Array) -> bool:

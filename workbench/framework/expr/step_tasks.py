@@ -14,7 +14,7 @@ from workbench.framework.expr.step_calls import Array, overlap, same_memory
 
 
 @dataclass
-class Task:
+class StepTask:
     """A step, or what brings its value to where it is wanted.
 
     Attributes:
@@ -33,7 +33,7 @@ class Task:
     axes: tuple[int, ...] = ()
 
 
-class Layout:
+class ShapedSteps:
     """The steps for the wanted results, the arrays they read, and the shape of every value.
 
     Args:
@@ -67,49 +67,49 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     return given.pop() if given else ()
 
 
-def ordered(layout: Layout, outs: Sequence[Array | None]) -> list[Task] | None:
+def ordered(steps: ShapedSteps, outs: Sequence[Array | None]) -> list[StepTask] | None:
     """The tasks in an order in which no out overwrites what is still to be read; through a temporary if none is."""
     wanted = [k for k, out in enumerate(outs) if out is not None]
-    best: list[Task] | None = None
+    best: list[StepTask] | None = None
     fewest = len(wanted) + 1
     for order in permutations(wanted):
-        tasks = _tasks(layout, outs, order)
+        tasks = _tasks(steps, outs, order)
         if tasks is None or _outs_overlap(tasks):
             return None
-        early = _too_early(tasks, layout.known)
+        early = _too_early(tasks, steps.known)
         if len(early) < fewest:
             best, fewest = tasks, len(early)
         if not early:
             return best
-    return None if best is None else _postponed(best, _too_early(best, layout.known))
+    return None if best is None else _postponed(best, _too_early(best, steps.known))
 
 
-def _tasks(layout: Layout, outs: Sequence[Array | None], order: Sequence[int]) -> list[Task] | None:
+def _tasks(steps: ShapedSteps, outs: Sequence[Array | None], order: Sequence[int]) -> list[StepTask] | None:
     """The steps in the order in which the results need them, each result followed by what brings it to its out."""
-    lowered = layout.lowered
-    made: dict[int, Task] = {}
-    tasks: list[Task] = []
-    numbers = iter(range(len(layout.shapes), len(layout.shapes) + 2 * len(outs)))
+    lowered = steps.lowered
+    made: dict[int, StepTask] = {}
+    tasks: list[StepTask] = []
+    numbers = iter(range(len(steps.shapes), len(steps.shapes) + 2 * len(outs)))
     for k in order:
         result, out = lowered.results[k], outs[k]
         if result is None or out is None:
             return None
         for i in _needed(lowered, result, made):
             step = lowered.steps[i - lowered.first_step]
-            made[i] = Task(step.function, step.args, i, layout.shapes[i], step.dtype, None, step.converts)
+            made[i] = StepTask(step.function, step.args, i, steps.shapes[i], step.dtype, None, step.converts)
             tasks.append(made[i])
-        ending = _ending(layout, result, out, numbers)
+        ending = _ending(steps, result, out, numbers)
         if ending is None:
             return None
         if not ending and result in made and made[result].out is None:
             made[result].out = out
-        elif not ending and not (result < len(layout.known) and same_memory(layout.known[result], out)):
-            ending = [Task("copy", (result,), next(numbers), out.shape, out.dtype, out)]
+        elif not ending and not (result < len(steps.known) and same_memory(steps.known[result], out)):
+            ending = [StepTask("copy", (result,), next(numbers), out.shape, out.dtype, out)]
         tasks += ending
     return tasks
 
 
-def _needed(lowered: Lowered, result: int, made: dict[int, Task]) -> list[int]:
+def _needed(lowered: Lowered, result: int, made: dict[int, StepTask]) -> list[int]:
     """The steps a result needs that are not there yet; their numbers are in a valid order."""
     todo, found = [result], set()
     while todo:
@@ -120,30 +120,30 @@ def _needed(lowered: Lowered, result: int, made: dict[int, Task]) -> list[int]:
     return sorted(found)
 
 
-def _ending(layout: Layout, result: int, out: Array, numbers: Iterator[int]) -> list[Task] | None:
+def _ending(steps: ShapedSteps, result: int, out: Array, numbers: Iterator[int]) -> list[StepTask] | None:
     """What turns a value into its out: nothing, a sum, a cast, both; None if it does not fit."""
-    shape, dtype = layout.shapes[result], layout.lowered.dtype_of(result)
+    shape, dtype = steps.shapes[result], steps.lowered.dtype_of(result)
     if shape == out.shape and dtype == out.dtype:
         return []
-    if shape == out.shape or _is_zero(layout, result):
-        return [Task("copy", (result,), next(numbers), out.shape, out.dtype, out)]
+    if shape == out.shape or _is_zero(steps, result):
+        return [StepTask("copy", (result,), next(numbers), out.shape, out.dtype, out)]
     axes = _broadcast_axes(shape, out.shape)
-    contiguous = all(a.flags.c_contiguous for a in layout.inputs)
+    contiguous = all(a.flags.c_contiguous for a in steps.inputs)
     if axes is None or dtype is None or dtype.kind != "f" or not contiguous:
         return None  # the order of the additions would be another one
     if dtype == out.dtype and out.flags.c_contiguous:
-        return [Task("sum", (result,), next(numbers), out.shape, dtype, out, axes=axes)]
+        return [StepTask("sum", (result,), next(numbers), out.shape, dtype, out, axes=axes)]
     summed = next(numbers)
     return [
-        Task("sum", (result,), summed, out.shape, dtype, axes=axes),
-        Task("copy", (summed,), next(numbers), out.shape, out.dtype, out),
+        StepTask("sum", (result,), summed, out.shape, dtype, axes=axes),
+        StepTask("copy", (summed,), next(numbers), out.shape, out.dtype, out),
     ]
 
 
-def _is_zero(layout: Layout, number: int) -> bool:
+def _is_zero(steps: ShapedSteps, number: int) -> bool:
     """Whether a value is the constant 0, whose sum over any dimensions is 0."""
-    lowered = layout.lowered
-    return len(lowered.dtypes) <= number < lowered.first_step and not layout.known[number].any()
+    lowered = steps.lowered
+    return len(lowered.dtypes) <= number < lowered.first_step and not steps.known[number].any()
 
 
 def _broadcast_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -155,12 +155,12 @@ def _broadcast_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[in
     return (*range(extra), *along)
 
 
-def _outs_overlap(tasks: list[Task]) -> bool:
+def _outs_overlap(tasks: list[StepTask]) -> bool:
     outs = [t.out for t in tasks if t.out is not None]
     return any(overlap(a, b) for i, a in enumerate(outs) for b in outs[:i])
 
 
-def _too_early(tasks: list[Task], known: Sequence[Any]) -> list[Task]:
+def _too_early(tasks: list[StepTask], known: Sequence[Any]) -> list[StepTask]:
     """Tasks whose out is memory of an input that a later task reads."""
     found = []
     for p, task in enumerate(tasks):
@@ -173,12 +173,12 @@ def _too_early(tasks: list[Task], known: Sequence[Any]) -> list[Task]:
     return found
 
 
-def _postponed(tasks: list[Task], early: list[Task]) -> list[Task]:
+def _postponed(tasks: list[StepTask], early: list[StepTask]) -> list[StepTask]:
     """The same, with these tasks writing to temporaries that are copied in the end."""
     number = max(t.number for t in tasks) + 1
     copies = []
     for task in early:
-        copies.append(Task("copy", (task.number,), number, task.shape, task.dtype, task.out))
+        copies.append(StepTask("copy", (task.number,), number, task.shape, task.dtype, task.out))
         task.out = None
         number += 1
     return tasks + copies

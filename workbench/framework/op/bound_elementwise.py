@@ -12,7 +12,7 @@ from workbench.framework.expr.exact_rewrites import for_buffers
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered, attrs_key, lower
 from workbench.framework.expr.step_calls import Array, Calls, Scratch
-from workbench.framework.expr.step_tasks import Layout
+from workbench.framework.expr.step_tasks import ShapedSteps
 from workbench.framework.op.elementwise import trace
 from workbench.framework.op.record import Op
 from workbench.framework.outside import is_from_outside
@@ -49,7 +49,7 @@ def bind_elementwise(
     found = bind_ufunc(form, arrays, outs)
     if found is not None:
         return found
-    layout = Layout(form, arrays, tuple(out is not None for out in outs))
+    layout = ShapedSteps(form, arrays, tuple(out is not None for out in outs))
     return bind_steps(layout, outs, scratch) if record.is_grad or layout.fits(outs) else None
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import DType, as_dtype
-from workbench.framework.values.random import Stream
+from workbench.framework.values.random import RandomStream
 
 
-class Value(Infix):
+class EvaluatedArray(Infix):
     """An array while a rule is evaluated; has the infix operators of a Variable."""
 
     __slots__ = ("array",)
@@ -33,7 +33,7 @@ class Value(Infix):
 
 
 class Evaluator:
-    """A recorder that computes with the array module `xp` and wraps results in `Value`."""
+    """A recorder that computes with the array module `xp` and wraps results in `EvaluatedArray`."""
 
     name = "evaluate"
 
@@ -53,19 +53,19 @@ class Evaluator:
             extra["wanted"] = (True,) * len(op.outputs)
         return extra
 
-    def stream(self, attrs: dict[str, Any]) -> Stream:
+    def stream(self, attrs: dict[str, Any]) -> RandomStream:
         """The random stream of an op computed outside a program."""
-        return Stream.dynamic(attrs.get("seed", 0))
+        return RandomStream.dynamic(attrs.get("seed", 0))
 
     def unwrap(self, value: Any) -> Any:
         """The array(s) inside an input."""
         if isinstance(value, list | tuple):
             return [self.unwrap(v) for v in value]
-        return value.array if isinstance(value, Value) else value
+        return value.array if isinstance(value, EvaluatedArray) else value
 
     def wrap(self, array: Any) -> Any:
         """An output as the caller sees it."""
-        return Value(array)
+        return EvaluatedArray(array)
 
     def wrap_outputs(self, op: Op, results: Any) -> Any:
         if len(op.outputs) == 1:

@@ -53,11 +53,11 @@ def backward_op(record: Op) -> Op:
 def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:
     positions = [i for i, s in enumerate(record.inputs) if s in receivers]
 
-    def twins(*specs: Any, **attrs: Any) -> Any:
+    def like_inputs(*specs: Any, **attrs: Any) -> Any:
         found = tuple(specs[i] for i in positions)
         return found[0] if len(found) == 1 else found
 
-    own = record.grad_infer or twins
+    own = record.grad_infer or like_inputs
 
     def infer(*specs: Any, **attrs: Any) -> Any:
         _require_outputs(record, saved_outputs, specs, attrs)

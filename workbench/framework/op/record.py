@@ -30,7 +30,7 @@ from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.spec import Spec, size_of
-from workbench.framework.values.views import View
+from workbench.framework.values.views import ViewRule
 
 
 class Slot(NamedTuple):
@@ -83,7 +83,7 @@ class Op:
             `"run_block"` (runs a sub-block), `"wanted"` (which outputs are asked for), `"place"`.
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
             **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
-            gradients are not dense twins.
+            gradients are not dense tensors like the inputs.
         bind: `(outs, arrays, scratch, **attrs)` -> callables without arguments that compute into `outs` what `forward`
             gives for `arrays`, bit for bit, or None where there is no prepared form for these operands.
             `scratch(shape, dtype)` gives memory that is theirs while they run. An out may be the memory of an
@@ -130,8 +130,8 @@ class Op:
     is_product: bool = False
     is_activation: bool = False
     layout_free: bool = False
-    view: View | None = None
-    grad_view: View | None = None
+    view: ViewRule | None = None
+    grad_view: ViewRule | None = None
     layer: str = ""
     doc: str = ""
     forward_of: Op | None = None

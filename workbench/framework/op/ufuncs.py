@@ -14,7 +14,7 @@ from workbench.framework.expr.exact_rewrites import for_buffers
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Unlowerable, lower
 from workbench.framework.expr.step_calls import Array, Calls, Scratch
-from workbench.framework.expr.step_tasks import Layout
+from workbench.framework.expr.step_tasks import ShapedSteps
 from workbench.framework.op.bound_elementwise import bind_elementwise, passes_through
 
 __all__ = ["bind_elementwise", "bind_expression", "passes_through"]
@@ -39,5 +39,5 @@ def bind_expression(
         lowered = for_buffers(lower(results, [None if a is None else a.dtype for a in arrays]))
     except Unlowerable:
         return None
-    layout = Layout(lowered, arrays, tuple(out is not None for out in outs))
+    layout = ShapedSteps(lowered, arrays, tuple(out is not None for out in outs))
     return bind_steps(layout, outs, scratch) if layout.fits(outs) else None

@@ -110,15 +110,15 @@ def copy_blocks(
         blocks: the global block first, then others, each behind the one around it.
         home: the empty global block of another program. It becomes the copy of the first; the others are new.
     """
-    twins = {blocks[0].idx: home}
+    copied_blocks = {blocks[0].idx: home}
     for number, block in enumerate(blocks[1:], start=1):
-        twins[block.idx] = Block(home.program, number, twins[block.parent_idx].idx)
+        copied_blocks[block.idx] = Block(home.program, number, copied_blocks[block.parent_idx].idx)
     for block in blocks:
-        twin = twins[block.idx]
-        twin.inputs = list(block.inputs)
-        twin.vars = {name: copy_variable(v, twin) for name, v in block.vars.items() if is_wanted(v)}
-        twin.ops = [_copy_operator(op, twin, twins) for op in block.ops if is_kept(op)]
-    return twins
+        copied = copied_blocks[block.idx]
+        copied.inputs = list(block.inputs)
+        copied.vars = {name: copy_variable(v, copied) for name, v in block.vars.items() if is_wanted(v)}
+        copied.ops = [_copy_operator(op, copied, copied_blocks) for op in block.ops if is_kept(op)]
+    return copied_blocks
 
 
 def copy_variable(variable: Variable, block: Block) -> Variable:
@@ -131,26 +131,26 @@ def copy_variable(variable: Variable, block: Block) -> Variable:
     return made
 
 
-def _copy_operator(op: Operator, block: Block, twins: dict[int, Block]) -> Operator:
+def _copy_operator(op: Operator, block: Block, copied_blocks: dict[int, Block]) -> Operator:
     return Operator(
         block,
         op.type,
         {slot: list(names) for slot, names in op.inputs.items()},
         {slot: list(names) for slot, names in op.outputs.items()},
-        {k: v if isinstance(v, _ATOMS) else copy_value(v, twins) for k, v in op.attrs.items()},
+        {k: v if isinstance(v, _ATOMS) else copy_value(v, copied_blocks) for k, v in op.attrs.items()},
         op.site,
     )
 
 
-def copy_value(value: Any, twins: dict[int, Block]) -> Any:
-    """A copy of an attribute's value; Blocks become their twins."""
+def copy_value(value: Any, copied_blocks: dict[int, Block]) -> Any:
+    """A copy of an attribute's value; Blocks become their copies."""
     if isinstance(value, _ATOMS):
         return value
     if isinstance(value, Block):
-        return twins[value.idx]
+        return copied_blocks[value.idx]
     if isinstance(value, list | tuple):
-        items = [copy_value(v, twins) for v in value]
+        items = [copy_value(v, copied_blocks) for v in value]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: copy_value(v, twins) for key, v in value.items()}
+        return {key: copy_value(v, copied_blocks) for key, v in value.items()}
     return value.copy() if isinstance(value, np.ndarray) else copy.deepcopy(value)

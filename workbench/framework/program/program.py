@@ -210,13 +210,13 @@ class Program:
     ) -> Program:
         """A copy of some blocks (the parents of all among them), with some of their operators and variables."""
         made = Program()
-        twins = copy_blocks(blocks, made.global_block(), is_kept, is_wanted)
-        made.blocks = list(twins.values())
+        copied_blocks = copy_blocks(blocks, made.global_block(), is_kept, is_wanted)
+        made.blocks = list(copied_blocks.values())
         known = made.global_block().vars
         made.name, made.origin, made.streams = self.name, self.origin, self.streams
         made.random_seed = self.random_seed
         made.rng_step = self.rng_step if self.rng_step in known else ""
-        made.attributes = copy_value(self.attributes, twins)
+        made.attributes = copy_value(self.attributes, copied_blocks)
         made.lr_schedulers = {name: s for name, s in self.lr_schedulers.items() if name in known}
         return made
 

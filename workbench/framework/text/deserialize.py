@@ -88,7 +88,7 @@ def program_from_dict(document: Any) -> Program:
     root = _Node(document, "program")
     _check_header(root)
     root.fields(_PROGRAM)
-    return _Builder(root["blocks"].nodes()).build(root)
+    return _ProgramBuilder(root["blocks"].nodes()).build(root)
 
 
 def _check_header(root: _Node) -> None:
@@ -163,7 +163,7 @@ class _Node:
             raise type(error)(f"{self.path}: {error}") from error
 
 
-class _Builder:
+class _ProgramBuilder:
     """Makes a program from the nodes of a document."""
 
     def __init__(self, blocks: list[_Node]) -> None:
@@ -285,7 +285,7 @@ class _Builder:
         with node.located():
             return from_config(name, config)
 
-    READERS: dict[str, Callable[[_Builder, _Node, int], Any]] = {
+    READERS: dict[str, Callable[[_ProgramBuilder, _Node, int], Any]] = {
         "$float": read_float,
         "$tuple": read_tuple,
         "$dict": read_dict,

@@ -42,7 +42,7 @@ def seed(seed: int) -> int:
 
 
 @dataclass(frozen=True)
-class Stream:
+class RandomStream:
     """A random stream.
 
     Attributes:
@@ -60,12 +60,12 @@ class Stream:
     trip: int = 0
 
     @classmethod
-    def dynamic(cls, seed: int = 0) -> Stream:
+    def dynamic(cls, seed: int = 0) -> RandomStream:
         """The next stream of ops computed at once, outside any program."""
         return cls(seed or _global_seed or _process_entropy, op=next(_dynamic_calls), step=_WORD)
 
     @classmethod
-    def unseeded(cls, op: int, place: int) -> Stream:
+    def unseeded(cls, op: int, place: int) -> RandomStream:
         """A stream that no other call repeats (rule P-14: with seed 0 each run differs)."""
         return cls(_process_entropy, op, place, _WORD - next(_unseeded_runs))
 

@@ -34,7 +34,7 @@ class Strided(NamedTuple):
         return all(a == b for a, b, dim in zip(self.strides, packed, self.shape, strict=True) if dim != 1)
 
 
-class View(Protocol):
+class ViewRule(Protocol):
     """The rule of a view op."""
 
     @property
@@ -64,7 +64,7 @@ class _Reshaped:
         return None if strides is None else source._replace(shape=shape, strides=strides)
 
 
-RESHAPED: View = _Reshaped()
+RESHAPED: ViewRule = _Reshaped()
 
 
 def _regrouped(source: Strided, shape: Shape) -> tuple[int, ...] | None:

@@ -240,11 +240,11 @@ def _reads_shape_only(node: Node, value: Value) -> bool:
 
 def _show_another(value: Value, readers: list[Node], shown: list[Value]) -> None:
     """Let readers of a shape look at a result there is anyway; all of a region have one shape."""
-    twin = next((other for other in shown if other.spec.dtype is value.spec.dtype), None)
-    if twin is None:
+    same_dtype = next((other for other in shown if other.spec.dtype is value.spec.dtype), None)
+    if same_dtype is None:
         shown.append(value)
     else:
-        read_instead(readers, value, twin)
+        read_instead(readers, value, same_dtype)
 
 
 def _numbered(results: Sequence[Expr]) -> tuple[list[Value], list[Expr]]:

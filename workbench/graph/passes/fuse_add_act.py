@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from workbench.graph.passes.activation import Activation, activation_of, made_of, only_reader, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
-from workbench.graph.passes.rewrite import Layout, join, renumber
+from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Uses
 from workbench.ops.fused import FUSED_ELEMWISE_ADD_ACTIVATION, is_activation, reads_result
 from workbench.ops.math import ADD
@@ -36,9 +36,9 @@ class FuseAddAct:
         sums = [node for node in graph.nodes if node.type == ADD.type]
         acts = [activation_of(node.writes[0], is_activation, uses) for node in sums]
         found = [_Pair(node, act, uses) for node, act in zip(sums, acts, strict=True) if act is not None]
-        layout = Layout(graph, (node for pair in found for node in pair.nodes))
+        positions = NodePositions(graph, (node for pair in found for node in pair.nodes))
         suits = [pair for pair in found if apart.isdisjoint(pair.nodes) and self._suits(pair)]
-        groups = [group for pair in suits if pair.fits(layout) for group in pair.groups()]
+        groups = [group for pair in suits if pair.fits(positions) for group in pair.groups()]
         changed = join(graph, groups)
         if changed:
             renumber(graph)
@@ -59,16 +59,16 @@ class _Pair:
     def nodes(self) -> list[Node]:
         return [n for n in (self.add, self.act.node, self.act.back, self.add_back) if n is not None]
 
-    def fits(self, layout: Layout) -> bool:
+    def fits(self, positions: NodePositions) -> bool:
         """Whether both directions can be joined."""
-        if not layout.meet([self.add, self.act.node]):
+        if not positions.meet([self.add, self.act.node]):
             return False
         if self.act.back is None:
             return True
         back = self.add_back
         if back is None or back.type != ADD.grad_type or back.inputs[:2] != self.add.inputs:
             return False
-        return layout.meet([self.act.back, back])
+        return positions.meet([self.act.back, back])
 
     def groups(self) -> list[Group]:
         """The members and the node for them, forward and backward."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.graph.passes.coalesce import gradient_groups
-from workbench.graph.passes.rewrite import Layout, join
+from workbench.graph.passes.rewrite import NodePositions, join
 from workbench.graph.ssa import FUSED_ALL_REDUCE, Graph, Node
 
 
@@ -18,8 +18,8 @@ class FuseAllReduce:
 
     def __call__(self, graph: Graph) -> bool:
         groups = gradient_groups(graph)
-        layout = Layout(graph, (node for group in groups for node in group))
-        runs = [run for group in groups for run in layout.runs(group) if len(run) > 1]
+        positions = NodePositions(graph, (node for group in groups for node in group))
+        runs = [run for group in groups for run in positions.runs(group) if len(run) > 1]
         return join(graph, [(run, _joined(run)) for run in runs])
 
 

@@ -9,7 +9,7 @@ from workbench.framework.op.record import Op
 from workbench.graph.passes.activation import Activation, activation_of, is_temporary, made_of, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import Dims, dims_of
-from workbench.graph.passes.rewrite import Layout, join, renumber
+from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Slot, Uses, Value
 from workbench.ops.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION, reads_result
 from workbench.ops.math import ADD
@@ -68,9 +68,9 @@ class _Match:
     def nodes(self) -> list[Node]:
         return [*self.forward, *self.backward]
 
-    def fits(self, layout: Layout) -> bool:
+    def fits(self, positions: NodePositions) -> bool:
         """Whether each side can be joined where its last member is."""
-        return layout.meet(self.forward) and (not self.backward or layout.meet(self.backward))
+        return positions.meet(self.forward) and (not self.backward or positions.meet(self.backward))
 
     def groups(self) -> Iterator[tuple[list[Node], Node]]:
         """The members and the node for them, forward and backward."""
@@ -92,11 +92,11 @@ def _rewrite(graph: Graph, find: Callable[[Graph, Uses], Iterator[_Match]]) -> b
     if all(node.type != BATCH_NORM.type for node in graph.nodes):
         return False
     found = list(find(graph, Uses(graph.nodes)))
-    layout = Layout(graph, (node for match in found for node in match.nodes))
+    positions = NodePositions(graph, (node for match in found for node in match.nodes))
     taken: set[Node] = set()
     groups: list[tuple[list[Node], Node]] = []
     for match in found:
-        if taken.isdisjoint(match.nodes) and match.fits(layout):
+        if taken.isdisjoint(match.nodes) and match.fits(positions):
             taken.update(match.nodes)
             groups += match.groups()
     changed = join(graph, groups)

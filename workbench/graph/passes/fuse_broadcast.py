@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.framework.values.spec import DENSE
-from workbench.graph.passes.rewrite import Layout, join
+from workbench.graph.passes.rewrite import NodePositions, join
 from workbench.graph.ssa import BROADCAST, FUSED_BROADCAST, Graph, Node
 
 
@@ -18,8 +18,8 @@ class FuseBroadcast:
         for node in graph.nodes:
             if node.type == BROADCAST and node.reads[0].spec.kind == DENSE:
                 by_root.setdefault(node.attrs["root"], []).append(node)
-        layout = Layout(graph, (node for nodes in by_root.values() for node in nodes))
-        runs = [run for nodes in by_root.values() for run in layout.runs(nodes) if len(run) > 1]
+        positions = NodePositions(graph, (node for nodes in by_root.values() for node in nodes))
+        runs = [run for nodes in by_root.values() for run in positions.runs(nodes) if len(run) > 1]
         return join(graph, [(run, _joined(run)) for run in runs])
 
 

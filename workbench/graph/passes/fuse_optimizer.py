@@ -1,11 +1,11 @@
-"""One update for all parameters that are updated alike."""
+"""One update for all parameters that are updated by the same rule."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from workbench.framework.values.spec import DENSE
-from workbench.graph.passes.rewrite import Layout, join
+from workbench.graph.passes.rewrite import NodePositions, join
 from workbench.graph.ssa import FUSED_UPDATE, Graph, Node, Slot, Value, is_update
 
 SHARED = "LearningRate"  # the slot whose value has to be the same
@@ -22,12 +22,12 @@ class FuseOptimizer:
     exact = True
 
     def __call__(self, graph: Graph) -> bool:
-        alike: dict[Hashable, list[Node]] = {}
+        by_kind: dict[Hashable, list[Node]] = {}
         for node in graph.nodes:
             if _can_join(node):
-                alike.setdefault(_kind(node), []).append(node)
-        layout = Layout(graph, (node for nodes in alike.values() for node in nodes))
-        runs = [run for nodes in alike.values() for run in layout.runs(nodes) if len(run) > 1]
+                by_kind.setdefault(_kind(node), []).append(node)
+        positions = NodePositions(graph, (node for nodes in by_kind.values() for node in nodes))
+        runs = [run for nodes in by_kind.values() for run in positions.runs(nodes) if len(run) > 1]
         return join(graph, [(run, _joined(run)) for run in runs])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from workbench.graph.ssa import Graph, Node, Slot, Value, values_of
 
 
-class Layout:
+class NodePositions:
     """Where nodes stand, and how far back some of them may be moved, as the graph is when this is made.
 
     Args:

@@ -14,7 +14,7 @@ _RATE_S = 0.1  # seconds of training over which steps are counted, at least
 _RATES = 500
 
 History = Mapping[str, Sequence[float]]
-Looks = Mapping[str, tuple[Sequence[int], Sequence[float]]]
+Evaluations = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 
 class Curves:
@@ -34,7 +34,7 @@ class Curves:
         history: Callable[[], History],
         steps: Callable[[], int],
         seconds: Callable[[], float],
-        evaluated: Callable[[], Looks] = dict,
+        evaluated: Callable[[], Evaluations] = dict,
     ) -> None:
         self.run, self.label = run, label
         self.rate = 0.0

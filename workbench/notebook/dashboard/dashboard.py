@@ -13,7 +13,7 @@ from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.model import Model
 from workbench.notebook.dashboard.publisher import Publisher
 from workbench.notebook.dashboard.subject import Subject, Target
-from workbench.notebook.dashboard.view import View
+from workbench.notebook.dashboard.view import PanelView
 from workbench.notebook.dashboard.widget import Page
 from workbench.notebook.messages import Message
 from workbench.notebook.session import current_session, running_cell
@@ -106,13 +106,13 @@ class Dashboard:
                 found[message["type"]] = message
         return found
 
-    def panel(self, name: str) -> View:
+    def panel(self, name: str) -> PanelView:
         """A panel as it stands, to be shown or saved: graph, feeds, scopes, timeline or curves.
 
         Raises:
             InvalidArgument: there is no such panel.
         """
-        return View(name, self.messages())
+        return PanelView(name, self.messages())
 
     def save(self, panel: str, path: str | os.PathLike[str]) -> None:
         """Write a panel as .svg or .png.

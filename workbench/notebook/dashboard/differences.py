@@ -11,7 +11,7 @@ _WORDS = {"batch_size": "batch size", "learning_rate": "learning rate", "num_thr
 
 
 def differences(setups: Sequence[Setup | None]) -> list[str]:
-    """For each setup the settings in which they are not all alike: `, learning rate 0.1`; None has none."""
+    """For each setup the settings in which they are not all the same: `, learning rate 0.1`; None has none."""
     known = [None if setup is None else {name: of_setup(setup, name) for name in _WORDS} for setup in setups]
     differing = [name for name in _WORDS if len({values[name] for values in known if values is not None}) > 1]
     return ["" if values is None else "".join(_words(name, values[name]) for name in differing) for values in known]

@@ -13,11 +13,11 @@ from workbench.executors.running.engine import Engine
 _ELEMENTS = 1024  # of a fetched value, at most, for it to be a number per step
 
 
-class Fetched:
+class FetchedHistory:
     """A history like that of a run: the mean of every small fetched value.
 
     Attributes:
-        steps, seconds: how many there were, and the time in which there were some; is_going_on: at the last look.
+        steps, seconds: how many there were, and the time in which there were some; is_going_on: at the last visit.
 
     Args:
         names: what the user calls a variable, by the variable's name.
@@ -43,16 +43,16 @@ class Fetched:
         kinds: dict[tuple[str, ...], list[list[np.ndarray | None]]] = {}
         for names, values in told:
             kinds.setdefault(names, []).append(values)
-        for names, alike in kinds.items():
+        for names, steps in kinds.items():
             for position, name in enumerate(names):
-                self._take(name, [found for values in alike if (found := values[position]) is not None])
+                self._take(name, [found for values in steps if (found := values[position]) is not None])
 
     def _keep(self, event: events.Fetched) -> None:
         """On the thread of the step: only what will be shown, so that large values are not held."""
         self._told.append((event.names, [_small(value) for value in event.values]))
 
     def _clock(self, steps: int) -> None:
-        """Count steps, and the time since the last look if there were any in it."""
+        """Count steps, and the time since the last visit if there were any in it."""
         now = time.monotonic()
         self.steps += steps
         self.seconds += now - self._last if steps else 0.0

@@ -23,7 +23,7 @@ from workbench.runtime.undisturbed import undisturbed
 Take = Callable[[dict[str, Any], list[memoryview]], None]  # the content of a message, and its buffers
 
 
-class Line:
+class KernelLine:
     """What one kernel receives.
 
     Args:
@@ -98,14 +98,14 @@ class Line:
         return take, data["content"], message["buffers"]
 
 
-_lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
+_lines: WeakKeyDictionary[Any, KernelLine] = WeakKeyDictionary()
 
 
-def line() -> Line | None:
+def line() -> KernelLine | None:
     """The line of the kernel this runs in; None where there is none that can be listened to."""
     shell = get_ipython()
     if getattr(getattr(shell, "kernel", None), "shell_stream", None) is None:
         return None
     if shell not in _lines:
-        _lines[shell] = Line(shell)
+        _lines[shell] = KernelLine(shell)
     return _lines[shell]

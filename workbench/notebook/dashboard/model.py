@@ -16,13 +16,13 @@ from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.curves import Curves
 from workbench.notebook.dashboard.differences import differences
-from workbench.notebook.dashboard.fetched import Fetched
+from workbench.notebook.dashboard.fetched import FetchedHistory
 from workbench.notebook.dashboard.memory_trace import Past
 from workbench.notebook.dashboard.nan_message import nan_message
 from workbench.notebook.dashboard.newcomers import Newcomers
-from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of_program
 from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.throttle import Throttle
 from workbench.notebook.dashboard.unwatched import Unwatched
 from workbench.notebook.dashboard.watch import Watch
 from workbench.notebook.messages import Message
@@ -43,13 +43,13 @@ class Shown:
         number: tells it from the others of this dashboard. about: what it is called.
     """
 
-    def __init__(self, number: int, about: str, run: Run | None, fetched: Fetched | None = None) -> None:
+    def __init__(self, number: int, about: str, run: Run | None, fetched: FetchedHistory | None = None) -> None:
         self.run, self.fetched, self.about, self._apart = run, fetched, about, ""
         source: Any = run if run is not None else fetched
         steps = (lambda: source.step) if run is not None else (lambda: source.steps)
         history = (lambda: _every_step(run)) if run is not None else (lambda: source.history)
         evaluated = (lambda: _some_steps(run)) if run is not None else dict
-        self.pace = Pace(_CURVES_S)
+        self.throttle = Throttle(_CURVES_S)
         self.curves = Curves(str(number), self.label, history, steps, lambda: source.seconds, evaluated)
 
     @property
@@ -68,9 +68,9 @@ class Shown:
 
     def news(self) -> Message | None:
         """Its curves, if they have changed and it is time."""
-        if not self.pace.is_due():
+        if not self.throttle.is_due():
             return None
-        with self.pace.taking():
+        with self.throttle.taking():
             return self.curves.message() if self.follow() else None
 
     def follow(self) -> bool:
@@ -117,7 +117,7 @@ class Model:
         self._names = names
         self._notices, self._numbers = itertools.count(1), itertools.count(1)
         self._sent: Message = {}
-        self._scopes = Pace(_SCOPES_S)
+        self._scopes = Throttle(_SCOPES_S)
         self._graph_sent = -1
         self._newcomers = Newcomers(subject)
         self._newcomer: tuple[Run, Watch | Unwatched] | None = None
@@ -130,7 +130,7 @@ class Model:
             self._follow(run, self._watch_of(run))
         elif subject.engine is not None:
             self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
-            fetched = Fetched(subject.engine, self._labels())
+            fetched = FetchedHistory(subject.engine, self._labels())
             self.shown.append(Shown(next(self._numbers), subject.name, None, fetched))
         else:
             self.watch = self._unwatched()
@@ -393,7 +393,7 @@ class Model:
         if name in ("drop", "save"):
             return self._drop if name == "drop" else self._save
         if name == "step":
-            self.watch.look()
+            self.watch.sample_next()
             run.advance()
         else:
             getattr(run, name)()

@@ -15,8 +15,8 @@ from workbench.executors.feeding.split import Fed
 from workbench.executors.running.engine import Engine
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
-from workbench.notebook.dashboard.looks import Look, Told
 from workbench.notebook.dashboard.previews import preview
+from workbench.notebook.dashboard.sampled_steps import SampledStep, Told
 from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together
@@ -28,19 +28,19 @@ class Samples:
 
     def __init__(self, limit: int = _BYTES) -> None:
         self.kept: list[Message] = []
-        self.newest: Look | None = None
+        self.newest: SampledStep | None = None
         self._limit, self._began = limit, 0
         self._sizes: list[int] = []
         self._told: dict[int, Told] = {}  # of those that are kept, by step
 
-    def add(self, look: Look, graph: int) -> None:
+    def add(self, sampled: SampledStep, graph: int) -> None:
         """Keep a step; `graph` is the number of the graph that ran."""
-        assert look.step is not None
-        self._began = self._began or look.start
-        self.kept.append(sample_message(look, graph, self._began))
-        told = Told(look)
-        self._told[look.number + 1] = told
-        self.newest = look
+        assert sampled.step is not None
+        self._began = self._began or sampled.start
+        self.kept.append(sample_message(sampled, graph, self._began))
+        told = Told(sampled)
+        self._told[sampled.number + 1] = told
+        self.newest = sampled
         self._sizes.append(_size(self.kept[-1]) + told.nbytes)
         while len(self.kept) > 2 and sum(self._sizes) > self._limit:
             half = (len(self.kept) + 1) // 2
@@ -101,19 +101,19 @@ class Samples:
         }
 
 
-def sample_message(look: Look, graph: int, began: int) -> Message:
+def sample_message(sampled: SampledStep, graph: int, began: int) -> Message:
     """The message `sample`; see assets/src/README.md."""
-    step = look.step
+    step = sampled.step
     assert step is not None
     return {
         "type": "sample",
         "step": step.step + 1,
         "graph": graph,
-        "seconds": look.seconds,
-        "compiled": look.compiled.seconds if look.compiled is not None else None,
-        "at": (look.start - began) / 1e9,
-        "feeds": _feeds(look),
-        **_spans(look, step),
+        "seconds": sampled.seconds,
+        "compiled": sampled.compiled.seconds if sampled.compiled is not None else None,
+        "at": (sampled.start - began) / 1e9,
+        "feeds": _feeds(sampled),
+        **_spans(sampled, step),
     }
 
 
@@ -134,7 +134,7 @@ def sample_of_last(engine: Engine, graph: int) -> Message | None:
         {name: specs[name][0].dtype.name for name in names}, tuple(nbytes),
     )  # fmt: skip
     step = events.Step(engine.reporter.name, engine.steps - 1, 0, 0, places, ())
-    return sample_message(Look(engine.steps - 1, feed, step=step), graph, 0)
+    return sample_message(SampledStep(engine.steps - 1, feed, step=step), graph, 0)
 
 
 def fed_message(engine: Engine, number: int, fed: Fed, graph: int) -> Message:
@@ -142,9 +142,9 @@ def fed_message(engine: Engine, number: int, fed: Fed, graph: int) -> Message:
 
     The arrays are the caller's: should they be filled anew for another step, that is what is shown.
     """
-    look = Look(number, engine.reporter.feed_of(number, engine.state.begun, fed), tuple(fed.per_device))
+    sampled = SampledStep(number, engine.reporter.feed_of(number, engine.state.begun, fed), tuple(fed.per_device))
     return {
-        "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(look),
+        "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(sampled),
     }  # fmt: skip
 
 
@@ -152,8 +152,8 @@ def _nbytes(spec: Spec) -> int:
     return size_of(spec.shape) * spec.dtype.itemsize
 
 
-def _feeds(look: Look) -> Message:
-    feed = look.feed
+def _feeds(sampled: SampledStep) -> Message:
+    feed = sampled.feed
     if feed is None:
         return {}
     names = list(feed.rows)
@@ -165,7 +165,7 @@ def _feeds(look: Look) -> Message:
         "shapes": {name: [list(shape) for shape in feed.shapes.get(name, ())] for name in names},
         "dtypes": dict(feed.dtypes),
         "nbytes": list(feed.nbytes),
-        "previews": {name: [preview(arrays[name]) for arrays in look.arrays if name in arrays] for name in names},
+        "previews": {name: [preview(arrays[name]) for arrays in sampled.arrays if name in arrays] for name in names},
     }
 
 
@@ -183,18 +183,18 @@ class _Span(NamedTuple):
     within: bool = False
 
 
-def _spans(look: Look, step: events.Step) -> Message:
-    labels, nodes, begun = Table(), _collectives(look), look.start
+def _spans(sampled: SampledStep, step: events.Step) -> Message:
+    labels, nodes, begun = Table(), _collectives(sampled), sampled.start
     places = {place: index for index, place in enumerate(step.places)}
     told = [
         _Span(run.op.node, places.get(run.op.place, 0), run.thread, run.start, run.end, labels.number(run.op.type))
-        for run in look.ops
+        for run in sampled.ops
     ]
-    for one in look.collectives:
+    for one in sampled.collectives:
         node = nodes.get((one.kind, one.names[:1]), -1)
         label = labels.number(one.kind)
         told.append(_Span(node, -1, one.thread, one.start, one.end, label, collective=True, within=one.within_ops))
-    for rest in look.waits:
+    for rest in sampled.waits:
         label = labels.number(", ".join(dict.fromkeys(rest.awaited)))
         told.append(_Span(-1, places.get(rest.place, 0), rest.thread, rest.start, rest.end, label, wait=True))
     columns = dict(zip(_Span._fields, zip(*told, strict=True) if told else ((),) * len(_Span._fields), strict=True))
@@ -207,17 +207,17 @@ def _spans(look: Look, step: events.Step) -> Message:
         },
         "labels": labels.texts,
         "members": _table(
-            ("span", "node"), [(span, node) for span, run in enumerate(look.ops) for node in run.op.nodes]
+            ("span", "node"), [(span, node) for span, run in enumerate(sampled.ops) for node in run.op.nodes]
         ),
-        "arrivals": _arrivals(look, places, begun),
+        "arrivals": _arrivals(sampled, places, begun),
     }
 
 
-def _arrivals(look: Look, places: Mapping[Place, int], begun: int) -> Message:
+def _arrivals(sampled: SampledStep, places: Mapping[Place, int], begun: int) -> Message:
     """When devices had made their parts of collectives, whose spans come behind those of ops."""
     found = [
-        (len(look.ops) + k, places[place], (at - begun) / 1e3)
-        for k, one in enumerate(look.collectives)
+        (len(sampled.ops) + k, places[place], (at - begun) / 1e3)
+        for k, one in enumerate(sampled.collectives)
         for place, at in zip(one.places, one.arrived, strict=False)
         if place in places
     ]
@@ -230,11 +230,11 @@ def _table(names: tuple[str, ...], rows: list[tuple[int, ...]]) -> Message:
     return {name: column([row[k] for row in rows], "int32") for k, name in enumerate(names)}
 
 
-def _collectives(look: Look) -> dict[tuple[str, tuple[str, ...]], int]:
+def _collectives(sampled: SampledStep) -> dict[tuple[str, tuple[str, ...]], int]:
     """Numbers of the collectives by kind and first name."""
-    if look.plan is None:
+    if sampled.plan is None:
         return {}
-    nodes = enumerate(look.plan.graph.nodes)
+    nodes = enumerate(sampled.plan.graph.nodes)
     found = {}
     for number, node in nodes:
         if node.is_collective:

@@ -38,8 +38,8 @@ class Unwatched:
         """Nothing changes."""
         return False, False
 
-    def look(self) -> None:
-        """There is no step to look at."""
+    def sample_next(self) -> None:
+        """There is no step to sample."""
 
     def steps(self) -> int:
         """None has been run."""

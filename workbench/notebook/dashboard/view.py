@@ -12,7 +12,7 @@ from workbench.framework.paths import path_text
 PANELS = ("graph", "feeds", "scopes", "timeline", "curves")
 
 
-class View:
+class PanelView:
     """A panel as it stands; as the value of a cell a picture, printed a text.
 
     Args:

@@ -12,10 +12,10 @@ from workbench.notebook.dashboard.dashboard import dashboard
 from workbench.notebook.dashboard.graph_message import graph_message
 from workbench.notebook.dashboard.previewed import graph_of, graph_of_program
 from workbench.notebook.dashboard.subject import Target
-from workbench.notebook.dashboard.view import View
+from workbench.notebook.dashboard.view import PanelView
 
 
-class GraphView(View):
+class GraphView(PanelView):
     """An SSA graph.
 
     Attributes:
@@ -55,7 +55,7 @@ def ssa(target: Program | ParallelExecutor | CompiledProgram, devices: int = 2, 
     return GraphView(engine.program.name or "program", graph)
 
 
-def scopes(target: Target | None = None) -> View:
+def scopes(target: Target | None = None) -> PanelView:
     """Memory for temporaries per device over the steps, with scope drops; what lives, and what Reduce would change.
 
     Args:
@@ -70,7 +70,7 @@ def scopes(target: Target | None = None) -> View:
     return _of_dashboard("scopes", target)
 
 
-def feeds(target: Target | None = None) -> View:
+def feeds(target: Target | None = None) -> PanelView:
     """What each device was fed in the newest step that was looked at: rows, shapes, bytes, previews.
 
     Args:
@@ -85,5 +85,5 @@ def feeds(target: Target | None = None) -> View:
     return _of_dashboard("feeds", target)
 
 
-def _of_dashboard(panel: str, target: Target | None) -> View:
+def _of_dashboard(panel: str, target: Target | None) -> PanelView:
     return dashboard(target).panel(panel)

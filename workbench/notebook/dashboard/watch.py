@@ -1,4 +1,4 @@
-"""Watching one engine: its graph, looks at its steps, its memory, and what it fetches."""
+"""Watching one engine: its graph, samples of its steps, its memory, and what it fetches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, ReduceStrategy
 from workbench.notebook.dashboard.graph_message import graph_message
 from workbench.notebook.dashboard.live_values import live_values, totals
-from workbench.notebook.dashboard.looks import Look, Looks
 from workbench.notebook.dashboard.memory_trace import MemoryTrace, Past
 from workbench.notebook.dashboard.nan_message import LoopNaN
-from workbench.notebook.dashboard.pace import Pace
 from workbench.notebook.dashboard.previewed import graph_of, graph_with
+from workbench.notebook.dashboard.sampled_steps import SampledStep, SampledSteps
 from workbench.notebook.dashboard.samples import Samples, fed_message, sample_of_last
+from workbench.notebook.dashboard.throttle import Throttle
 from workbench.notebook.messages import Message, column
 
-_LOOK_S = 0.3  # seconds between two looks
+_SAMPLE_S = 0.3  # seconds between two sampled steps
 
 
 class Watch:
@@ -44,7 +44,7 @@ class Watch:
         past: Callable[[], Past] | None = None,
     ) -> None:
         self.engine, self.title, self.fetches = engine, title, list(fetches)
-        self.looks, self.samples, self.memory = Looks(engine), Samples(), MemoryTrace(engine, past)
+        self.sampled_steps, self.samples, self.memory = SampledSteps(engine), Samples(), MemoryTrace(engine, past)
         self.rows: list[tuple[float, ...]] = []
         self.error: events.Error | None = None
         self.graph_number = first
@@ -53,16 +53,16 @@ class Watch:
         self.shapes = Shapes(self.graph, {}) if plan is None else plan.shapes
         self._built, self._has_run = _build_of(self.graph), plan is not None
         self._totals: list[Message] | None = None
-        self._pace = Pace(_LOOK_S)
+        self._throttle = Throttle(_SAMPLE_S)
         self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
         self.nan = LoopNaN(engine)
         self._dismiss = engine.guard(self.nan)
         self._fed_told = -1
-        self.looks.ask()
+        self.sampled_steps.ask()
 
     def close(self) -> None:
         """Listen no more."""
-        self.looks.close()
+        self.sampled_steps.close()
         self.memory.close()
         self._failures.close()
         self._dismiss()
@@ -77,20 +77,20 @@ class Watch:
             goes_on: there may be further steps, so that the next one is looked at when it is time.
         """
         before, looked = self.graph_number, False
-        if self.looks.taken:
+        if self.sampled_steps.taken:
             looked = True
-            with self._pace.taking():
+            with self._throttle.taking():
                 self._take_over()
         if goes_on:
             self._look_again()
         return self.graph_number != before, looked
 
     def _take_over(self) -> None:
-        while self.looks.taken:
-            look = self.looks.taken.popleft()
-            self._see(look)
-            self.samples.add(look, self.graph_number)
-            self.rows.append((look.number + 1, *(look.step.feed_rows if look.step else ())))
+        while self.sampled_steps.taken:
+            sampled = self.sampled_steps.taken.popleft()
+            self._see(sampled)
+            self.samples.add(sampled, self.graph_number)
+            self.rows.append((sampled.number + 1, *(sampled.step.feed_rows if sampled.step else ())))
 
     def what(self) -> str:
         """`2 devices, AllReduce`."""
@@ -115,9 +115,9 @@ class Watch:
         """What the step that is shown fetched."""
         return list(self.graph.fetches)
 
-    def look(self) -> None:
-        """Look at the next step, whenever it comes."""
-        self.looks.ask()
+    def sample_next(self) -> None:
+        """Sample the next step, whenever it comes."""
+        self.sampled_steps.ask()
 
     def can_drop(self) -> bool:
         """Whether there may be temporaries."""
@@ -136,13 +136,13 @@ class Watch:
         return self.memory.follow()
 
     def _look_again(self) -> None:
-        """Ask for the next look."""
-        if not self.looks.waiting and self._pace.is_due():
-            self.looks.ask()
+        """Ask for the next sampled step."""
+        if not self.sampled_steps.waiting and self._throttle.is_due():
+            self.sampled_steps.ask()
 
-    def _see(self, look: Look) -> None:
-        """Show what runs; a graph that is built alike, for another batch size, is no other graph to the page."""
-        plan = look.plan
+    def _see(self, sampled: SampledStep) -> None:
+        """Show what runs; a graph that is built the same way, for another batch size, is no other graph to the page."""
+        plan = sampled.plan
         if plan is None or (plan.graph is self.graph and self._has_run):
             return
         built = _build_of(plan.graph)
@@ -174,10 +174,10 @@ class Watch:
 
     def newest_batch(self) -> tuple[int, list[Mapping[str, np.ndarray]]] | None:
         """The newest step whose batch is known, from 1, and the batch of each device; None before the first."""
-        look, newest = self.samples.newest, self.engine.guards.newest
-        if newest is not None and (look is None or newest[0] > look.number):
+        sampled, newest = self.samples.newest, self.engine.guards.newest
+        if newest is not None and (sampled is None or newest[0] > sampled.number):
             return newest[0] + 1, list(newest[1].per_device)
-        return None if look is None else (look.number + 1, list(look.arrays))
+        return None if sampled is None else (sampled.number + 1, list(sampled.arrays))
 
     def news_of_fed(self) -> Message | None:
         """The same, if it has not been told yet."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from workbench.notebook.figures.facts import Message, Nodes, at, devices, floats, members
-from workbench.notebook.figures.layout import ACROSS, HEIGHT, WIDTH, Box, Layout, layout
+from workbench.notebook.figures.layout import ACROSS, HEIGHT, WIDTH, Box, GraphPicture, layout
 from workbench.notebook.figures.numbers import listed, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ALARM, BAND, FAINT, KINDS, LINE, MARKS, ROLES, TEXT, styled, tint
 from workbench.notebook.summary import count
@@ -52,7 +52,7 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
     return figure
 
 
-def _heading(axes: Axes, message: Message, sample: Message | None, found: Layout) -> None:
+def _heading(axes: Axes, message: Message, sample: Message | None, found: GraphPicture) -> None:
     nodes = Nodes.of(message)
     counts = Counter(nodes.kind)
     texts = [count(len(nodes), "op"), f"on {count(len(devices(message)), 'device')}", _FOLDED[found.level]]
@@ -70,7 +70,7 @@ def _heading(axes: Axes, message: Message, sample: Message | None, found: Layout
         x += 0.42 + 0.078 * len(text)
 
 
-def _lanes(axes: Axes, found: Layout, names: Sequence[str]) -> None:
+def _lanes(axes: Axes, found: GraphPicture, names: Sequence[str]) -> None:
     right = axes.get_xlim()[1] - _EDGE
     for lane in found.lanes:
         shared = lane.device < 0
@@ -85,7 +85,7 @@ def _lanes(axes: Axes, found: Layout, names: Sequence[str]) -> None:
         axes.text(-_LEFT + _EDGE + 0.06, top + 0.13, name, weight="bold", va="center", fontsize=8)
 
 
-def _edges(axes: Axes, found: Layout) -> None:
+def _edges(axes: Axes, found: GraphPicture) -> None:
     shared = np.array([box.group.device < 0 for box in found.boxes] or [False])
     exchange = shared[found.source] | shared[found.target]
     styles = (

@@ -32,7 +32,7 @@ class Lane(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A group and where it is; x and y are its upper left corner, `lane` a position in `Layout.lanes`.
+    """A group and where it is; x and y are its upper left corner, `lane` a position in `GraphPicture.lanes`.
 
     Attributes:
         depth: how many groups have to come before it, one after the other.
@@ -45,7 +45,7 @@ class Box(NamedTuple):
     y: float
 
 
-class Layout(NamedTuple):
+class GraphPicture(NamedTuple):
     """A picture of a graph.
 
     Attributes:
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
     height: float
 
 
-def layout(graph: Message) -> Layout:
+def layout(graph: Message) -> GraphPicture:
     """The graph of a `graph` message, folded as far as it has to be to fit."""
     nodes = Nodes.of(graph)
     devices = len(set(nodes.device))
@@ -76,14 +76,14 @@ def layout(graph: Message) -> Layout:
     return place(fold(graph, nodes, LEVELS[-1]))
 
 
-def fits(found: Layout, devices: int) -> bool:
+def fits(found: GraphPicture, devices: int) -> bool:
     """Whether a picture is neither too wide nor too high for a page."""
     rows = len({box.y for box in found.boxes})
     depth = max((box.depth for box in found.boxes), default=0) + 1
     return depth <= COLUMNS * DEEP and rows <= max(ROWS, 8 * devices)
 
 
-def place(folded: Folded) -> Layout:
+def place(folded: Folded) -> GraphPicture:
     """The boxes of groups."""
     groups = folded.groups
     depths = depths_of(len(groups), folded.source, folded.target)
@@ -103,7 +103,7 @@ def place(folded: Folded) -> Layout:
     ]
     width = max((box.x + WIDTH for box in boxes), default=WIDTH)
     height = max((lane.bottom for lane in lanes), default=HEIGHT)
-    return Layout(folded.level, boxes, lanes, folded.source, folded.target, folded.order, width, height)
+    return GraphPicture(folded.level, boxes, lanes, folded.source, folded.target, folded.order, width, height)
 
 
 def depths_of(count: int, source: np.ndarray, target: np.ndarray) -> list[int]:

@@ -21,7 +21,7 @@ _MANY = 3000  # spans; with more of them an SVG holds them as one image
 _SIZE = 6.5
 
 
-class Row(NamedTuple):
+class TimelineRow(NamedTuple):
     """A row of the picture: device (-1 across devices), thread, and which of the rows that these have."""
 
     device: int
@@ -58,19 +58,19 @@ def timeline(sample: Message, graph: Message | None = None) -> Figure:
     return figure
 
 
-def rows_of(spans: Message) -> list[Row]:
+def rows_of(spans: Message) -> list[TimelineRow]:
     """The row of every span; spans of one device and thread that run at the same time are in different ones."""
     device, thread = ints(spans, "device"), ints(spans, "thread")
     together = ints(spans, "collective") or [0] * len(device)
     start, end = floats(spans, "start"), floats(spans, "end")
-    found = [Row(-1, -1, 0)] * len(device)
+    found = [TimelineRow(-1, -1, 0)] * len(device)
     free: dict[tuple[int, int], list[float]] = {}  # when each row of a device and thread is free again
     for k in sorted(range(len(device)), key=lambda k: (start[k], k)):
         key = (-1, -1) if together[k] or device[k] < 0 else (device[k], thread[k])
         ends = free.setdefault(key, [])
         number = next((n for n, until in enumerate(ends) if until <= start[k]), len(ends))
         ends[number : number + 1] = [float(end[k])]
-        found[k] = Row(*key, number)
+        found[k] = TimelineRow(*key, number)
     return found
 
 
@@ -82,7 +82,7 @@ def _kinds(sample: Message, graph: Message | None, spans: int) -> list[str]:
     return ["collective" if t else WAIT if w else kind for t, w, kind in zip(together, waits, of)]
 
 
-def _names(axes: Axes, lines: Sequence[Row], places: Sequence[str]) -> None:
+def _names(axes: Axes, lines: Sequence[TimelineRow], places: Sequence[str]) -> None:
     for y, row in enumerate(lines):
         first = y == 0 or lines[y - 1].device != row.device
         name = "across devices" if row.device < 0 else at(places, row.device, f"device {row.device}")

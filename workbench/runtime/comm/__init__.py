@@ -1,6 +1,6 @@
 """Collectives: sums, copies and gathers over the devices of a group (`base`), and what carries them out (`local`)."""
 
-from workbench.runtime.comm.base import Collective, Communicator, Handle
+from workbench.runtime.comm.base import Communicator, Handle, PreparedCollective
 from workbench.runtime.comm.local import LocalCommunicator
 
-__all__ = ["Collective", "Communicator", "Handle", "LocalCommunicator"]
+__all__ = ["PreparedCollective", "Communicator", "Handle", "LocalCommunicator"]

@@ -39,10 +39,10 @@ from workbench.runtime.comm.request import (
     Request,
     form,
     refusal,
-    require_alike,
     require_array,
     require_count,
     require_rank,
+    require_same_form,
     require_sum,
     titled,
 )
@@ -77,7 +77,7 @@ class Handle(ABC):
 class Finished(Handle):
     """The handle of a run that is over when `start` returns."""
 
-    def __init__(self, collective: Collective) -> None:
+    def __init__(self, collective: PreparedCollective) -> None:
         self._collective = collective
 
     @property
@@ -88,7 +88,7 @@ class Finished(Handle):
         self._collective.comm.require_alive(self._collective.request.title)
 
 
-class Collective(ABC):
+class PreparedCollective(ABC):
     """A collective on fixed arrays, ready to run any number of times.
 
     Attributes:
@@ -166,7 +166,7 @@ class Communicator(ABC):
 
     def all_reduce(
         self, parts: Sequence[Any], outs: Sequence[Any], op: str = "sum", names: Sequence[str] = ()
-    ) -> Collective:
+    ) -> PreparedCollective:
         """Prepare: every member gets ((part0 + part1) + part2) + …, added in the arrays' dtype, the same bits (G-30).
 
         Args:
@@ -185,7 +185,7 @@ class Communicator(ABC):
         order = tuple(range(self.size))
         return self.prepare(Request(ALL_REDUCE, tuple(parts), tuple(outs), order=order, names=tuple(names)))
 
-    def reduce(self, parts: Sequence[Any], out: Any, root: int, names: Sequence[str] = ()) -> Collective:
+    def reduce(self, parts: Sequence[Any], out: Any, root: int, names: Sequence[str] = ()) -> PreparedCollective:
         """Prepare: the root gets its own part, plus those of the others in the order of their ranks (G-31).
 
         With `FLAGS_cpu_deterministic`, read when this is called, the sum is that of `all_reduce`.
@@ -209,7 +209,7 @@ class Communicator(ABC):
         order = sum_order(self.size, root)
         return self.prepare(Request(REDUCE, tuple(parts), outs, root, order, tuple(names)))
 
-    def broadcast(self, part: Any, outs: Sequence[Any], root: int, names: Sequence[str] = ()) -> Collective:
+    def broadcast(self, part: Any, outs: Sequence[Any], root: int, names: Sequence[str] = ()) -> PreparedCollective:
         """Prepare: every member gets the root's part. Any dtype.
 
         Args:
@@ -233,7 +233,7 @@ class Communicator(ABC):
         self._check_outs(title, given, wanted, like.shape, like.dtype)
         return self.prepare(Request(BROADCAST, parts, given, root, names=tuple(names)))
 
-    def all_gather(self, parts: Sequence[Any], outs: Sequence[Any], names: Sequence[str] = ()) -> Collective:
+    def all_gather(self, parts: Sequence[Any], outs: Sequence[Any], names: Sequence[str] = ()) -> PreparedCollective:
         """Prepare: every member gets all parts, stacked in the order of the ranks. Any dtype.
 
         Args:
@@ -277,7 +277,7 @@ class Communicator(ABC):
         return self._join_rows(parts, title, timeout)
 
     @abstractmethod
-    def prepare(self, request: Request) -> Collective:
+    def prepare(self, request: Request) -> PreparedCollective:
         """The collective for a request whose shapes and dtypes are checked.
 
         Raises:
@@ -346,12 +346,12 @@ class Communicator(ABC):
         members = self._members
         require_count(title, "part", parts, members)
         require_array(title, f"the part of {members[0]}", parts[0])
-        require_alike(title, "part", parts, members, f"as of {members[0]}", (parts[0].shape, parts[0].dtype))
+        require_same_form(title, "part", parts, members, f"as of {members[0]}", (parts[0].shape, parts[0].dtype))
 
     def _check_outs(self, title: str, outs: Sequence[Any], ranks: Sequence[int], shape: Any, dtype: Any) -> None:
         members = [self.member(rank) for rank in ranks]
         require_count(title, "result", outs, members)
-        require_alike(title, "result", outs, members, "as the parts say", (shape, dtype))
+        require_same_form(title, "result", outs, members, "as the parts say", (shape, dtype))
 
     def _only_at(self, title: str, what: str, root: int, array: Any) -> tuple[Any, ...]:
         """An array that only the root has: given exactly where the root is."""

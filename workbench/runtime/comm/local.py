@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.runtime.comm.base import Call, Collective, Communicator, Finished, Handle
+from workbench.runtime.comm.base import Call, Communicator, Finished, Handle, PreparedCollective
 from workbench.runtime.comm.overlap import require_apart, same_memory
 from workbench.runtime.comm.request import ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, Request
 
@@ -34,12 +34,12 @@ class LocalCommunicator(Communicator):
     def __init__(self, size: int) -> None:
         super().__init__(size)
 
-    def prepare(self, request: Request) -> Collective:
+    def prepare(self, request: Request) -> PreparedCollective:
         require_apart(request, self.local)
         return _LocalCollective(self, request)
 
 
-class _LocalCollective(Collective):
+class _LocalCollective(PreparedCollective):
     def __init__(self, comm: Communicator, request: Request) -> None:
         super().__init__(comm, request)
         self._calls = _LOWERINGS[request.kind](request) if request.nbytes else []
@@ -104,7 +104,7 @@ def _copy(source: Any, target: Any) -> Call:
 
 
 def _blocks(arrays: Sequence[Any], whole: bool) -> Iterator[Sequence[Any]]:
-    """The arrays piece by piece, all cut alike; in one piece if they are small or not contiguous."""
+    """The arrays piece by piece, all cut in the same places; in one piece if they are small or not contiguous."""
     like = arrays[0]
     if whole or like.nbytes < LARGE_BYTES or not all(array.flags.c_contiguous for array in arrays):
         yield arrays

@@ -117,7 +117,9 @@ def require_sum(title: str, op: str, dtype: Any) -> None:
         raise InvalidType(refusal(title, "values are added", "floats or integers", kind))
 
 
-def require_alike(title: str, what: str, arrays: Sequence[Any], members: Sequence[str], like: str, shape: Any) -> None:
+def require_same_form(
+    title: str, what: str, arrays: Sequence[Any], members: Sequence[str], like: str, shape: Any
+) -> None:
     """Every array has the dtype and shape given by `shape` (a shape and a dtype).
 
     Args:

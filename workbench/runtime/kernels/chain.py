@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels.functions import BODIES
 from workbench.runtime.kernels.intrinsics import INT
-from workbench.runtime.kernels.vectors import I64, VECTOR, WIDTH, Operand, Vectors, loop, vectors_in
+from workbench.runtime.kernels.vectors import I64, VECTOR, WIDTH, BlockOperand, Vectors, loop, vectors_in
 from workbench.runtime.words.opcodes import CASES, LINK_WORDS, LOAD, SHORT, STORE
 
 MANY = 8 if llvm.get_host_cpu_features().get("avx512f") else 4
@@ -116,7 +116,7 @@ class _Links:
     def _place(self, at: Any, number: int) -> Any:
         """Where the vectors of the slot in a word are."""
         slot = self.builder.add(self.slots, self.builder.mul(self._word(at, number), I64(8)))
-        return Operand(self._word(slot, 0), self._word(slot, 1)).at(self.builder, self.offset)
+        return BlockOperand(self._word(slot, 0), self._word(slot, 1)).at(self.builder, self.offset)
 
     def _loaded(self, at: Any, number: int) -> list[Any]:
         start = self._place(at, number)

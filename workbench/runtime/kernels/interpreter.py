@@ -17,7 +17,6 @@ from workbench.runtime.kernels.stamps import walk_with_stamps
 from workbench.runtime.words.codes import (
     AGAIN,
     AT,
-    BOX_CONTROL,
     CONTROL,
     DONE,
     END,
@@ -25,6 +24,7 @@ from workbench.runtime.words.codes import (
     FINISHED,
     GO,
     LAST,
+    MAILBOX_CONTROL,
     PATIENCE,
     PAUSED,
     ROW_KERNEL,
@@ -131,24 +131,24 @@ def run_through(state_address):
 
 
 @entry(INT, INT)
-def serve(box_address, patience):
-    """Run the programs put into a box, one step after the other.
+def serve(mailbox_address, patience):
+    """Run the programs put into a mailbox, one step after the other.
 
     Returns 0 after so many offers of the processor without work; 1 when there is something to do in Python: no
     program was put in, a kernel of it has declined, or it has waited long.
     """
-    box = ints(box_address)
+    mailbox = ints(mailbox_address)
     while True:
         spins = 0
-        while atomic_load(box_address + 8 * GO) <= box[LAST]:
+        while atomic_load(mailbox_address + 8 * GO) <= mailbox[LAST]:
             pause()
             spins += 1
             if spins > SPINS:
                 if spins > SPINS + patience:
                     return 0
-                offer(box[BOX_CONTROL])
-        box[LAST] = atomic_load(box_address + 8 * GO)
-        state = box[STATE]  # read once: who dismisses the thread puts 0 there while it walks
+                offer(mailbox[MAILBOX_CONTROL])
+        mailbox[LAST] = atomic_load(mailbox_address + 8 * GO)
+        state = mailbox[STATE]  # read once: who dismisses the thread puts 0 there while it walks
         if state == 0:
             return 1
         status = walk_any(state)
@@ -156,4 +156,4 @@ def serve(box_address, patience):
             status = walk_any(state)
         if status != DONE and status != STOPPED:
             return 1
-        atomic_store(box_address + 8 * FINISHED, box[LAST])
+        atomic_store(mailbox_address + 8 * FINISHED, mailbox[LAST])

@@ -11,7 +11,7 @@ from workbench.runtime.kernels.chain import run_chain
 from workbench.runtime.kernels.functions import BODIES
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, ROW, address_of, floats, function, ints, truths
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.vectors import I64, Operand, add_rows, map_long
+from workbench.runtime.kernels.vectors import I64, BlockOperand, add_rows, map_long
 from workbench.runtime.words.codes import DECLINED
 from workbench.runtime.words.opcodes import (
     ADVANCES,
@@ -43,7 +43,7 @@ def run_long(context: Any, number: Any, out: Any, a: Any, a_mask: Any, b: Any, b
 
     def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
         number, out, *words, count = args
-        operands = [Operand(*words[i : i + 2]) for i in (0, 2)]
+        operands = [BlockOperand(*words[i : i + 2]) for i in (0, 2)]
         behind = builder.append_basic_block("behind")
         switch = builder.switch(number, behind)
         for name, operand_count in LONG.items():

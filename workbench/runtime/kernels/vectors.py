@@ -223,7 +223,7 @@ def map_vectors(builder: Any, body: Callable[..., Any], out: Any, operands: Sequ
         v.store(made, builder.add(out, offset), mask)
 
 
-class Operand(NamedTuple):
+class BlockOperand(NamedTuple):
     """Where a block is read: the byte at `offset` of it lies at `address + (offset & mask)`.
 
     The mask makes arrays that repeat after a power of two of bytes look as long as a block.
@@ -237,7 +237,7 @@ class Operand(NamedTuple):
 
 
 def map_long(
-    builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[Operand], count: Any, lanes: int = WIDTH
+    builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[BlockOperand], count: Any, lanes: int = WIDTH
 ) -> None:
     """`map_vectors` for a long body, which is written once; only loads and stores are there for the last few, too.
 

@@ -1,7 +1,7 @@
 """Time stamps kernels make: the rings they are written to, and the clock they are read from.
 
 The processor's time-stamp counter is read in a few nanoseconds, the system's clock in a few dozen, which is as long
-as a short row takes. The counter is used where it counts evenly, on all processors alike; elsewhere the walker asks the
+as a short row takes. The counter is used where it counts evenly on all processors; elsewhere the walker asks the
 system.
 """
 

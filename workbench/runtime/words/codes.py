@@ -22,6 +22,6 @@ STATE_WORDS = 16
 STEP, FAILED, YIELD, PATIENCE = range(4)
 CONTROL_WORDS = 8
 
-# The box a waiting thread looks into
-GO, STATE, FINISHED, LAST, BOX_CONTROL = 0, 1, 8, 9, 10  # the last three on a cache line of their own
-BOX_WORDS = 16
+# The mailbox a waiting thread looks into
+GO, STATE, FINISHED, LAST, MAILBOX_CONTROL = 0, 1, 8, 9, 10  # the last three on a cache line of their own
+MAILBOX_WORDS = 16

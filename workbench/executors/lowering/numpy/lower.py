@@ -144,11 +144,11 @@ class _Patching(_Dynamic):
 
     def __call__(self) -> None:
         ins = [_values(holder) for holder in self.ins]
-        found = self.node.record.patch(numpy_xp, *ins, **self.attrs) if self.node.record.patch is not None else None
-        if found is None or not all(o is None or isinstance(o, Cell) for o in self.outs):
+        patches = self.node.record.patch(numpy_xp, *ins, **self.attrs) if self.node.record.patch is not None else None
+        if patches is None or not all(o is None or isinstance(o, Cell) for o in self.outs):
             super().__call__()
             return
-        for holder, result in zip(self.outs, found, strict=True):
+        for holder, result in zip(self.outs, patches, strict=True):
             if holder is not None:
                 holder.value = result
 
@@ -216,8 +216,8 @@ class _Expressions:
 
     def __call__(self) -> None:
         ins = _values(self.ins)
-        made = [np.array(result.evaluate(numpy_xp, *ins)) for result in self.results]
-        for holder, value in zip(self.outs, made, strict=True):
+        arrays = [np.array(result.evaluate(numpy_xp, *ins)) for result in self.results]
+        for holder, value in zip(self.outs, arrays, strict=True):
             if isinstance(holder, Cell):
                 holder.value = value
             else:
@@ -225,6 +225,6 @@ class _Expressions:
 
 
 def _evaluate(results: Sequence[Any], ins: list[Any], outs: list[Any]) -> None:
-    found = [np.array(r.evaluate(numpy_xp, *ins)) for r in results]  # all before the first is stored: in place
-    for out, value in zip(outs, found, strict=True):
+    results_now = [np.array(r.evaluate(numpy_xp, *ins)) for r in results]  # all before the first is stored: in place
+    for out, value in zip(outs, results_now, strict=True):
         np.copyto(out, value)

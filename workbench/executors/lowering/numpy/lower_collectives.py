@@ -9,14 +9,14 @@ from workbench.executors.lowering.operands import Call, Context, is_dynamic
 from workbench.executors.planning.memory import Ref
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_BROADCAST, REDUCE, Node
-from workbench.runtime.comm.base import Collective, Communicator
+from workbench.runtime.comm.base import Communicator, PreparedCollective
 
 _PATIENCE = 600.0  # seconds a collective may take
 
 
 def lower_collective(row: Row, context: Context) -> list[Call]:
     node = row.node
-    if context.is_late(node):
+    if context.reduces_in_update(node):
         return []
     if is_dynamic(row):
         return [partial(_exchange_rows, node, context)]
@@ -28,8 +28,8 @@ def lower_collective(row: Row, context: Context) -> list[Call]:
         if whole is not None:
             return _run(context.comm.all_reduce(*whole))
     calls: list[Call] = []
-    for parts, results, _, _ in members:
-        ins, outs = [context.array(v) for v in parts], [context.array(v) for v in results]
+    for contributions, results, _, _ in members:
+        ins, outs = [context.array(v) for v in contributions], [context.array(v) for v in results]
         calls += prepare[node.type](context.comm, ins, outs, node.attrs.get("root", 0))
     return calls
 
@@ -46,13 +46,13 @@ def _broadcast(comm: Communicator, ins: list[Any], outs: list[Any], root: int) -
     return _run(comm.broadcast(ins[0], [*outs[:root], ins[0], *outs[root:]], root))
 
 
-def _run(collective: Collective) -> list[Call]:
+def _run(collective: PreparedCollective) -> list[Call]:
     """The calls of a prepared collective; of one that does not compute here, starting it and waiting for it."""
     calls = collective.calls()
     return calls if calls is not None else [partial(_start_and_wait, collective)]
 
 
-def _start_and_wait(collective: Collective) -> None:
+def _start_and_wait(collective: PreparedCollective) -> None:
     collective.start().wait(_PATIENCE)
 
 
@@ -76,8 +76,8 @@ def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
 
 def _exchange_rows(node: Node, context: Context) -> None:
     """A sparse gradient: concatenated on its root, or handed from there to the others (G-12, G-32)."""
-    (parts,), (results,) = node.inputs, node.outputs
-    values = [context.cell(v).value for v in parts]
+    (contributions,), (results,) = node.inputs, node.outputs
+    values = [context.cell(v).value for v in contributions]
     if node.type == BROADCAST:
         for result in results:
             context.cell(result).value = values[0]

@@ -20,21 +20,21 @@ def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
     """One update of many parameters: as one array where they lie together, else one after the other."""
     record = find_op(node.attrs["update"])
     before: list[Call] = []
-    if context.is_late(node):
+    if context.reduces_in_update(node):
         before, context = _summed(node, context)
     whole = _flat_update(node, record, context, scratch)
     return [*before, *(whole if whole is not None else _member_updates(node, record, context, scratch))]
 
 
 def _summed(node: Node, context: Context) -> tuple[list[Call], Context]:
-    """The sums of all devices' parts of the gradients, in memory of their own, and a context that knows them there.
+    """The sums of all devices' contributions to the gradients, in memory of its own, and a context that has them there.
 
-    What a device's own part is in stays as it is: other devices' updates may yet have to read it.
+    What a device's own contribution is in stays as it is: other devices' updates may yet have to read it.
     """
     first, second, *others = summands(node, context)
     total = np.empty_like(first)
     calls: list[Call] = [partial(np.add, first, second, total)]
-    calls += [partial(np.add, total, part, total) for part in others]
+    calls += [partial(np.add, total, other, total) for other in others]
     arrays = {v: context.array(v) for v in gradients_of(node)}
     starts, _ = flat_offsets([a.nbytes for a in arrays.values()])
     seen = {
@@ -45,8 +45,8 @@ def _summed(node: Node, context: Context) -> tuple[list[Call], Context]:
 
 
 def summands(node: Node, context: Context) -> list[np.ndarray]:
-    """All devices' parts of the gradients of a fused update that are alike on all of them, in device order."""
-    refs = [context.gradients(twin) for twin in context.twins(node) or ()]
+    """All devices' contributions to the gradients of a fused update whose replicas hold the same, in device order."""
+    refs = [context.gradients(shard) for shard in context.shards(node) or ()]
     return [context.flat(ref) for ref in refs if ref is not None]
 
 
@@ -70,17 +70,17 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     Powers of beta are kept per parameter. They agree unless somebody has set one; then every parameter is updated on
     its own.
     """
-    found = flat_operands(node, record, context)
-    if found is None or record.bind is None:
+    operands = flat_operands(node, record, context)
+    if operands is None or record.bind is None:
         return None
-    ins, outs, powers = found
+    ins, outs, powers = operands
     flat = record.bind(outs, ins, scratch, **node.attrs["attrs"])
     if flat is None or not powers:
         return flat
     betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
     one_by_one = _member_updates(node, record, context, scratch)
     flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
-    return [_Together(powers, flat, one_by_one)]
+    return [_JointUpdate(powers, flat, one_by_one)]
 
 
 def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
@@ -117,7 +117,7 @@ def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], 
     return ins, outs, powers
 
 
-class _Together:
+class _JointUpdate:
     """Updates all parameters as one array if their powers agree, else one after the other.
 
     Should a call raise, the next attempt goes on with that call: a commit is taken to its end.

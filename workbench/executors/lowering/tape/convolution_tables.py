@@ -40,10 +40,10 @@ def sizes_of(geo: Geometry, **more: int) -> np.ndarray:
         "STRIDE_HEIGHT": geo.strides[0], "STRIDE_WIDTH": geo.strides[1],
         "DILATION_HEIGHT": geo.dilations[0], "DILATION_WIDTH": geo.dilations[1], **more,
     }  # fmt: skip
-    made = np.zeros(words.SIZE_WORDS, np.int64)
+    sizes = np.zeros(words.SIZE_WORDS, np.int64)
     for name, number in named.items():
-        made[getattr(words, name)] = number
-    return made
+        sizes[getattr(words, name)] = number
+    return sizes
 
 
 def turned_round(geo: Geometry) -> Geometry | None:
@@ -105,11 +105,11 @@ def _inside(geo: Geometry, axis: int, positions: Sequence[int]) -> tuple[int, in
 
     The first, and one past the last; that is less where there are none.
     """
-    size, found = (geo.height, geo.width)[axis], []
+    size, taps = (geo.height, geo.width)[axis], []
     for p in positions:
         start = p * geo.strides[axis] - geo.pads[axis][0]
-        found += [i for i in range(geo.kernel[axis]) if 0 <= start + i * geo.dilations[axis] < size]
-    return (min(found), max(found) + 1) if found else (geo.kernel[axis], 0)
+        taps += [i for i in range(geo.kernel[axis]) if 0 <= start + i * geo.dilations[axis] < size]
+    return (min(taps), max(taps) + 1) if taps else (geo.kernel[axis], 0)
 
 
 def _tap_range(geo: Geometry, h: int) -> tuple[int, int]:
@@ -121,21 +121,21 @@ def _tap_range(geo: Geometry, h: int) -> tuple[int, int]:
 
 def useful(geo: Geometry) -> float:
     """The share of taps along the width that are not in the border."""
-    found = [max(end - first, 0) for first, end in (_inside(geo, 1, [w]) for w in range(geo.out[1]))]
-    return sum(found) / (geo.kernel[1] * geo.out[1])
+    counts = [max(end - first, 0) for first, end in (_inside(geo, 1, [w]) for w in range(geo.out[1]))]
+    return sum(counts) / (geo.kernel[1] * geo.out[1])
 
 
 def pixel_positions(geo: Geometry) -> tuple[np.ndarray, int]:
     """Positions of `pixel_tile`, and how many a tile of six channels takes."""
     _, columns = bordered(geo)
     ranges = [_tap_range(geo, h) for h in range(geo.out[0])]
-    found = [
+    positions = [
         [4 * (h * geo.strides[0] * columns + w), 4 * (h * geo.out[1] + w), *ranges[h], min(LANES, geo.out[1] - w)]
         for h in range(geo.out[0])
         for w in range(0, geo.out[1], LANES)
     ]
-    found += [[0, 0, geo.taps, 0, 0]] * (-len(found) % 8)
-    return np.array(found), 4 if len(set(ranges)) <= 5 else 2  # fewer together leave out more taps
+    positions += [[0, 0, geo.taps, 0, 0]] * (-len(positions) % 8)
+    return np.array(positions), 4 if len(set(ranges)) <= 5 else 2  # fewer together leave out more taps
 
 
 def sample_positions(geo: Geometry, together: int) -> tuple[np.ndarray, np.ndarray]:
@@ -191,21 +191,21 @@ def channel_positions(geo: Geometry) -> tuple[np.ndarray, int]:
     _, columns = bordered(geo)
     height, width = geo.out
     pixels = min((p for p in PIXELS if p <= width), key=lambda p: -(-width // p) * p)  # the fewest in vain
-    found = [
+    positions = [
         [4 * (row * geo.strides[0] * columns + w), 4 * (row * width + w), *_tap_range(geo, row), pixels]
         for h in range(0, height, 2)
         for w in (min(start, width - pixels) for start in range(0, width, pixels))
         for row in (h, min(h + 1, height - 1))
     ]
-    return np.array(found), pixels
+    return np.array(positions), pixels
 
 
 def lines_of(geo: Geometry) -> np.ndarray:
     """Where every row of a kernel is in the image, in bytes; the last one repeated to a multiple of six."""
     rows, columns = bordered(geo)
     c, i = np.ogrid[: geo.channels // geo.groups, : geo.kernel[0]]
-    found = (4 * (c * rows + i * geo.dilations[0]) * columns).reshape(-1)
-    return np.pad(found, (0, -found.size % 6), "edge")
+    offsets = (4 * (c * rows + i * geo.dilations[0]) * columns).reshape(-1)
+    return np.pad(offsets, (0, -offsets.size % 6), "edge")
 
 
 # Parts
@@ -213,17 +213,17 @@ def lines_of(geo: Geometry) -> np.ndarray:
 
 def _split(count: int, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
     """Numbers 0 … count - 1 in parts of these sizes, the largest first: (first, how many)."""
-    found, first = [], 0
+    pieces, first = [], 0
     while first < count:
         size = next(s for s in sizes if s <= count - first)
-        found.append((first, size))
+        pieces.append((first, size))
         first += size
-    return found
+    return pieces
 
 
-def _parts(addresses: Mapping[str, int], found: list[tuple[str, int, int, int]]) -> np.ndarray:
+def _parts(addresses: Mapping[str, int], named: list[tuple[str, int, int, int]]) -> np.ndarray:
     """The table of parts from (kernel, first channel, how many, lanes)."""
-    return np.array([[addresses[name], *numbers] for name, *numbers in found], np.int64)
+    return np.array([[addresses[name], *numbers] for name, *numbers in named], np.int64)
 
 
 def pixel_parts(addresses: Mapping[str, int], geo: Geometry, vectors: int) -> np.ndarray:
@@ -236,13 +236,13 @@ def pixel_parts(addresses: Mapping[str, int], geo: Geometry, vectors: int) -> np
 
 def channel_parts(addresses: Mapping[str, int], geo: Geometry, pixels: int) -> np.ndarray:
     """By 32, what is left by sixteen where that is enough."""
-    kernels, found = geo.kernels // geo.groups, []
+    kernels, tiles = geo.kernels // geo.groups, []
     for first in range(0, kernels, 2 * LANES):
         count = min(kernels - first, 2 * LANES)
         wide = count > LANES
         name = f"sums_channels_1x{pixels}x2" if wide else f"sums_channels_2x{pixels}x1"
-        found.append((name, first, count, 2 * LANES if wide else LANES))
-    return _parts(addresses, found)
+        tiles.append((name, first, count, 2 * LANES if wide else LANES))
+    return _parts(addresses, tiles)
 
 
 def filter_parts(addresses: Mapping[str, int], form: str, geo: Geometry) -> np.ndarray:

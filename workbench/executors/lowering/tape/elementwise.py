@@ -69,10 +69,10 @@ def _passed_on(form: Lowered, k: int, shape: tuple[int, ...], ins: Arrays, outs:
     number = form.results[k]
     if number is None or number >= len(ins) or ins[number].shape != shape:
         return None
-    found: np.ndarray = ins[number]
+    passed: np.ndarray = ins[number]
     others = [out for out, r in zip(outs, form.results, strict=True) if out is not None and r != number]
-    kept = not any(np.may_share_memory(found, out) for out in others)
-    return found if kept and found.dtype == FLOAT and found.flags.c_contiguous else None
+    kept = not any(np.may_share_memory(passed, out) for out in others)
+    return passed if kept and passed.dtype == FLOAT and passed.flags.c_contiguous else None
 
 
 @native(ANY_VIEW)

@@ -246,6 +246,6 @@ def write_batch_norm_grad(writer: TapeWriter, row: Row, outs: Sequence[Any], ins
 
 
 def _zeros(writer: TapeWriter, count: int) -> Array:
-    made = np.zeros(count, np.float32)
-    writer.tape.keep(made)
-    return made
+    zeros = np.zeros(count, np.float32)
+    writer.tape.keep(zeros)
+    return zeros

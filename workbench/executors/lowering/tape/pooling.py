@@ -72,7 +72,7 @@ def _spread(writer: TapeWriter, row: Row, x: Any, g: Any, out: np.ndarray) -> No
         writer.row("max_pool_grad", size, x, g, out, memory)
 
 
-class Axis(NamedTuple):
+class WindowAxis(NamedTuple):
     """Windows along one dimension, cut off by its ends.
 
     Attributes:
@@ -88,21 +88,21 @@ class Axis(NamedTuple):
     counts: np.ndarray
     of_nan: int
 
-    def turned_round(self) -> Axis:
+    def turned_round(self) -> WindowAxis:
         """The windows that have an entry as its window, none where there are no such."""
         entries = np.arange(self.size)
         starts, ends = (np.searchsorted(a, entries, side="right") for a in (self.ends, self.starts))
-        return Axis(starts, ends, len(self.starts), np.ones(self.size), words.IS_NOWHERE)
+        return WindowAxis(starts, ends, len(self.starts), np.ones(self.size), words.IS_NOWHERE)
 
 
-def _axis(windows: Windows) -> Axis:
+def _axis(windows: Windows) -> WindowAxis:
     starts, ends = np.maximum(windows.starts, 0), windows.ends
     require(bool((ends > starts).all()))
     of_nan = words.IS_FIRST if windows.is_whole else words.IS_LAST if windows.is_even else words.IS_NOWHERE
-    return Axis(starts, ends, windows.size, windows.counts, of_nan)
+    return WindowAxis(starts, ends, windows.size, windows.counts, of_nan)
 
 
-def _windows(row: Row, image: tuple[int, ...], out: tuple[int, ...]) -> list[Axis]:
+def _windows(row: Row, image: tuple[int, ...], out: tuple[int, ...]) -> list[WindowAxis]:
     """The windows along height and width."""
     require(row.node.attrs["data_format"] == NCHW)
     return [_axis(w) for w in _windows_of(image[2:], out[2:], row.node.attrs)]
@@ -116,12 +116,12 @@ def _windows_of(dims: tuple[int, ...], counts: tuple[int, ...], attrs: dict[str,
     return [sliding(d, c, k, s, p, attrs["exclusive"]) for d, c, k, s, p in sizes]
 
 
-def _factors(writer: TapeWriter, windows: list[Axis]) -> np.ndarray:
+def _factors(writer: TapeWriter, windows: list[WindowAxis]) -> np.ndarray:
     """What sums are multiplied by, per window."""
     return writer.tape.keep((1 / np.outer(windows[0].counts, windows[1].counts)).astype(np.float32))
 
 
-def _strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Pointer, np.ndarray]:
+def _strips(writer: TapeWriter, planes: int, windows: list[WindowAxis]) -> tuple[Pointer, np.ndarray]:
     """The memory for a strip of output rows of sixteen planes, and the size kernels are told."""
     height, width = windows
     lines = len(height.starts)
@@ -131,7 +131,7 @@ def _strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Point
     return _memory(writer, pixels), _size(writer, planes, windows, strip)
 
 
-def _gradient_strips(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Pointer, np.ndarray]:
+def _gradient_strips(writer: TapeWriter, planes: int, windows: list[WindowAxis]) -> tuple[Pointer, np.ndarray]:
     """The same for a strip of rows of the image."""
     height, width = windows
     count, having = len(width.starts), height.turned_round()
@@ -157,7 +157,7 @@ def _memory(writer: TapeWriter, pixels: int) -> Pointer:
     return pointer(writer.temporary((pixels + 1, LANES))).aligned(_PIXEL_BYTES)
 
 
-def _size(writer: TapeWriter, planes: int, windows: list[Axis], strip: int = 0) -> np.ndarray:
+def _size(writer: TapeWriter, planes: int, windows: list[WindowAxis], strip: int = 0) -> np.ndarray:
     """What kernels are told, see `words.pooling`."""
     height, width = windows
     having = height.turned_round()
@@ -169,7 +169,7 @@ def _size(writer: TapeWriter, planes: int, windows: list[Axis], strip: int = 0) 
     return writer.tape.keep(np.concatenate([head, *tables]).astype(np.int64))
 
 
-def _runs(axis: Axis) -> list[list[int]]:
+def _runs(axis: WindowAxis) -> list[list[int]]:
     """Windows of equal length at equal distances, see `pooling_words.RUN_WORDS`."""
     starts, lengths = axis.starts.tolist(), (axis.ends - axis.starts).tolist()
     runs: list[list[int]] = []
@@ -183,7 +183,7 @@ def _runs(axis: Axis) -> list[list[int]]:
     return runs
 
 
-def _are_pairs(windows: list[Axis]) -> bool:
+def _are_pairs(windows: list[WindowAxis]) -> bool:
     """Whether windows are 2 x 2 and lie side by side, and lines are not too short to be treated by themselves.
 
     A single window of everything is none of those: its NaN are elsewhere.
@@ -197,7 +197,7 @@ def _are_pairs(windows: list[Axis]) -> bool:
     return are_pairs and len(windows[1].starts) * _PAIR >= _NARROWEST
 
 
-def _pairs(writer: TapeWriter, planes: int, windows: list[Axis]) -> tuple[Any, ...]:
+def _pairs(writer: TapeWriter, planes: int, windows: list[WindowAxis]) -> tuple[Any, ...]:
     """The kernel for pairs, and what it is told of them."""
     size, lines, count = _size(writer, planes, windows), *(len(w.starts) for w in windows)
     if count * _FULL >= -(-count // LANES) * LANES:
@@ -218,20 +218,20 @@ def _groups(planes: int, image: tuple[int, ...], out: tuple[int, ...]) -> np.nda
     plane, row, column = np.indices((planes, *out)).reshape(3, -1)
     starts = (plane * image[0] + row * _PAIR) * image[1] + column * _PAIR
     floats = np.stack([starts, starts + 1], axis=1).ravel()
-    found = []
+    groups = []
     for first in range(0, len(starts), LANES):
         halves = [floats[at : at + LANES] for at in (_PAIR * first, _PAIR * first + LANES)]
         pieces = [word for half in halves for word in _pieces(half)]
-        found.append([_mask(np.arange(len(starts[first : first + LANES]))), *pieces])
-    return np.array(found, np.int64)
+        groups.append([_mask(np.arange(len(starts[first : first + LANES]))), *pieces])
+    return np.array(groups, np.int64)
 
 
 def _pieces(floats: np.ndarray) -> list[int]:
     """Where lanes lie: (bytes to what is lane 0, mask of lanes) of every piece."""
     distances = floats - np.arange(len(floats))
-    found = [word for d in np.unique(distances) for word in (int(4 * d), _mask(np.flatnonzero(distances == d)))]
-    assert len(found) <= 2 * words.PIECES
-    return found + [0] * (2 * words.PIECES - len(found))
+    pieces = [word for d in np.unique(distances) for word in (int(4 * d), _mask(np.flatnonzero(distances == d)))]
+    assert len(pieces) <= 2 * words.PIECES
+    return pieces + [0] * (2 * words.PIECES - len(pieces))
 
 
 def _mask(lanes: np.ndarray) -> int:

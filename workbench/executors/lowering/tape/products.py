@@ -50,7 +50,7 @@ def way_of(m: int, n: int, k: int, left_flipped: bool, right_flipped: bool) -> W
     return Way(False, strided, right_flipped or scattered)
 
 
-class _Dim(NamedTuple):
+class _BatchDim(NamedTuple):
     """A dimension of a batch: its size, and strides in bytes; that of the result is 0 where it is summed over."""
 
     size: int
@@ -86,12 +86,12 @@ class _Product:
         self.starts = pointer(left), pointer(right), pointer(out)
         self.left = left.strides[-2], left.strides[-1]
         self.right, self.out_row = (right.strides[-2], right.strides[-1]), out.strides[-2]
-        self.batch: list[_Dim] = []
-        self.summed: list[_Dim] = []
+        self.batch: list[_BatchDim] = []
+        self.summed: list[_BatchDim] = []
         for dim in reversed(_batch_of(left, right, out)):
             self._take(dim)
 
-    def _take(self, dim: _Dim) -> None:
+    def _take(self, dim: _BatchDim) -> None:
         """A dimension more, from the last to the first."""
         if dim.out == 0:
             if not self.summed and (dim.left, dim.right) == (self.k * self.left[1], self.k * self.right[0]):
@@ -110,14 +110,14 @@ class _Product:
         kernel, strides, memory = (self._by_blas(writer) if self.by_blas else None) or self._by_tiles(writer)
         outer, inner = self.batch[:-2], self.batch[-2:]
         require(math.prod(d.size for d in (*self.summed, *outer)) <= MOST_ROWS)
-        found: list[TapeRow] = []
+        rows: list[TapeRow] = []
         for number, term in enumerate(_offsets(self.summed)):
             for place in _offsets(outer):
                 starts = [s.moved(a + b) for s, a, b in zip(self.starts, term, place, strict=True)]
                 left, right, out = ((start, *rest) for start, rest in zip(starts, strides, strict=True))
                 sizes = self.m, self.n, self.k, int(adds or number > 0)
-                found.append((kernel, *left, *right, *out, *sizes, *memory, *_loops(inner)))
-        return found
+                rows.append((kernel, *left, *right, *out, *sizes, *memory, *_loops(inner)))
+        return rows
 
     def _by_tiles(self, writer: TapeWriter) -> _Call:
         way = way_of(self.m, self.n, self.k, self.left[1] != _ITEM, self.right[1] != _ITEM)
@@ -142,7 +142,7 @@ def _lines(writer: TapeWriter, floats: int) -> Pointer:
     return pointer(writer.temporary((floats + LINE,))).aligned(_ITEM * LINE)
 
 
-def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_Dim]:
+def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_BatchDim]:
     """The dimensions of a batch that are more than one."""
     sizes = broadcast_shapes(left.shape[:-2], right.shape[:-2])
     strides = []
@@ -151,22 +151,22 @@ def _batch_of(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> list[_Dim
         require(missing >= 0)
         own = [0 if size == 1 else s for size, s in zip(array.shape[:-2], array.strides[:-2], strict=True)]
         strides.append([0] * missing + own)
-    return [_Dim(size, *rest) for size, *rest in zip(sizes, *strides, strict=True) if size != 1]
+    return [_BatchDim(size, *rest) for size, *rest in zip(sizes, *strides, strict=True) if size != 1]
 
 
-def _offsets(dims: Sequence[_Dim]) -> list[tuple[int, int, int]]:
+def _offsets(dims: Sequence[_BatchDim]) -> list[tuple[int, int, int]]:
     """Where the elements of a batch begin in the three arrays."""
-    found = [(0, 0, 0)]
+    offsets = [(0, 0, 0)]
     for dim in dims:
-        found = [
-            (a + i * dim.left, b + i * dim.right, c + i * dim.out) for a, b, c in found for i in range(dim.size)
+        offsets = [
+            (a + i * dim.left, b + i * dim.right, c + i * dim.out) for a, b, c in offsets for i in range(dim.size)
         ]  # fmt: skip
-    return found
+    return offsets
 
 
-def _loops(dims: Sequence[_Dim]) -> tuple[int, ...]:
+def _loops(dims: Sequence[_BatchDim]) -> tuple[int, ...]:
     """Two dimensions as the kernels take them."""
-    padded = [_Dim(1, 0, 0, 0)] * (2 - len(dims)) + list(dims)
+    padded = [_BatchDim(1, 0, 0, 0)] * (2 - len(dims)) + list(dims)
     return tuple(number for dim in padded for number in dim)
 
 
@@ -213,10 +213,10 @@ def gemm(writer: TapeWriter, left: np.ndarray, right: np.ndarray, out: np.ndarra
 def _matrix(array: np.ndarray, dims: int) -> np.ndarray:
     """The array as a matrix whose rows are the first `dims` dimensions."""
     require(isinstance(array, np.ndarray))
-    found = seen_as(array, (math.prod(array.shape[:dims]), math.prod(array.shape[dims:])))
-    require(found is not None)
-    assert found is not None
-    return found
+    matrix = seen_as(array, (math.prod(array.shape[:dims]), math.prod(array.shape[dims:])))
+    require(matrix is not None)
+    assert matrix is not None
+    return matrix
 
 
 @native(MUL)
@@ -251,10 +251,10 @@ def _as_matrices(array: np.ndarray, flipped: bool, is_left: bool) -> np.ndarray:
 def _result(array: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The result, or its gradient, with the dimensions that vectors have lost."""
     batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    found = seen_as(array, (*batch, left.shape[-2], right.shape[-1]))
-    require(found is not None)
-    assert found is not None
-    return found
+    result = seen_as(array, (*batch, left.shape[-2], right.shape[-1]))
+    require(result is not None)
+    assert result is not None
+    return result
 
 
 @native(MATMUL)

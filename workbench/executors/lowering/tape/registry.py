@@ -41,9 +41,9 @@ def native(*ops: Op | str, integers: bool = False) -> Callable[[Callable[..., No
 
 def rule_of(node: Node) -> Rule | None:
     """The rule of a node, None if it has none."""
-    found = RULES.get(node.type)
-    if found is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
-        return found
+    rule = RULES.get(node.type)
+    if rule is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
+        return rule
     if node.record.is_view:
         return RULES[ANY_VIEW]
     return RULES[ANY_ELEMENTWISE] if node.record.is_elementwise else None

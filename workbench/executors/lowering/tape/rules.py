@@ -48,9 +48,9 @@ def fill(writer: TapeWriter, out: np.ndarray, number: float) -> None:
 def expression(writer: TapeWriter, body: Callable[..., Any], outs: Arrays, ins: Arrays) -> None:
     """`outs = body(*ins)`, a body of element-wise functions of expressions; shapes broadcast."""
     inputs = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(ins)]
-    made = body(*inputs)
-    made = list(made) if isinstance(made, tuple) else [made]
-    form = lower(made, [None if a is None else a.dtype for a in ins])
+    results = body(*inputs)
+    results = list(results) if isinstance(results, tuple) else [results]
+    form = lower(results, [None if a is None else a.dtype for a in ins])
     writer.vector(form, outs[0].shape, ins, outs)
 
 

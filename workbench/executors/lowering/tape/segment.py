@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.executors.lowering.operands import Call
 from workbench.executors.planning.plan import Row
-from workbench.executors.workers.team import Stopped, Team
+from workbench.executors.workers.pool import Stopped, WorkerPool
 from workbench.framework.quiet import quietly
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     rows: tuple[Row, ...]
 
 
-class Layout(NamedTuple):
+class TapeLayout(NamedTuple):
     """The rows of a piece of a tape.
 
     Attributes:
@@ -60,15 +60,15 @@ class Segment:
     """
 
     def __init__(
-        self, tape: Tape, marks: Sequence[Mark], end: int, team: Team, by_numpy: Callable[[Row], Sequence[Call]]
+        self, tape: Tape, marks: Sequence[Mark], end: int, pool: WorkerPool, by_numpy: Callable[[Row], Sequence[Call]]
     ) -> None:
-        assert team.control is not None
-        self.tape, self.team, self.marks, self.end = tape, team, list(marks), end
-        self._by_numpy, self._run = by_numpy, team.control.run
+        assert pool.control is not None
+        self.tape, self.pool, self.marks, self.end = tape, pool, list(marks), end
+        self._by_numpy, self._run = by_numpy, pool.control.run
         self._array = lines(STATE_WORDS)
         self._words = self._array.data
         self.address = address(self._array)
-        self._words[CONTROL] = team.control.address
+        self._words[CONTROL] = pool.control.address
         self._words[END] = end
         self._starts = [mark.at for mark in self.marks]
         self._words[START] = self._starts[0]
@@ -117,9 +117,9 @@ class Segment:
         elif status == STOPPED:
             raise Stopped("another thread")
         elif status == AGAIN:
-            self.team.doze()
+            self.pool.doze()
         else:
-            self.team.look()
+            self.pool.check()
 
     def _run_by_numpy(self, mark: Mark) -> None:
         for row in mark.rows:
@@ -142,7 +142,7 @@ class Segment:
         """From now on note in the ring at this address when each row begins; 0: no more."""
         self._words[STAMPS] = ring
 
-    def layout(self) -> Layout:
+    def layout(self) -> TapeLayout:
         """Where its rows are, once the tape is complete."""
         words, names = self.tape.words, {a: name for name, a in self.tape.kernels.addresses.items()}
         rows: list[int] = []
@@ -160,7 +160,7 @@ class Segment:
             work = first + next((n for n, kind in enumerate(kinds) if kind != "wait"), len(kinds))
             behind = next((n for n, kind in enumerate(reversed(kinds)) if kind not in _BESIDE), len(kinds))
             spans.append((first, work, max(first + len(kinds) - behind, work)))
-        return Layout(np.array(rows, np.int64), flags, spans)
+        return TapeLayout(np.array(rows, np.int64), flags, spans)
 
 
 _BESIDE = ("signal", "look_up")  # what stands behind the rows of a mark and is not their work
@@ -172,10 +172,10 @@ class NativeFlag:
     Its word holds the number of the last step in which it was raised, so nobody has to take it down.
     """
 
-    def __init__(self, team: Team, what: str) -> None:
-        assert team.control is not None
-        self.team, self.what = team, what
-        self._control = team.control
+    def __init__(self, pool: WorkerPool, what: str) -> None:
+        assert pool.control is not None
+        self.pool, self.what = pool, what
+        self._control = pool.control
         self.array = lines(8)
         self._words = self.array.data
         self.address = address(self.array)
@@ -193,7 +193,7 @@ class NativeFlag:
         while status := self._control.wait_for(self.address, self._control.step, self._control.address):
             if status == STOPPED:
                 raise Stopped(self.what)
-            self.team.doze(self.what)
+            self.pool.doze(self.what)
 
     def lower(self) -> None:
         """Nothing to do: the next step has another number."""

@@ -182,13 +182,13 @@ def log_sum_exp(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require_plain(x, out)
     rows, width = out.size, x.size // out.size
-    x, found = with_last(writer, x, _axes(row, x.ndim)).reshape(rows, width), out.reshape(rows, 1)
+    x, result = with_last(writer, x, _axes(row, x.ndim)).reshape(rows, width), out.reshape(rows, 1)
     top, total, grown = (writer.temporary(shape) for shape in ((rows, 1), (rows, 1), (rows, width)))
     writer.row("extreme_of_rows", x, top, rows, width, 1.0)
     expression(writer, lambda t: Recording.where(Recording.isfinite(t), t, np.float32(0)), [top], [top])
     expression(writer, lambda x, t: Recording.exp(x - t), [grown], [x, top])
     add_up(writer, grown, total)
-    expression(writer, lambda t, s: Recording.log(s) + t, [found], [top, total])
+    expression(writer, lambda t, s: Recording.log(s) + t, [result], [top, total])
 
 
 @native(LOGSUMEXP.backward)

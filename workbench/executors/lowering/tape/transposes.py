@@ -10,7 +10,7 @@ _ITEM = 4  # bytes of a float32
 _MOST = 3  # dimensions the kernels loop over
 
 
-class _Dim(NamedTuple):
+class _StridedDim(NamedTuple):
     """A dimension: its size, and strides in bytes."""
 
     size: int
@@ -37,21 +37,21 @@ def strided_copy(source: np.ndarray, out: np.ndarray) -> tuple[Any, ...] | None:
     return _row("transpose", matrix, rest)
 
 
-def _row(kernel: str, arguments: tuple[Any, ...], rest: list[_Dim]) -> tuple[Any, ...] | None:
+def _row(kernel: str, arguments: tuple[Any, ...], rest: list[_StridedDim]) -> tuple[Any, ...] | None:
     if len(rest) > _MOST:
         return None
-    loops = [_Dim(1, 0, 0)] * (_MOST - len(rest)) + rest
+    loops = [_StridedDim(1, 0, 0)] * (_MOST - len(rest)) + rest
     return kernel, *arguments, *(number for dim in loops for number in dim)
 
 
-def _collapsed(source: np.ndarray, out: np.ndarray) -> list[_Dim]:
+def _collapsed(source: np.ndarray, out: np.ndarray) -> list[_StridedDim]:
     """As few dimensions as will do, in the order in which they lie in `out`."""
-    dims = [_Dim(*d) for d in zip(source.shape, source.strides, out.strides, strict=True) if d[0] != 1]
-    found: list[_Dim] = []
+    dims = [_StridedDim(*d) for d in zip(source.shape, source.strides, out.strides, strict=True) if d[0] != 1]
+    dims_left: list[_StridedDim] = []
     for dim in sorted(dims, key=lambda d: -abs(d.out)):
-        before = found[-1] if found else None
+        before = dims_left[-1] if dims_left else None
         if before is not None and (before.source, before.out) == (dim.size * dim.source, dim.size * dim.out):
-            found[-1] = _Dim(before.size * dim.size, dim.source, dim.out)
+            dims_left[-1] = _StridedDim(before.size * dim.size, dim.source, dim.out)
         else:
-            found.append(dim)
-    return found
+            dims_left.append(dim)
+    return dims_left

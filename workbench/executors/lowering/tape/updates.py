@@ -58,8 +58,8 @@ def write_update(
     given += numbers
     form = lower(remaining, [None if a is None else a.dtype for a in given])
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
-    made = powers or outs[0][len(outs[0]) - len(body.betas) :]
-    for out, power, beta in zip(made, powers or ins[count:], body.betas, strict=True):
+    new_powers = powers or outs[0][len(outs[0]) - len(body.betas) :]
+    for out, power, beta in zip(new_powers, powers or ins[count:], body.betas, strict=True):
         if out is not None:
             _multiply(writer, power, attrs[beta], out)
 
@@ -74,40 +74,40 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
     node = row.node
     record = find_op(node.attrs["update"])
     ins, outs, powers = _flat_operands(writer, node)
-    twins = writer.context.twins(node)
-    if twins is not None:
-        _require_one_rate(writer, twins)
-        part = _part_of(ins[0].size, twins.index(node), len(twins))
-        everywhere = [_flat_operands(writer, twin)[1] for twin in twins]
-        outs_of_all = [[None if out is None else out[part] for out in outs] for outs in everywhere]
+    shards = writer.context.shards(node)
+    if shards is not None:
+        _require_one_rate(writer, shards)
+        own = _shard(ins[0].size, shards.index(node), len(shards))
+        everywhere = [_flat_operands(writer, other)[1] for other in shards]
+        outs_of_all = [[None if out is None else out[own] for out in outs] for outs in everywhere]
         count = len(ins) - len(UPDATES[record.type].betas)
-        parts = [a if a is None or k == 2 or k >= count else a[part] for k, a in enumerate(ins)]
+        sharded = [a if a is None or k == 2 or k >= count else a[own] for k, a in enumerate(ins)]
         others: list[np.ndarray] = []
-        if writer.context.is_late(node):
-            parts[1], *others = (a[part] for a in summands(node, writer.context))
-        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, parts, powers, others)
+        if writer.context.reduces_in_update(node):
+            sharded[1], *others = (a[own] for a in summands(node, writer.context))
+        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, sharded, powers, others)
         return
     for p in powers:
         writer.row("require_equal", p, p, p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
     write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
 
 
-def _require_one_rate(writer: TapeWriter, twins: Sequence[Node]) -> None:
-    """Where devices have rates of their own, each of them does its whole update (X-19): all see it alike."""
-    first, *others = [_flat_operands(writer, twin)[0][2] for twin in twins]
+def _require_one_rate(writer: TapeWriter, shards: Sequence[Node]) -> None:
+    """Where devices have rates of their own, each of them does its whole update (X-19): all see the same."""
+    first, *others = [_flat_operands(writer, shard)[0][2] for shard in shards]
     for rate in others:
         writer.row("require_equal", first, rate, 1, 1)
 
 
 def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:
-    found = flat_operands(node, find_op(node.attrs["update"]), writer.context)
-    if found is None:
+    flat = flat_operands(node, find_op(node.attrs["update"]), writer.context)
+    if flat is None:
         raise Unsuitable
-    return found
+    return flat
 
 
-def _part_of(size: int, index: int, count: int) -> slice:
-    """One of several parts of about equal size, each beginning at a cache line."""
+def _shard(size: int, index: int, count: int) -> slice:
+    """One of several shards of about equal size, each beginning at a cache line."""
     ends = [size * k // count // 16 * 16 for k in range(count)] + [size]
     require(size >= 16 * count)
     return slice(ends[index], ends[index + 1])
@@ -117,13 +117,13 @@ def _part_of(size: int, index: int, count: int) -> slice:
 def all_reduce(writer: TapeWriter, row: Row) -> None:
     """Sums over the devices, in device order, to all of them; nothing where updates take them."""
     context, node = writer.context, row.node
-    if context.is_late(node):
+    if context.reduces_in_update(node):
         return
     require(context.comm.computes_here)
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
     members = [whole] if whole is not None else [
-        ([context.array(v) for v in parts], [context.array(v) for v in results])
-        for parts, results in zip(node.inputs, node.outputs, strict=True)
+        ([context.array(v) for v in contributions], [context.array(v) for v in results])
+        for contributions, results in zip(node.inputs, node.outputs, strict=True)
     ]  # fmt: skip
     for ins, outs in members:
         require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*ins, *outs)))
@@ -135,5 +135,5 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
         try:
             writer.vector(lower([total] * len(outs), [FLOAT] * len(ins)), ins[0].shape, ins, outs)
         except Unsuitable:
-            assert number == 0, "members of one collective are alike"
+            assert number == 0, "members of one collective have one shape"
             raise

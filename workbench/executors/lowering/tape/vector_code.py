@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
-from workbench.framework.expr.lowered import Lowered, Step
+from workbench.framework.expr.lowered import ExprStep, Lowered
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 
@@ -50,10 +50,10 @@ class VectorCode:
 
     def copy(self) -> VectorCode:
         """As it is now; what is added to one is not added to the other."""
-        made = VectorCode(self.shape)
+        copied = VectorCode(self.shape)
         for name, value in vars(self).items():
-            setattr(made, name, value.copy() if isinstance(value, list | dict | set) else value)
-        return made
+            setattr(copied, name, value.copy() if isinstance(value, list | dict | set) else value)
+        return copied
 
     def accepts(self, shape: tuple[int, ...], steps: int) -> bool:
         """Whether work of this shape may join."""
@@ -69,17 +69,17 @@ class VectorCode:
         Raises:
             Unsuitable: nothing has been added then.
         """
-        made = _Addition(self, form, arrays)
+        addition = _Addition(self, form, arrays)
         wanted = [(r, out) for out, r in zip(outs, form.results, strict=True) if out is not None and r is not None]
-        values = [made.value(result) for result, _ in wanted]  # all that is read is known before anything is written
+        values = [addition.value(result) for result, _ in wanted]  # all is read before anything is written
         for value, (result, out) in zip(values, wanted, strict=True):
             is_number = len(form.dtypes) <= result < form.first_step and out.dtype == _FLOAT  # it takes any dtype
-            made.give(value, _FLOAT if is_number else form.dtype_of(result), out)
-        made.apply()
+            addition.give(value, _FLOAT if is_number else form.dtype_of(result), out)
+        addition.apply()
 
-    def overlaps_result(self, found: Range) -> bool:
+    def overlaps_result(self, memory: Range) -> bool:
         """Whether some of these bytes are written here."""
-        return any(_overlap(found, where) for where in self._written.values())
+        return any(_overlap(memory, where) for where in self._written.values())
 
     def new(self) -> int:
         self._count += 1
@@ -144,15 +144,15 @@ class _Addition:
         Args:
             seen: how it is written; None if rows are added up there.
         """
-        found = out.begin, out.end
+        memory = out.begin, out.end
         for leaf, where in (*self.code._ranges.items(), *self.ranges.items()):
-            if _overlap(found, where) and leaf != seen:
+            if _overlap(memory, where) and leaf != seen:
                 raise Unsuitable
         held = {leaf.address: leaf for _, leaf in (*self.code._outs.values(), *self.outs)}
         for begin, where in (*self.code._written.items(), *self.written.items()):
-            if _overlap(found, where) and (seen is None or held.get(begin) != seen):
+            if _overlap(memory, where) and (seen is None or held.get(begin) != seen):
                 raise Unsuitable
-        self.written[out.address] = found
+        self.written[out.address] = memory
 
     def _add_up(self, value: int, out: Array) -> None:
         """The rows of a value, added up: the gradient of something that was repeated for every row."""
@@ -189,7 +189,7 @@ class _Addition:
         value, held = self.code._outs.get(leaf.address, (-1, None))
         if held == leaf:
             return value
-        if self.code.overlaps_result(found := (leaf.where.begin, leaf.where.end)):
+        if self.code.overlaps_result(memory := (leaf.where.begin, leaf.where.end)):
             raise Unsuitable  # the same memory, seen in another way
         if leaf.kind == TILED:
             try:
@@ -201,7 +201,7 @@ class _Addition:
             known = self.leaves.get(leaf)
         if known is None:
             known = self.leaves[leaf] = self.code.new()
-            self.ranges[leaf] = found
+            self.ranges[leaf] = memory
         return known
 
     def _constant(self, number: Array) -> int:
@@ -213,7 +213,7 @@ class _Addition:
             known = self.constants[data] = self.code.new()
         return known
 
-    def _step(self, step: Step) -> int:
+    def _step(self, step: ExprStep) -> int:
         reads_bytes = step.function == "copy" and step.loop == (_BYTE,)
         loop = (*(() if reads_bytes else step.loop), step.dtype)
         if step.converts or any(d not in (_FLOAT, _TRUTH) for d in loop):

@@ -121,10 +121,10 @@ class RowWriter:
 
         What is only passed on is copied first of all, before anything is written over it.
         """
-        made = {i.result for i in code if i.function != "sum"}
+        results = {i.result for i in code if i.function != "sum"}
         copies: dict[int, int] = {}
         short = {v for leaf, v in self.leaves.items() if leaf.kind in (SCALAR, TILED)} | {*self.constants.values()}
-        needed = [v for v, _ in outs if v not in made]
+        needed = [v for v, _ in outs if v not in results]
         needed += [i.operands[0] for i in code if i.function == "sum" and i.operands[0] in short]
         for value in needed:
             if value not in copies:
@@ -134,15 +134,15 @@ class RowWriter:
             i._replace(operands=(copies[i.operands[0]],)) if i.function == "sum" and i.operands[0] in copies else i
             for i in code
         ]
-        return before + after, [(copies.get(v, v) if v not in made else v, leaf) for v, leaf in outs]
+        return before + after, [(copies.get(v, v) if v not in results else v, leaf) for v, leaf in outs]
 
     def _find_flowing(self) -> set[int]:
         """The instructions whose result the next one takes from the accumulator."""
-        found = set()
+        flowing = set()
         for n, (i, following) in enumerate(zip(self.code, self.code[1:], strict=False)):
             if _is_link(i) and _is_link(following) and i.result in following.operands:
-                found.add(n)
-        return found
+                flowing.add(n)
+        return flowing
 
     def _last_reads(self, late: Sequence[tuple[int, Leaf]]) -> dict[int, int]:
         """Value -> the last instruction that reads it from memory; values missing here need no memory."""

@@ -17,7 +17,7 @@ from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
-from workbench.executors.workers.team import Team
+from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.expr.lowered import Lowered
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape, address
@@ -41,7 +41,7 @@ class TapeWriter:
     """Writes the tape of one thread, piece by piece.
 
     Args:
-        team: whose thread it is.
+        pool: whose thread it is.
         scratch: memory rows share.
         by_numpy: the calls that do a row with NumPy.
         joined: element-wise ops that follow each other become one row.
@@ -53,16 +53,16 @@ class TapeWriter:
 
     def __init__(
         self,
-        team: Team,
+        pool: WorkerPool,
         context: Context,
         scratch: Scratch,
         by_numpy: Callable[[Row], Sequence[Call]],
         joined: bool = True,
     ) -> None:
-        assert team.control is not None
-        self.team, self.context, self.scratch, self.joined = team, context, scratch, joined
-        self._by_numpy, self._control = by_numpy, team.control
-        self.tape = Tape(team.control.kernels)
+        assert pool.control is not None
+        self.pool, self.context, self.scratch, self.joined = pool, context, scratch, joined
+        self._by_numpy, self._control = by_numpy, pool.control
+        self.tape = Tape(pool.control.kernels)
         self.calls_blas = False
         self._segments: list[Segment] = []
         self._marks: list[Mark] = []
@@ -96,7 +96,7 @@ class TapeWriter:
             self.tape.row("signal", flag.array, self._control.array)
         if not self._rows:
             self._begin = len(self.tape)
-        self._breathe(row)
+        self._safepoint(row)
         return True
 
     def _state(self) -> _State:
@@ -109,7 +109,7 @@ class TapeWriter:
         self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
         self.scratch.used = state.room
 
-    def _breathe(self, row: Row) -> None:
+    def _safepoint(self, row: Row) -> None:
         self._since_look_up += seconds(row.cost)
         if self._since_look_up > LOOK_UP:
             self._flush()
@@ -132,10 +132,10 @@ class TapeWriter:
             Unsuitable: it has no native form; nothing has been written.
         """
         if not self._joins(form, shape, arrays, outs):
-            made = VectorCode(shape)
-            made.add(form, arrays, outs)
+            vector_code = VectorCode(shape)
+            vector_code.add(form, arrays, outs)
             self._end_vector()
-            self._vector = made
+            self._vector = vector_code
         self._own = True
 
     def _joins(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> bool:
@@ -193,9 +193,9 @@ class TapeWriter:
         marks, self._marks = self._marks, []
         if not marks:
             return None
-        made = Segment(self.tape, marks, len(self.tape), self.team, self._by_numpy)
-        self._segments.append(made)
-        return made
+        segment = Segment(self.tape, marks, len(self.tape), self.pool, self._by_numpy)
+        self._segments.append(segment)
+        return segment
 
     def finish(self) -> None:
         """Now the tape is complete."""

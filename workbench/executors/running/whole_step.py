@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.feeding.split import Fed, Recipe
+from workbench.executors.feeding.split import Fed, SplitRecipe
 from workbench.executors.fetching.merge import Merger
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.lowering.tape.segment import Segment
@@ -30,12 +30,12 @@ _Move = tuple[int, int, int, int]  # see `words.step`
 _Source = tuple[int, str]  # of a feed: device and name
 
 
-class AtOnce:
-    """A binding's speculative part and its commit, one after the other.
+class WholeStep:
+    """A binding's speculation and its commit, one after the other.
 
     Args:
         counter: counts the steps that have been applied.
-        first, last: the pieces of tape that are these parts.
+        first, last: the pieces of tape that are these phases.
         results: how every result is made, and of which arrays.
 
     Attributes:
@@ -51,9 +51,9 @@ class AtOnce:
         results: Sequence[Result],
         layout: ArrayLayout,
     ) -> None:
-        assert binding.team.control is not None
-        call = binding.team.control.run_step
-        self._team = binding.team
+        assert binding.pool.control is not None
+        call = binding.pool.control.run_step
+        self._pool = binding.pool
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
         self._counting = [counter, *(c.bucket.counter for c in binding.changed if c.bucket is not None)]
@@ -67,7 +67,7 @@ class AtOnce:
         self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
-        self._recipe: Recipe | None = None
+        self._recipe: SplitRecipe | None = None
         self._sources: list[_Source] | None = None
         self._stretches = 0
         self.looks = self.blemished = False
@@ -114,7 +114,7 @@ class AtOnce:
         """Run the step, of a feed it takes.
 
         Args:
-            looking: whether to look for NaN and Inf between the two parts.
+            looking: whether to look for NaN and Inf between the two phases.
 
         Returns:
             the results; None if it came upon something that kernels decline, or a blemish: the commit is then to come.
@@ -129,7 +129,7 @@ class AtOnce:
             objects[number] = id(sources[place][name])
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
-        self._team.settle()
+        self._pool.settle()
         status = self._call()
         while status == PAUSED:  # so that signals are answered
             status = self._call()
@@ -149,7 +149,7 @@ class AtOnce:
         return self._last.begun
 
 
-def at_once(binding: Binding, counter: np.ndarray) -> AtOnce | None:
+def whole_step(binding: Binding, counter: np.ndarray) -> WholeStep | None:
     """A binding as one call.
 
     Args:
@@ -164,10 +164,10 @@ def at_once(binding: Binding, counter: np.ndarray) -> AtOnce | None:
         return None
     if any(changed.bucket is None for changed in binding.changed):
         return None
-    results = binding.collector.ahead()
+    results = binding.collector.preallocated()
     if results is None or not all(_can_be_moved(*result) for result in results):
         return None
-    return AtOnce(binding, counter, first, last, results, layout)
+    return WholeStep(binding, counter, first, last, results, layout)
 
 
 def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:

@@ -16,12 +16,12 @@ from tests.parallel.observe import costly_ops
 from tests.parallel.plan_checker import check_plan
 from tests.parallel.programs import drawn_model, strategies
 from tests.parallel.random_models import feed
-from tests.parallel.test_alike import replicas, same_bits, set_a_rate, set_on_device_1, wide
+from tests.parallel.test_sharded_updates import replicas, same_bits, set_a_rate, set_on_device_1, wide
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import ExecutionError
 from workbench.executors.lowering import binding
-from workbench.executors.lowering.numpy.late_sums import LateSums
+from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.tape import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.runtime.native import library
@@ -46,12 +46,12 @@ def tape() -> Iterator[None]:
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From when it is called, all-reduces are done where they stand."""
-    return lambda: monkeypatch.setattr(binding, "late_sums", lambda plan, twins: LateSums())
+    return lambda: monkeypatch.setattr(binding, "fused_reductions", lambda plan, shards: FusedReductions())
 
 
-def late(exe: Any) -> int:
+def fused_reductions(exe: Any) -> int:
     """How many all-reduces the last step left to updates."""
-    return len(exe._engine.last._late.collectives)
+    return len(exe._engine.last._fused_reductions.collectives)
 
 
 def nothing(model: Model, exe: Any, step: int) -> None:
@@ -62,14 +62,14 @@ def trained(
     optimizer: Any, devices: int = 2, threads: int = 1, fetches: Callable[[int], list[str]] = lambda step: [],
     between: Between = nothing,
 ) -> tuple[dict[str, list[np.ndarray]], list[list[np.ndarray]], list[int]]:  # fmt: skip
-    """What all devices hold after some steps, what was fetched, and how many all-reduces were late in each step."""
+    """What all devices hold after some steps, what was fetched, and how many all-reduces updates took in each step."""
     model = wide(optimizer).start()
     found, counts = [], []
     with costly_ops():
         exe = model.parallel(devices, **strategies(threads=threads))
         for step in range(6):
             found.append([np.asarray(a) for a in exe.run(fetches(step), feed=batch(13, step))])
-            counts.append(late(exe))
+            counts.append(fused_reductions(exe))
             between(model, exe, step)
     return replicas(model, exe, devices), found, counts
 
@@ -124,7 +124,7 @@ def test_updates_without_a_native_form_sum_by_numpy(powers_agree: bool, monkeypa
             for device in range(3):
                 exe.local_scope(device).find_var(name).get_tensor().set(np.full(1, 0.5, np.float32))
 
-    monkeypatch.setattr(updates, "_part_of", refuse)
+    monkeypatch.setattr(updates, "_shard", refuse)
     found, _, counts = trained(OPTIMIZERS["adam"](), 3, between=set_a_power)
     assert counts[0]
     with override(cpu_tape=False):
@@ -155,7 +155,7 @@ def test_an_all_reduce_that_is_not_for_shared_updates_is_done_before(never: Call
         exe = model.parallel(2)
         for step in range(4):
             exe.run([], feed=batch(12, step))
-        return replicas(model, exe, 2), late(exe), len(exe._engine.last.plan.graph.collectives())
+        return replicas(model, exe, 2), fused_reductions(exe), len(exe._engine.last.plan.graph.collectives())
 
     found, count, collectives = after_steps()
     assert 0 < count < collectives
@@ -189,7 +189,7 @@ def test_a_gradient_the_scope_keeps_is_summed_before(devices: int, never: Callab
         exe = model.start().parallel(devices)
         exe.run([], feed=batch(12))
         scopes = [exe.local_scope(device) for device in range(devices)]
-        return [np.array(s.find_var("fc_1.w_0@GRAD").get_tensor()).tobytes() for s in scopes], late(exe)
+        return [np.array(s.find_var("fc_1.w_0@GRAD").get_tensor()).tobytes() for s in scopes], fused_reductions(exe)
 
     found, _ = kept()
     never()
@@ -201,7 +201,7 @@ def test_local_scopes_show_the_sums() -> None:
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(3)
     exe.run([], feed=batch(12))
-    assert late(exe)
+    assert fused_reductions(exe)
     shown = [np.array(exe.local_scope(d).find_var("fc_1.w_0@GRAD").get_tensor()) for d in range(3)]
     again = wide(OPTIMIZERS["adam"]()).start()
     (fetched,) = again.parallel(3).run(["fc_1.w_0@GRAD"], feed=batch(12))
@@ -219,7 +219,7 @@ def test_a_sum_that_is_infinite_is_found() -> None:
     scale = static.BuildStrategy.GradientScaleStrategy.One
     exe = model.parallel(2, **strategies(gradient_scale_strategy=scale))
     exe.run([], feed={"X": column(1, 2)})
-    assert late(exe)
+    assert fused_reductions(exe)
     before = model.values()
     with override(check_nan_inf=True), pytest.raises(ExecutionError, match=r"all_reduce.* made 0 NaN and 64 Inf"):
         exe.run([], feed={"X": np.full((2, 1), 3e38, np.float32)})
@@ -253,4 +253,4 @@ def test_the_memory_of_random_programs_without_the_late_all_reduces(random: Any)
         exe = model.parallel(random.choice([2, 3]), **strategies(threads=4))
         exe.run([], feed=feed(random.randint(0, 99), 12))
     last = exe._engine.last
-    check_plan(last.plan, last._late.collectives)
+    check_plan(last.plan, last._fused_reductions.collectives)

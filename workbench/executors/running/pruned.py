@@ -1,6 +1,6 @@
-"""Runs that need a part of a program only: `use_prune`, some of the updates in a fetch list (rules E-3, E-5, C-7).
+"""Pruned programs: `use_prune`, and fetch lists with some of the updates (rules E-3, E-5, C-7).
 
-The part gets an engine of its own, which works on the same devices and their values.
+A pruned program gets an engine of its own, which works on the same devices and their values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.variable import Variable
 
 
-def run_needed(
+def run_pruned(
     engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, merged: bool = True, use_prune: bool = False
 ) -> list[Any]:
     """A step of what `fetch_list` asks for; see `needed`."""
@@ -32,7 +32,7 @@ def run_needed(
 
 
 def needed(engine: Engine, feed: Feed, fetch_list: Any, use_prune: bool = False) -> tuple[Engine, Feed, list[str]]:
-    """What a step runs on to do what `fetch_list` asks for: the engine or one of a part, its feed, names to fetch.
+    """What a step runs on to do what `fetch_list` asks for: the engine or that of a pruned program, feed, fetches.
 
     Optimizer operators in it, such as the tuple `minimize` returns, are not among the results. Listing all updates, or
     none, runs the whole program (X-47); listing some runs these and what they need (E-3), as `use_prune` does (E-5).
@@ -42,39 +42,39 @@ def needed(engine: Engine, feed: Feed, fetch_list: Any, use_prune: bool = False)
     """
     items, ops = split_optimize_ops(fetch_list)
     names = [item.name if isinstance(item, Variable) else item for item in items]
-    keep = _twins(engine.program, ops)
+    keep = _copied_operators(engine.program, ops)
     if use_prune or (keep and _leaves_out(engine.program, keep)):
-        engine, feed = _part(engine, feed, names, keep)
+        engine, feed = _pruned_engine(engine, feed, names, keep)
     return engine, feed, names
 
 
-def needed_part(
+def pruned_program(
     program: Program, feed: Feed, fetch_list: Any, use_prune: bool = False
 ) -> tuple[Program, Feed, list[str]]:
-    """The same of a program that is run without an engine: the part, what is fed to it, names to fetch."""
+    """The same of a program that is run without an engine: the pruned program, what is fed to it, names to fetch."""
     items, ops = split_optimize_ops(fetch_list)
     names = [item.name if isinstance(item, Variable) else item for item in items]
-    keep = _twins(program, ops)
+    keep = _copied_operators(program, ops)
     if not (use_prune or (keep and _leaves_out(program, keep))):
         return program, feed, names
-    part = _pruned(program, names, fed_names(feed), keep)
-    return part, _without_unneeded(program, part, feed), names
+    pruned = _pruned(program, names, fed_names(feed), keep)
+    return pruned, _without_unneeded(program, pruned, feed), names
 
 
-def _twins(program: Program, ops: Sequence[Operator]) -> list[Operator]:
+def _copied_operators(program: Program, ops: Sequence[Operator]) -> list[Operator]:
     """The operators of a snapshot that were copied from these."""
     if not ops:
         return []
     if any(op.block.program.origin != program.origin for op in ops):
         raise PreconditionNotMet("fetch_list holds optimizer operators of another program")
     wanted = [(op.type, op.inputs, op.outputs) for op in ops]
-    found = [op for op in program.global_block().ops if (op.type, op.inputs, op.outputs) in wanted]
-    if len(found) < len(wanted):
+    copied = [op for op in program.global_block().ops if (op.type, op.inputs, op.outputs) in wanted]
+    if len(copied) < len(wanted):
         raise PreconditionNotMet(
             "fetch_list holds an optimizer operator that was appended after the executor was made; it is not part of "
             "what the executor runs"
         )
-    return found
+    return copied
 
 
 def _leaves_out(program: Program, keep: Sequence[Operator]) -> bool:
@@ -83,20 +83,20 @@ def _leaves_out(program: Program, keep: Sequence[Operator]) -> bool:
     return any("Param" in op.inputs and op.role & OPTIMIZE and id(op) not in kept for op in program.global_block().ops)
 
 
-def _part(engine: Engine, feed: Feed, names: list[str], keep: list[Operator]) -> tuple[Engine, Feed]:
+def _pruned_engine(engine: Engine, feed: Feed, names: list[str], keep: list[Operator]) -> tuple[Engine, Feed]:
     program, given = engine.program, fed_names(feed)
     key = (tuple(names), given, tuple(map(id, keep)))
-    part = engine.part(key, lambda: _pruned(program, names, given, keep))
-    return part, _without_unneeded(program, part.program, feed)
+    pruned = engine.pruned(key, lambda: _pruned(program, names, given, keep))
+    return pruned, _without_unneeded(program, pruned.program, feed)
 
 
 def _pruned(program: Program, names: list[str], given: Sequence[str], keep: list[Operator]) -> Program:
     keep = keep or [op for op in program.global_block().ops if op.role & OPTIMIZE]
     if not (names or keep):
         return program  # no target to prune for
-    made = prune(program, names, given, keep)
-    made.lr_schedulers = program.lr_schedulers
-    return made
+    pruned = prune(program, names, given, keep)
+    pruned.lr_schedulers = program.lr_schedulers
+    return pruned
 
 
 def _without_unneeded(whole: Program, part: Program, feed: Feed) -> Feed:

@@ -13,7 +13,7 @@ from workbench.framework.values.views import Transposed
 from workbench.graph.ssa import Node, Value
 
 
-def strides_ahead(
+def assigned_strides(
     node: Node, value: Value, readers: Mapping[Value, Sequence[Node]], specs: Specs
 ) -> tuple[int, ...] | None:
     """Strides in bytes for a result that is only transposed and then only reshaped; None for any other.
@@ -39,9 +39,9 @@ def strides_ahead(
 
 
 def _only_reader(value: Value, readers: Mapping[Value, Sequence[Node]]) -> Node | None:
-    found = readers.get(value, ())
-    one = len(found) == 1 and found[0].is_op and found[0].places == (value.place,)
-    return found[0] if one and not value.persistable else None
+    nodes = readers.get(value, ())
+    one = len(nodes) == 1 and nodes[0].is_op and nodes[0].places == (value.place,)
+    return nodes[0] if one and not value.persistable else None
 
 
 def _order(node: Node) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""Replicas that hold the same numbers: where they do, each device does a part of an update for all of them.
+"""Replicas that hold the same numbers: where they do, each device does a shard of an update for all of them.
 
 In AllReduce mode every device has its own copy of parameters and state, and all apply the same gradients to it. As
 long as the copies are equal, so are their updates, and it is enough to compute each element once. That they are equal
@@ -15,16 +15,16 @@ import numpy as np
 
 from workbench.executors.planning.plan import Plan
 from workbench.framework.op.record import find_op
-from workbench.graph.alike import own_variables
+from workbench.graph.replicated import own_variables
 from workbench.graph.ssa import Node
 from workbench.runtime.bucket import Bucket
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import Call
 
-Twins = tuple[Node, ...]
+Shards = tuple[Node, ...]
 
 
-class Alike:
+class ReplicatedValues:
     """The updates of one binding whose replicas hold the same numbers.
 
     Args:
@@ -32,28 +32,28 @@ class Alike:
         in_kernels: whether updates run there; only those are shared.
 
     Attributes:
-        twins: of an update, the same update on all devices, in device order; only of those that are alike.
+        shards: of an update, the same update on all devices, in device order; only where the replicas hold the same.
     """
 
     def __init__(self, plan: Plan, find: Callable[[str, int], LoDTensor | None], in_kernels: bool) -> None:
         self._find = find
         self._groups = _groups(plan) if in_kernels else []
-        self.twins, self._seen = self._look()
+        self.shards, self._seen = self._find_shards()
 
-    def _look(self) -> tuple[dict[Node, Twins], list[tuple[Bucket, int, int]]]:
-        """The twins, and the state of all buckets looked at: how often they were written and counted on."""
-        twins: dict[Node, Twins] = {}
+    def _find_shards(self) -> tuple[dict[Node, Shards], list[tuple[Bucket, int, int]]]:
+        """The shards, and the state of all buckets looked at: how often they were written and counted on."""
+        shards: dict[Node, Shards] = {}
         seen = []
         for group in self._groups:
             buckets = [self._buckets(node) for node in group]
             seen += [(b, b.writes, b.steps) for own in buckets if own is not None for b in own.values()]
             if _hold_the_same(buckets):
-                twins.update(dict.fromkeys(group, group))
-        return twins, seen
+                shards.update(dict.fromkeys(group, group))
+        return shards, seen
 
     def _buckets(self, node: Node) -> dict[str, Bucket] | None:
         """What an update changes, by slot; None if some slot does not lie together."""
-        found: dict[str, Bucket] = {}
+        buckets: dict[str, Bucket] = {}
         record = find_op(node.attrs["update"])
         for slot, values in zip(record.inputs, node.inputs, strict=True):
             if slot.name not in record.aliases.values() or not values or values[0] is None:
@@ -64,12 +64,12 @@ class Alike:
                 return None
             if any(a is not b for a, b in zip(bucket.tensors, tensors, strict=True)) or not bucket.is_intact():
                 return None
-            found[slot.name] = bucket
-        return found
+            buckets[slot.name] = bucket
+        return buckets
 
-    def part(self, node: Node) -> None:
+    def diverge(self, node: Node) -> None:
         """Each device has done its whole update: they may have had rates of their own."""
-        if node in self.twins:
+        if node in self.shards:
             for bucket in (self._buckets(node) or {}).values():
                 bucket.writes += 1
 
@@ -86,15 +86,15 @@ class Alike:
         steps = first.steps - begun
         for bucket, written, counted in self._seen:
             if bucket.writes != written or bucket.steps - counted != steps:
-                twins, seen = self._look()
-                if twins != self.twins:
+                shards, seen = self._find_shards()
+                if shards != self.shards:
                     return False  # and so it stays: whoever asks is to be bound anew
                 self._seen = seen
                 return True
         return True
 
 
-def _groups(plan: Plan) -> list[Twins]:
+def _groups(plan: Plan) -> list[Shards]:
     """Updates of the same parameters on all devices, where all gradients lie together and are the same everywhere."""
     if plan.graph.devices == 1 or not plan.flats:
         return []
@@ -152,14 +152,14 @@ class Changed:
         return [call for tensor in self.tensors for call in tensor.counting()]
 
 
-def changed_together(tensors: Sequence[LoDTensor], alike: Alike, devices: int) -> list[Changed]:
+def changed_together(tensors: Sequence[LoDTensor], replicated: ReplicatedValues, devices: int) -> list[Changed]:
     """The tensors of a commit by bucket; one by one those of buckets that are changed in part.
 
     So are those of buckets that several devices change while nobody compares what they do.
     """
     among = {id(t) for t in tensors}
     buckets = {id(t.bucket): t.bucket for t in tensors if t.bucket is not None}  # each of them is looked at once
-    known = set(buckets) if devices == 1 else alike.watched
+    known = set(buckets) if devices == 1 else replicated.watched
     whole = {
         key: b for key, b in buckets.items()
         if key in known and b.is_intact() and all(id(t) in among for t in b.tensors)

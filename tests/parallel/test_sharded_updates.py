@@ -12,7 +12,7 @@ import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.config import override
-from workbench.executors.replicas import alike
+from workbench.executors.replicas import replicated_values
 from workbench.runtime.bucket import Bucket
 from workbench.runtime.native import library
 
@@ -43,9 +43,9 @@ def replicas(model: Model, exe: Any, devices: int) -> dict[str, list[np.ndarray]
     return {n: [np.array(exe.local_scope(d).find_var(n).get_tensor()) for d in range(devices)] for n in names}
 
 
-def twins(exe: Any) -> int:
+def shards(exe: Any) -> int:
     """How many updates are shared."""
-    return len(exe._engine.last._alike.twins)
+    return len(exe._engine.last._replicated.shards)
 
 
 def trained(name: str, devices: int, between: Callable[[Model, Any, int], None] = lambda model, exe, step: None) -> Any:
@@ -54,7 +54,7 @@ def trained(name: str, devices: int, between: Callable[[Model, Any, int], None] 
     shared = []
     for step in range(6):
         exe.run([], feed=batch(12, step))
-        shared.append(twins(exe))
+        shared.append(shards(exe))
         between(model, exe, step)
     return replicas(model, exe, devices), shared
 
@@ -78,7 +78,7 @@ def test_a_shared_update_gives_the_bits_of_one_on_every_device(
 ) -> None:
     found, shared = trained(name, devices)
     assert shared == [devices] * 6
-    monkeypatch.setattr(alike, "_hold_the_same", lambda buckets: False)
+    monkeypatch.setattr(replicated_values, "_hold_the_same", lambda buckets: False)
     apart, none = trained(name, devices)
     assert none == [0] * 6
     same_bits(found, apart)
@@ -129,7 +129,7 @@ def test_who_writes_one_replica_ends_the_sharing(between: Callable[..., None]) -
         assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
 
 
-def test_writing_all_replicas_alike_keeps_it() -> None:
+def test_writing_all_replicas_the_same_keeps_it() -> None:
     def reset(model: Model, exe: Any, step: int) -> None:
         for device in range(2):
             tensor = exe.local_scope(device).find_var("fc_1.w_0").get_tensor()
@@ -156,7 +156,7 @@ def test_updates_by_what_a_device_computes_for_itself_are_not_shared() -> None:
         exe = model.parallel(2)
         for step in range(3):
             exe.run([], feed=batch(12, step))
-        return replicas(model, exe, 2), twins(exe)
+        return replicas(model, exe, 2), shards(exe)
 
     found, shared = after_steps()
     assert shared == 0

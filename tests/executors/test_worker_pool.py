@@ -1,4 +1,4 @@
-"""A team of threads: what a failure of one does to the others, and to the run after it."""
+"""A pool of threads: what a failure of one does to the others, and to the run after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.native.one_row import kernels
 from workbench.errors import InvalidArgument
 from workbench.executors.lowering.tape.segment import NativeFlag
-from workbench.executors.workers.team import Flag, Strand, Team
+from workbench.executors.workers.pool import Flag, Task, WorkerPool
 from workbench.runtime.words.codes import PATIENCE as YIELDS
 
 PATIENCE = 20.0  # seconds anything may take here
@@ -22,35 +22,35 @@ def fail() -> None:
     raise ValueError("of the test")
 
 
-def in_team(team: Team, *calls: list[Callable[[], object]]) -> None:
-    team.run([Strand(one) for one in calls])
+def in_pool(pool: WorkerPool, *calls: list[Callable[[], object]]) -> None:
+    pool.run([Task(one) for one in calls])
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_who_waits_for_one_that_failed_stops_and_the_cause_is_told(native: bool) -> None:
-    team = Team(PATIENCE, kernels() if native else None)
-    flag = Flag(team, "what never comes")
+    pool = WorkerPool(PATIENCE, kernels() if native else None)
+    flag = Flag(pool, "what never comes")
     with pytest.raises(ValueError, match="of the test"):
-        in_team(team, [flag.wait], [fail, flag.up])
+        in_pool(pool, [flag.wait], [fail, flag.up])
     with pytest.raises(ValueError, match="of the test"):
-        in_team(team, [fail, flag.up], [flag.wait])
-    assert not team.lost
+        in_pool(pool, [fail, flag.up], [flag.wait])
+    assert not pool.lost
 
 
 def test_nobody_is_at_work_when_an_error_leaves() -> None:
     """The memory they write to is that of the next step."""
-    team, done = Team(PATIENCE), []
+    pool, done = WorkerPool(PATIENCE), []
     with pytest.raises(ValueError, match="of the test"):
-        in_team(team, [fail], [lambda: time.sleep(0.2), lambda: done.append(threading.current_thread().name)])
+        in_pool(pool, [fail], [lambda: time.sleep(0.2), lambda: done.append(threading.current_thread().name)])
     assert done == ["workbench device thread 1"]
-    in_team(team, [], [])
+    in_pool(pool, [], [])
     assert len(done) == 1
 
 
 def test_who_has_waited_long_gives_up_its_processor_until_the_next_step() -> None:
-    team = Team(PATIENCE, kernels())
-    assert team.control is not None
-    flag, words, seen = NativeFlag(team, "what comes late"), team.control.array, []
+    pool = WorkerPool(PATIENCE, kernels())
+    assert pool.control is not None
+    flag, words, seen = NativeFlag(pool, "what comes late"), pool.control.array, []
 
     def come_late() -> None:
         end = time.monotonic() + PATIENCE
@@ -60,20 +60,20 @@ def test_who_has_waited_long_gives_up_its_processor_until_the_next_step() -> Non
         seen.append(int(words[YIELDS]))
 
     for _ in range(2):
-        in_team(team, [flag.wait], [come_late, flag.up])
+        in_pool(pool, [flag.wait], [come_late, flag.up])
     patience = seen[0]
     assert patience > 0 and seen == [patience, 0, patience, 0]
 
 
 def test_flags_are_down_when_a_step_begins_anew() -> None:
     """One that was raised and not awaited would let its reader go ahead in the next step."""
-    team = Team(PATIENCE)
-    flag = Flag(team, "a result")
+    pool = WorkerPool(PATIENCE)
+    flag = Flag(pool, "a result")
     flag.up()
     flag.lower()
     order: list[str] = []
-    in_team(
-        team,
+    in_pool(
+        pool,
         [flag.wait, lambda: order.append("read")],
         [lambda: time.sleep(0.05), lambda: order.append("made"), flag.up],
     )
@@ -81,12 +81,12 @@ def test_flags_are_down_when_a_step_begins_anew() -> None:
 
 
 def test_what_a_failure_left_is_cleared_before_a_step_that_waits_for_nobody() -> None:
-    team = Team(PATIENCE, kernels())
+    pool = WorkerPool(PATIENCE, kernels())
     with pytest.raises(ValueError, match="of the test"):
-        in_team(team, [fail], [np.zeros(1).sum])
-    assert team.failed
-    team.settle()
-    assert not team.failed
+        in_pool(pool, [fail], [np.zeros(1).sum])
+    assert pool.failed
+    pool.settle()
+    assert not pool.failed
 
 
 def test_of_several_errors_the_one_a_user_can_act_on_is_told() -> None:
@@ -94,6 +94,6 @@ def test_of_several_errors_the_one_a_user_can_act_on_is_told() -> None:
         raise InvalidArgument("named")
 
     with pytest.raises(InvalidArgument, match="named"):
-        in_team(Team(PATIENCE), [fail], [refuse])
+        in_pool(WorkerPool(PATIENCE), [fail], [refuse])
     with pytest.raises(InvalidArgument, match="named"):
-        in_team(Team(PATIENCE), [refuse], [fail])
+        in_pool(WorkerPool(PATIENCE), [refuse], [fail])

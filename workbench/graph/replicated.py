@@ -1,4 +1,4 @@
-"""What all devices hold alike and what each has of its own, worked out from the graph.
+"""Which values are replicated and what each device has of its own, worked out from the graph.
 
 Devices begin with the same parameters and stay together because their gradients are joined before the update. What a
 device changes by what only it has computed - from its rows, or its random numbers - becomes its own: the statistics

@@ -51,7 +51,7 @@ def copied(plan: Plan) -> list[str]:
     made = {v: node for node in plan.graph.nodes for v in node.writes}
     joins = [n for n in plan.graph.nodes if n.type.startswith("reshape2")]
     turned = [n for n in joins if any(made[v].type.startswith("transpose2") for v in n.value_reads if v in made)]
-    return [v.name for node in turned for v in node.writes if v not in plan.looks]
+    return [v.name for node in turned for v in node.writes if v not in plan.aliases]
 
 
 @pytest.mark.parametrize(

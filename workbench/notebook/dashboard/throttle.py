@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SHARE = 0.003  # of the processor's time, for everything that has a pace
+_SHARE = 0.003  # of the processor's time, for everything that is throttled
 _LONGEST_S = 10.0
 
 
-class Pace:
+class Throttle:
     """At most every `least` seconds, and the more seldom the longer it takes.
 
     Python runs one thread at a time: while the dashboard prepares a message, a training loop in Python waits.

@@ -1,4 +1,4 @@
-"""A team of threads that runs the programs of a step, one each; the caller's thread is the first of them.
+"""A pool of worker threads that runs the programs of a step, one each; the caller's thread is the first of them.
 
 A result that goes from one thread to another is announced by a `Flag` (or, where kernels take part, a `NativeFlag`).
 Every wait has a deadline, looks twenty times a second whether somebody has failed, and says whom it waits for.
@@ -24,7 +24,7 @@ from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import address
 from workbench.runtime.undisturbed import in_one_call
-from workbench.runtime.words.codes import BOX_CONTROL, BOX_WORDS, FINISHED, GO, LAST, STATE
+from workbench.runtime.words.codes import FINISHED, GO, LAST, MAILBOX_CONTROL, MAILBOX_WORDS, STATE
 
 Call = Callable[[], Any]
 _POLL = 0.05  # seconds
@@ -34,16 +34,16 @@ _PATIENCE = 5000  # times a worker without work offers its processor to others b
 
 
 class Stopped(Exception):
-    """Another thread of the team has failed."""
+    """Another thread of the pool has failed."""
 
 
 class Flag:
     """Raised by one thread, awaited by one other, once per step."""
 
-    __slots__ = ("_lock", "team", "what")
+    __slots__ = ("_lock", "pool", "what")
 
-    def __init__(self, team: Team, what: str) -> None:
-        self.team, self.what, self._lock = team, what, threading.Lock()
+    def __init__(self, pool: WorkerPool, what: str) -> None:
+        self.pool, self.what, self._lock = pool, what, threading.Lock()
         self._lock.acquire()
 
     @property
@@ -58,7 +58,7 @@ class Flag:
             Stopped: another thread failed. Unavailable: the deadline passed.
         """
         if not self._lock.acquire(False):
-            self.team.wait_for(self._lock, self.what)
+            self.pool.wait_for(self._lock, self.what)
 
     def lower(self) -> None:
         """Take it down after a step that failed."""
@@ -79,7 +79,7 @@ class Piece(Protocol):
     def rewinding(self) -> Call: ...
 
 
-class Strand:
+class Task:
     """What one thread runs: calls in order.
 
     Attributes:
@@ -90,14 +90,14 @@ class Strand:
         resting: whether no worker is at it.
     """
 
-    __slots__ = ("_errand", "_rest", "_resting", "_todo", "calls", "complete", "error", "piece")
+    __slots__ = ("_posted", "_rest", "_resting", "_todo", "calls", "complete", "error", "piece")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = list(calls)
         self.piece: Piece | None = None
         self.error: BaseException | None = None
         self._resting, self._rest = True, threading.Lock()
-        self._errand: Errand | None = None
+        self._posted: PostedTask | None = None
         self.rewind()
 
     def rewind(self) -> None:
@@ -107,7 +107,7 @@ class Strand:
 
     @property
     def resting(self) -> bool:
-        return self._resting if self._errand is None else self._errand.over
+        return self._resting if self._posted is None else self._posted.over
 
     @property
     def done(self) -> int:
@@ -124,37 +124,37 @@ class Strand:
 
     def handing_out(self) -> Call:
         """What hands it to a worker, as a C function; it has to be served then."""
-        self.error, self._errand, self._rest = None, None, threading.Lock()
+        self.error, self._posted, self._rest = None, None, threading.Lock()
         self._rest.acquire()
         return partial(setattr, self, "_resting", False)
 
-    def hand_out_as(self, errand: Errand) -> None:
+    def hand_out_as(self, posted: PostedTask) -> None:
         """To a worker that runs its piece without coming back to Python."""
         self.error, self.complete, self._todo = None, False, iter(())
-        self._errand = errand
+        self._posted = posted
 
-    def serve(self, team: Team) -> None:
+    def serve(self, pool: WorkerPool) -> None:
         """Run it in a worker."""
-        self.attempt(team)
+        self.attempt(pool)
         self._resting = True
         self._rest.release()
 
-    def attempt(self, team: Team) -> None:
+    def attempt(self, pool: WorkerPool) -> None:
         """Run it, and keep what it raises."""
         try:
             self.run()
         except BaseException as error:
             self.error = error
-            team.failed = True
+            pool.failed = True
 
-    def wait(self, team: Team, name: str) -> None:
+    def wait(self, pool: WorkerPool, name: str) -> None:
         """Wait until the worker of this name is done with it."""
-        errand = self._errand
-        if errand is None:
+        posted = self._posted
+        if posted is None:
             if not self._resting:
-                team.wait_for(self._rest, name)
+                pool.wait_for(self._rest, name)
             return
-        errand.wait(team, name)
+        posted.wait(pool, name)
         piece = self.piece
         if piece is not None and piece.done:
             piece.rewind()
@@ -164,17 +164,17 @@ class Strand:
         """Wait so long for the worker to be done with it."""
         deadline = time.monotonic() + seconds
         while not self.resting and time.monotonic() < deadline:
-            if self._errand is None:
+            if self._posted is None:
                 self._rest.acquire(timeout=_POLL)
             else:
-                self._errand.remind()
+                self._posted.remind()
                 time.sleep(_SHORT)
-        if self._errand is not None and self._errand.over:
-            self._errand.let_go()
+        if self._posted is not None and self._posted.over:
+            self._posted.let_go()
         return self.resting
 
 
-class Team:
+class WorkerPool:
     """Threads that stay for the life of an executor.
 
     Args:
@@ -185,7 +185,7 @@ class Team:
         control: what threads in kernels look at; None without kernels.
         failed: whether somebody has failed in this step, so that all others stop.
         lost: whether a thread was left behind that had not come to rest: what it was bound to is not to be used again,
-            nor is the team.
+            nor is the pool.
     """
 
     def __init__(self, timeout: float, kernels: Kernels | None = None) -> None:
@@ -194,8 +194,8 @@ class Team:
         self._failed = self.lost = False
         self._deadline = 0.0
         self._workers: list[_Worker] = []
-        self._begun: list[tuple[str, Strand]] = []
-        _teams.add(self)
+        self._begun: list[tuple[str, Task]] = []
+        _pools.add(self)
 
     @property
     def failed(self) -> bool:
@@ -207,32 +207,32 @@ class Team:
         if self.control is not None:
             self.control.fail(value)
 
-    def run(self, strands: Sequence[Strand]) -> None:
-        """Run the strands, the first in this thread.
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Run the tasks, the first in this thread.
 
         Raises:
-            what the first strand that failed raised, after all others have come to rest.
+            what the first task that failed raised, after all others have come to rest.
             Unavailable: one of them has not within the timeout; `lost` is then set.
         """
         self.begin()
-        if len(strands) == 1:
-            strands[0].run()
+        if len(tasks) == 1:
+            tasks[0].run()
             return
-        workers = self._hire(len(strands) - 1)
+        workers = self._hire(len(tasks) - 1)
         try:
-            for worker, strand in zip(workers, strands[1:], strict=True):
-                self._begun.append((worker.name, strand))
-                worker.begin(strand, self)
-            strands[0].run()
-            for name, strand in self._begun:
-                strand.wait(self, name)
+            for worker, task in zip(workers, tasks[1:], strict=True):
+                self._begun.append((worker.name, task))
+                worker.begin(task, self)
+            tasks[0].run()
+            for name, task in self._begun:
+                task.wait(self, name)
             self._begun = []
         except BaseException as error:
             self._drain()
-            raise _first_cause(error, strands[1:]) from None
-        errors = [strand.error for strand in strands[1:] if strand.error is not None]
+            raise _first_cause(error, tasks[1:]) from None
+        errors = [task.error for task in tasks[1:] if task.error is not None]
         if errors:
-            raise _first_cause(errors[0], strands[1:])
+            raise _first_cause(errors[0], tasks[1:])
 
     def begin(self) -> None:
         """A new step, or a part of one: nobody has failed."""
@@ -251,9 +251,9 @@ class Team:
     def wait_for(self, lock: Any, what: str) -> None:
         """Acquire a lock that another thread releases."""
         while not lock.acquire(timeout=_POLL):
-            self.look(what)
+            self.check(what)
 
-    def look(self, what: str = "another thread") -> None:
+    def check(self, what: str = "another thread") -> None:
         """Whether there is a reason not to wait any longer.
 
         Raises:
@@ -266,9 +266,9 @@ class Team:
             raise Unavailable(f"waited {self.timeout:g} s for {what}")
 
     def doze(self, what: str = "another thread") -> None:
-        """`look`, after a wait in kernels that took long: from now on waits in this step give up their processor."""
+        """`check`, after a wait in kernels that took long: from now on waits in this step give up their processor."""
         assert self.control is not None
-        self.look(what)
+        self.check(what)
         self.control.doze()
         time.sleep(_SHORT)
 
@@ -279,8 +279,8 @@ class Team:
         """
         self.failed, begun = True, time.monotonic()
         try:
-            for name, strand in self._begun:
-                if not strand.comes_to_rest(self.timeout):
+            for name, task in self._begun:
+                if not task.comes_to_rest(self.timeout):
                     raise Unavailable(f"{name} has not stopped within {self.timeout:g} s after a failure")
         except BaseException:
             if time.monotonic() - begun > min(_STUCK, self.timeout / 2):
@@ -299,12 +299,12 @@ class Team:
         self._workers, self._begun = [], []
 
 
-_teams: weakref.WeakSet[Team] = weakref.WeakSet()
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for team in list(_teams):
-        team.after_fork()
+    for pool in list(_pools):
+        pool.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
@@ -312,47 +312,48 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Worker:
-    """A thread that waits for strands; it ends when nobody keeps the worker.
+    """A thread that waits for tasks; it ends when nobody keeps the worker.
 
     Args:
-        control: of the team, if it has kernels: then the thread waits in them, for a while, and is quick to begin.
+        control: of the pool, if it has kernels: then the thread waits in them, for a while, and is quick to begin.
     """
 
     def __init__(self, name: str, control: Control | None) -> None:
         self.name = name
-        self._jobs: SimpleQueue[tuple[Strand, Team] | None] = SimpleQueue()
-        self._box = None if control is None else Box(control)
-        thread = threading.Thread(target=_serve, args=(self._jobs, self._box), name=f"workbench {name}", daemon=True)
+        self._jobs: SimpleQueue[tuple[Task, WorkerPool] | None] = SimpleQueue()
+        self._mailbox = None if control is None else Mailbox(control)
+        where = self._jobs, self._mailbox
+        thread = threading.Thread(target=_serve, args=where, name=f"workbench {name}", daemon=True)
         thread.start()
-        weakref.finalize(self, _dismiss, self._jobs, self._box).atexit = False  # a step may be under way
+        weakref.finalize(self, _dismiss, self._jobs, self._mailbox).atexit = False  # a step may be under way
 
-    def begin(self, strand: Strand, team: Team) -> None:
-        if self._box is not None and strand.piece is not None:
-            errand = Errand(self._box)
-            strand.hand_out_as(errand)
-            self._box.strand = strand, team
-            errand.begin(strand.piece.address)
+    def begin(self, task: Task, pool: WorkerPool) -> None:
+        if self._mailbox is not None and task.piece is not None:
+            posted = PostedTask(self._mailbox)
+            task.hand_out_as(posted)
+            self._mailbox.task = task, pool
+            posted.begin(task.piece.address)
             return
-        post = [] if self._box is None else self._box.posting(0)
-        in_one_call((strand.handing_out(), partial(self._jobs.put, (strand, team)), *post))
-        if self._box is not None:
-            self._box.remind()
+        post = [] if self._mailbox is None else self._mailbox.posting(0)
+        in_one_call((task.handing_out(), partial(self._jobs.put, (task, pool)), *post))
+        if self._mailbox is not None:
+            self._mailbox.remind()
 
 
-class Box:
+class Mailbox:
     """Where a worker finds what to do while it waits in kernels.
 
     Attributes:
-        strand: what is being run, and for whom.
+        task: what is being run, and for whom.
     """
 
     def __init__(self, control: Control) -> None:
         self.control = control
-        self._array = lines(BOX_WORDS)
+        self._array = lines(MAILBOX_WORDS)
         self.words = self._array.data
-        self.words[BOX_CONTROL] = control.address
+        self.words[MAILBOX_CONTROL] = control.address
         self.finished_address = address(self._array) + 8 * FINISHED
-        self.strand: tuple[Strand, Team] | None = None
+        self.task: tuple[Task, WorkerPool] | None = None
         self._serve = control.kernels.entry("serve", 2)
         self._address = address(self._array)
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -384,77 +385,77 @@ class Box:
             self._bell.get()
 
 
-class Errand:
-    """One piece of a tape in a box, from before it is posted."""
+class PostedTask:
+    """One piece of a tape in a mailbox, from before it is posted."""
 
-    __slots__ = ("_box", "_number")
+    __slots__ = ("_mailbox", "_number")
 
-    def __init__(self, box: Box) -> None:
-        self._box, self._number = box, box.words[GO] + 1
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox, self._number = mailbox, mailbox.words[GO] + 1
 
     def begin(self, state: int) -> None:
-        self._box.post(state)
+        self._mailbox.post(state)
 
     @property
     def over(self) -> bool:
         """Whether the worker is done with it, or it was never posted."""
-        words = self._box.words
+        words = self._mailbox.words
         return words[GO] < self._number or words[FINISHED] >= self._number
 
-    def wait(self, team: Team, name: str) -> None:
+    def wait(self, pool: WorkerPool, name: str) -> None:
         """Wait until it is over.
 
         Raises:
             Stopped: another thread failed. Unavailable: the deadline passed.
         """
-        box, control = self._box, self._box.control
-        while control.wait_for(box.finished_address, self._number, control.address):
-            team.doze(name)
+        mailbox, control = self._mailbox, self._mailbox.control
+        while control.wait_for(mailbox.finished_address, self._number, control.address):
+            pool.doze(name)
         self.let_go()
 
     def remind(self) -> None:
         """Make sure that the worker has seen it."""
-        self._box.remind()
+        self._mailbox.remind()
 
     def let_go(self) -> None:
-        """The worker keeps what it runs only as long as it runs it: else it would keep its own team."""
-        self._box.strand = None
+        """The worker keeps what it runs only as long as it runs it: else it would keep its own pool."""
+        self._mailbox.task = None
 
 
-def _serve(jobs: SimpleQueue[tuple[Strand, Team] | None], box: Box | None) -> None:
+def _serve(jobs: SimpleQueue[tuple[Task, WorkerPool] | None], mailbox: Mailbox | None) -> None:
     np.seterr(all="ignore")  # of this thread
     while True:
-        if box is not None:
-            box.wait()
-            if box.words[STATE]:  # a kernel has declined: what is left of the piece goes on in Python
-                _go_on(box)
+        if mailbox is not None:
+            mailbox.wait()
+            if mailbox.words[STATE]:  # a kernel has declined: what is left of the piece goes on in Python
+                _go_on(mailbox)
                 continue
         job = jobs.get()
         if job is None:
             return
-        strand, team = job
+        task, pool = job
         del job
-        strand.serve(team)
-        del strand, team
+        task.serve(pool)
+        del task, pool
 
 
-def _go_on(box: Box) -> None:
-    assert box.strand is not None
-    strand, team = box.strand
-    box.strand = None
-    strand.attempt(team)
-    box.words[FINISHED] = box.words[LAST]
+def _go_on(mailbox: Mailbox) -> None:
+    assert mailbox.task is not None
+    task, pool = mailbox.task
+    mailbox.task = None
+    task.attempt(pool)
+    mailbox.words[FINISHED] = mailbox.words[LAST]
 
 
-def _dismiss(jobs: SimpleQueue[tuple[Strand, Team] | None], box: Box | None) -> None:
+def _dismiss(jobs: SimpleQueue[tuple[Task, WorkerPool] | None], mailbox: Mailbox | None) -> None:
     jobs.put(None)
-    if box is not None:
-        box.post(0)
+    if mailbox is not None:
+        mailbox.post(0)
 
 
-def _first_cause(error: BaseException, strands: Sequence[Strand]) -> BaseException:
+def _first_cause(error: BaseException, tasks: Sequence[Task]) -> BaseException:
     """The error to tell: what the user can act on before what followed from it."""
-    errors = [error, *(s.error for s in strands if s.error is not None)]
+    errors = [error, *(s.error for s in tasks if s.error is not None)]
     real = [e for e in errors if not isinstance(e, Stopped)]
     if not isinstance(error, Exception) or is_from_outside(error) or not real:
         return error

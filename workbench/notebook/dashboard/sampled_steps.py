@@ -1,4 +1,4 @@
-"""Looking at steps: not at every one, for that costs time, but at one now and then, from feed to fetch."""
+"""Sampled steps: not every step is watched, for that costs time, but one now and then, from feed to fetch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
 
 
 @dataclass
-class Look:
+class SampledStep:
     """What was told of one step.
 
     Attributes:
@@ -53,70 +53,70 @@ class Look:
 
 
 class Told:
-    """The events of a step that was looked at, kept small: what they say of an op is the plan's, for every step.
+    """The events of a sampled step, kept small: what they say of an op is the plan's, for every step.
 
     Attributes:
         nbytes: about what is kept for this step alone.
     """
 
-    def __init__(self, look: Look) -> None:
-        self._look = replace(look, arrays=(), ops=[], plan=None)
-        self._ops = tuple(run.op for run in look.ops)
-        times = [(run.thread, run.start, run.end) for run in look.ops]
+    def __init__(self, sampled: SampledStep) -> None:
+        self._sampled = replace(sampled, arrays=(), ops=[], plan=None)
+        self._ops = tuple(run.op for run in sampled.ops)
+        times = [(run.thread, run.start, run.end) for run in sampled.ops]
         self._times = np.array(times, np.int64).reshape(-1, 3)
-        self.nbytes = self._times.nbytes + 8 * len(times) + _EVENT * (len(look.waits) + len(look.collectives))
+        self.nbytes = self._times.nbytes + 8 * len(times) + _EVENT * (len(sampled.waits) + len(sampled.collectives))
 
     def events(self) -> list[events.Event]:
         """As they were told, but for the batch."""
-        look, step = self._look, self._look.step
+        sampled, step = self._sampled, self._sampled.step
         assert step is not None
         ops = [
             events.OpRun(step.executor, step.step, op, *times)
             for op, times in zip(self._ops, self._times.tolist(), strict=True)
         ]
-        return [*([look.feed] if look.feed is not None else []), *ops, *look.waits, *look.collectives, step]
+        return [*([sampled.feed] if sampled.feed is not None else []), *ops, *sampled.waits, *sampled.collectives, step]
 
 
-class Looks:
-    """Looks at steps of one engine, one for every `ask`; of the first steps of a plan at once at the next ones too."""
+class SampledSteps:
+    """Samples steps of one engine, one for every `ask`; of the first steps of a plan at once the next ones too."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.taken: deque[Look] = deque(maxlen=8)
+        self.taken: deque[SampledStep] = deque(maxlen=8)
         self._subscription: events.Subscription | None = None
-        self._current: Look | None = None
+        self._current: SampledStep | None = None
         self._more = 1 + _WARM
 
     @property
     def waiting(self) -> bool:
-        """Whether the next step will be looked at."""
+        """Whether the next step will be sampled."""
         return self._subscription is not None and not self._subscription.closed
 
     def ask(self) -> None:
-        """Look at the next step."""
+        """Sample the next step."""
         if not self.waiting:
             self._current = None
             self._subscription = events.subscribe(self._take, *_KINDS, executor=self.engine.reporter.name)
 
     def close(self) -> None:
-        """Look no more."""
+        """Sample no more."""
         if self._subscription is not None:
             self._subscription.close()
 
     def _take(self, event: Any) -> None:
         """On the thread of the step."""
-        look = self._current
-        if look is None or look.number != event.step:
+        sampled = self._current
+        if sampled is None or sampled.number != event.step:
             if isinstance(event, (*_TIMED, events.Step)):
                 return  # it had begun before
-            look = self._current = Look(event.step)
-        _TAKERS[type(event)](look, event)
-        if look.step is not None and self._subscription is not None:
-            self._more = _WARM if look.compiled is not None else self._more - 1
+            sampled = self._current = SampledStep(event.step)
+        _TAKERS[type(event)](sampled, event)
+        if sampled.step is not None and self._subscription is not None:
+            self._more = _WARM if sampled.compiled is not None else self._more - 1
             if self._more <= 0:
                 self._subscription.close()
-            look.plan = self.engine.last.plan if self.engine.last is not None else None
-            self.taken.append(look)
+            sampled.plan = self.engine.last.plan if self.engine.last is not None else None
+            self.taken.append(sampled)
 
 
 def _copied(event: events.Batch) -> tuple[Mapping[str, np.ndarray], ...]:
@@ -127,11 +127,11 @@ def _copied(event: events.Batch) -> tuple[Mapping[str, np.ndarray], ...]:
 
 
 _TAKERS: Mapping[type[events.Event], Any] = {
-    events.PlanCompiled: lambda look, event: setattr(look, "compiled", event),
-    events.Feed: lambda look, event: setattr(look, "feed", event),
-    events.Batch: lambda look, event: setattr(look, "arrays", _copied(event)),
-    events.OpRun: lambda look, event: look.ops.append(event),
-    events.Wait: lambda look, event: look.waits.append(event),
-    events.Collective: lambda look, event: look.collectives.append(event),
-    events.Step: lambda look, event: setattr(look, "step", event),
+    events.PlanCompiled: lambda sampled, event: setattr(sampled, "compiled", event),
+    events.Feed: lambda sampled, event: setattr(sampled, "feed", event),
+    events.Batch: lambda sampled, event: setattr(sampled, "arrays", _copied(event)),
+    events.OpRun: lambda sampled, event: sampled.ops.append(event),
+    events.Wait: lambda sampled, event: sampled.waits.append(event),
+    events.Collective: lambda sampled, event: sampled.collectives.append(event),
+    events.Step: lambda sampled, event: setattr(sampled, "step", event),
 }

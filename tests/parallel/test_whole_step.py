@@ -22,9 +22,9 @@ from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.lowering.tape import writer
-from workbench.executors.running import at_once as module
 from workbench.executors.running import step_runner
-from workbench.executors.workers.team import Team
+from workbench.executors.running import whole_step as module
+from workbench.executors.workers.pool import WorkerPool
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.words.codes import PAUSED
@@ -53,13 +53,13 @@ class Run:
     def step(self, feed: Any, **options: Any) -> list[Any]:
         if self.whole:
             return self.exe.run(self.fetches, feed=feed, **options)
-        with mock.patch.object(step_runner, "at_once", return_value=None):
+        with mock.patch.object(step_runner, "whole_step", return_value=None):
             return self.exe.run(self.fetches, feed=feed, **options)
 
     @property
     def prepared(self) -> Any:
         """The step as one call, after the first."""
-        return self.exe._engine.last.at_once
+        return self.exe._engine.last.whole_step
 
     @property
     def state(self) -> Any:
@@ -301,7 +301,7 @@ def test_a_feed_changed_by_another_thread_meanwhile() -> None:
     for number in range(4):
         feed = batch(8, number)
         expected = same.step(dict(feed))
-        with mock.patch.object(Team, "settle", lambda team, feed=feed: feed.clear()):
+        with mock.patch.object(WorkerPool, "settle", lambda pool, feed=feed: feed.clear()):
             assert bits(run.step(feed)) == bits(expected)
     assert calls_of(run)() == 3 and run.state == same.state
 
@@ -309,12 +309,12 @@ def test_a_feed_changed_by_another_thread_meanwhile() -> None:
 def test_a_step_in_the_middle_of_another_is_refused() -> None:
     run, same = Run(classifier()), Run(classifier())
 
-    def within(team: Team) -> None:
+    def within(pool: WorkerPool) -> None:
         run.step(batch(8, 9))
 
     for number in range(4):
         if number == 2:
-            with mock.patch.object(Team, "settle", within), pytest.raises(PreconditionNotMet, match="under way"):
+            with mock.patch.object(WorkerPool, "settle", within), pytest.raises(PreconditionNotMet, match="under way"):
                 run.step(batch(8, number))
         assert bits(run.step(batch(8, number))) == bits(same.step(batch(8, number)))
     assert run.state == same.state
@@ -324,11 +324,11 @@ def test_a_parameter_of_an_executor_that_has_run_can_be_copied() -> None:
     run = Run(classifier())
     run.step(batch(8, 0))
     tensor = run.exe.local_scope(0).find_var(run.model.main.all_parameters()[0].name).get_tensor()
-    twin = copy.deepcopy(tensor)
-    np.testing.assert_array_equal(twin.numpy(), tensor.numpy())
-    before = twin.numpy()
+    copied = copy.deepcopy(tensor)
+    np.testing.assert_array_equal(copied.numpy(), tensor.numpy())
+    before = copied.numpy()
     run.step(batch(8, 1))
-    np.testing.assert_array_equal(twin.numpy(), before)
+    np.testing.assert_array_equal(copied.numpy(), before)
     assert (tensor.numpy() != before).any()
 
 
