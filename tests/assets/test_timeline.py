@@ -17,11 +17,11 @@ SLOWEST = {"node": 0, "device": 1, "label": "mul fc_0.tmp_0", "us": 412, "steps"
 
 
 def show(dashboard: Dashboard, **made: Any) -> None:
-    dashboard.synthetic("timeline/synthetic", "everything", {"steps": STEPS, **made})
+    dashboard.synthetic("timeline", "everything", {"steps": STEPS, **made})
 
 
 def receive_sample(dashboard: Dashboard, step: int, **made: Any) -> None:
-    dashboard.synthetic("timeline/synthetic", "sampleMessage", {"step": step, **made})
+    dashboard.synthetic("timeline", "sampleMessage", {"step": step, **made})
 
 
 def panel(dashboard: Dashboard) -> Any:
@@ -230,7 +230,7 @@ def test_a_chosen_step_is_asked_for_and_stays(dashboard: Dashboard) -> None:
     assert "waiting for the kernel" in strip.get_attribute("aria-valuetext")
     receive_sample(dashboard, 10)
     assert note(dashboard).startswith("step 10,")
-    dashboard.synthetic("timeline/synthetic", "samplesMessage", {"steps": [*STEPS, 40]})
+    dashboard.synthetic("timeline", "samplesMessage", {"steps": [*STEPS, 40]})
     receive_sample(dashboard, 40)
     assert note(dashboard).startswith("step 10,")
     follow = panel(dashboard).get_by_role("button", name="follow")
@@ -283,7 +283,7 @@ def test_five_thousand_spans_are_drawn_within_a_frame(dashboard: Dashboard) -> N
             const { Spans } = await import("/assets/src/timeline/spans.js");
             const { lanesOf } = await import("/assets/src/timeline/lanes.js");
             const { Picture } = await import("/assets/src/timeline/picture.js");
-            const made = await import("/assets/src/timeline/synthetic.js");
+            const made = await import("/assets/fixtures/timeline.js");
             const many = { devices: 8, layers: 90, fused: false };
             const spans = new Spans(made.decoded(made.sampleMessage(many)), made.decoded(made.graphMessage(many)));
             if (spans.count < 5000) throw new Error(`only ${spans.count} spans`);

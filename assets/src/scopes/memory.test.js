@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { byteTicks } from "../draw/numbers.js";
-import { decoded, scopesMessage } from "../timeline/synthetic.js";
+import { decoded, scopesMessage } from "../../fixtures/timeline.js";
 import { dropWords, memorySpec, noteWords, PINS, sinceDrop, steps } from "./memory.js";
 
 const message = (made) => decoded(scopesMessage(made));

@@ -4,7 +4,7 @@ import { bars, ceiling } from "./history.js";
 import { Shown } from "./shown.js";
 import { sorted } from "./table.js";
 import { Spans } from "./spans.js";
-import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 
 const sample = (step) => ({ type: "sample", step });
 const following = () => {

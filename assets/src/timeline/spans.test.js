@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { covered, Spans } from "./spans.js";
-import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 
 const graph = decoded(graphMessage({ devices: 4, layers: 3 }));
 const spans = new Spans(decoded(sampleMessage({ devices: 4, layers: 3 })), graph);

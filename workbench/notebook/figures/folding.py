@@ -1,16 +1,13 @@
-"""Nodes put together until a graph fits on a page: by layer, repeated layers, layers of a kind, roles."""
+"""Nodes put together in groups, and these in larger ones: by layer, repeated layers, layers of a kind, roles."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from workbench.graph.ssa import FUSED_UPDATE
-from workbench.notebook.figures.facts import Message, Nodes, in_order, ints, written_names
+from workbench.notebook.figures.facts import Nodes, in_order
 from workbench.notebook.summary import count
 
 LEVELS = ("op", "layer", "repeat", "family", "role")
@@ -18,43 +15,39 @@ _LONGEST = 16  # layers in a block that is looked for several times in a row
 
 
 class Group(NamedTuple):
-    """Nodes that are one box.
+    """Nodes that can be one box.
 
     Attributes:
-        nodes: their ids; kind: see `palette.KINDS`; device: -1 for what acts on several.
+        nodes: their ids, ascending; level: the finest of `LEVELS` at which they are together.
+        parent: position of the group around this one, -1 without.
         title, details: what it is, and what is in it; times: how many layers, or collectives, look like this.
     """
 
     nodes: tuple[int, ...]
-    kind: str
-    device: int
+    level: str
+    parent: int
     title: str
     details: tuple[str, ...]
-    times: int = 1
+    times: int
 
 
-class Folded(NamedTuple):
-    """Groups in the order of their first nodes, and which read what others make.
+def groups_of(nodes: Nodes) -> list[Group]:
+    """All groups of two nodes and more, at whatever level, each after the one around it.
 
-    Attributes:
-        source, target: positions of groups, each pair once; order: no data goes there, only before and after.
+    Collectives stay apart from everything else, devices and roles from each other.
     """
-
-    level: str
-    groups: list[Group]
-    source: np.ndarray
-    target: np.ndarray
-    order: np.ndarray
-
-
-def fold(graph: Message, nodes: Nodes, level: str) -> Folded:
-    """The groups of one of `LEVELS`; collectives stay apart from everything else, devices from each other."""
-    written, together = written_names(graph), together_at(nodes, level)
-    groups = [_group(nodes, level, ids, written) for ids in together]
-    group_of = np.zeros(len(nodes), np.int64)
-    for number, ids in enumerate(together):
-        group_of[ids] = number
-    return Folded(level, groups, *_edges(graph, group_of, len(groups)))
+    finest: dict[tuple[int, int], tuple[str, list[int]]] = {}  # of groups in each other, first node and size tell one
+    for level in LEVELS[1:]:
+        for ids in together_at(nodes, level):
+            if len(ids) > 1:
+                finest.setdefault((ids[0], len(ids)), (level, ids))
+    innermost = [-1] * len(nodes)
+    groups: list[Group] = []
+    for level, ids in sorted(finest.values(), key=lambda group: -len(group[1])):
+        groups.append(_group(nodes, level, ids, innermost[ids[0]]))
+        for k in ids:
+            innermost[k] = len(groups) - 1
+    return groups
 
 
 def together_at(nodes: Nodes, level: str) -> list[list[int]]:
@@ -119,18 +112,16 @@ def _block(looks: Sequence[int], at: int) -> tuple[int, int]:
     return best
 
 
-def _group(nodes: Nodes, level: str, ids: list[int], written: Mapping[int, tuple[str, ...]]) -> Group:
-    first = ids[0]
-    kind, device, type = nodes.kind[first], nodes.device[first], nodes.type[first]
-    if level == "op" or (type == FUSED_UPDATE and len(ids) == 1):  # a fused update is of many layers
-        return Group((first,), kind, device, type, written.get(first, (nodes.label[first].removeprefix(type).strip(),)))
+def _group(nodes: Nodes, level: str, ids: list[int], parent: int) -> Group:
+    kind, device, type = nodes.kind[ids[0]], nodes.device[ids[0]], nodes.type[ids[0]]
     layers = in_order(nodes.layer[k] for k in ids)
     if device < 0:
-        return Group(tuple(ids), kind, device, type, (_span(layers, level),), len(ids))
+        return Group(tuple(ids), level, parent, type, (_span(layers, level),), len(ids))
     if level == "role":
-        return Group(tuple(ids), kind, device, count(len(ids), "op"), _types(nodes.type[k] for k in ids))
+        return Group(tuple(ids), level, parent, kind, _types(nodes.type[k] for k in ids), 1)
     shown = [k for k in ids if nodes.layer[k] == layers[0]] if level == "repeat" else ids
-    return Group(tuple(ids), kind, device, _span(layers, level), _types(nodes.type[k] for k in shown), len(layers))
+    details = _types(nodes.type[k] for k in shown)
+    return Group(tuple(ids), level, parent, _span(layers, level), details, len(layers))
 
 
 def _span(layers: list[str], level: str) -> str:
@@ -145,15 +136,3 @@ def _span(layers: list[str], level: str) -> str:
 def _types(types: Iterable[str]) -> tuple[str, ...]:
     """`2 mul`, `elementwise_add`: the most frequent first, and how often where it is not once."""
     return tuple(f"{n} {type}" if n > 1 else type for type, n in Counter(types).most_common())
-
-
-def _edges(graph: Message, group_of: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    edge = graph.get("edge", {})
-    source, target = (np.asarray(ints(edge, side), np.int64) for side in ("source", "target"))
-    order = np.asarray(ints(edge, "order") or np.zeros(len(source)), bool)
-    source, target = group_of[source], group_of[target]
-    between = source != target
-    pairs, place = np.unique((source * max(groups, 1) + target)[between], return_inverse=True)
-    data = np.zeros(len(pairs), bool)
-    np.logical_or.at(data, place, ~order[between])
-    return pairs // max(groups, 1), pairs % max(groups, 1), ~data
