@@ -48,7 +48,7 @@ def test_repeated_layers_are_one_box_that_opens_and_closes(dashboard: Any) -> No
     assert before < 40
     panel.locator(REPEATED).first.click()
     dashboard.settle()
-    assert panel.locator("[data-group]").filter(has_text="fc_97").count() == 1
+    assert panel.locator('[data-group][aria-label^="fc_97,"]').count() == 1
     panel.locator("[data-close]").first.press("Enter")
     dashboard.settle()
     assert panel.locator("[data-group]").count() == before

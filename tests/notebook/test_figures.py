@@ -39,9 +39,9 @@ from workbench.notebook.figures.boxes import first_boxes
 from workbench.notebook.figures.curves import curves
 from workbench.notebook.figures.facts import Nodes, parts, slowest, summed
 from workbench.notebook.figures.feeds import feeds
-from workbench.notebook.figures.fold import NODES
-from workbench.notebook.figures.folding import groups_of, repeats
+from workbench.notebook.figures.folding import NODES
 from workbench.notebook.figures.graph import graph
+from workbench.notebook.figures.groups import groups_of, repeats
 from workbench.notebook.figures.layout import HEIGHT, WIDTH, Layout, layout
 from workbench.notebook.figures.numbers import listed, number_text, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ROLES

@@ -29,7 +29,7 @@ class Folded(NamedTuple):
     """Boxes in the order of their first nodes, and which read what others make.
 
     Attributes:
-        level: one of `folding.LEVELS`.
+        level: one of `groups.LEVELS`.
         source, target: positions of boxes, each pair once; order: no data goes there, only before and after.
     """
 

@@ -48,7 +48,7 @@ class Layout(NamedTuple):
     """A picture of a graph.
 
     Attributes:
-        level: one of `folding.LEVELS`.
+        level: one of `groups.LEVELS`.
         source, target, order: edges between boxes, as in `Folded`.
     """
 
