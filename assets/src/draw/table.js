@@ -20,7 +20,17 @@ export function sorted(source, count, { of }, down) {
 export class Table {
   constructor({ label, name, columns, column = 0, choose }) {
     const down = Boolean(columns[column].falling);
-    Object.assign(this, { columns, column, down, choose, source: null, count: 0, order: [], chosen: new Set(), at: -1 });
+    Object.assign(this, {
+      columns,
+      column,
+      down,
+      choose,
+      source: null,
+      count: 0,
+      order: [],
+      chosen: new Set(),
+      at: -1,
+    });
     this.heads = columns.map(({ name: key, numeric }, k) => {
       const button = h("button", { "data-key": key, onclick: () => this.sort(k) }, key);
       return h("th", { scope: "col", class: numeric ? "wb-number" : null }, button);

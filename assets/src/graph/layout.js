@@ -19,7 +19,11 @@ export function layout(model, folds, open) {
   const depth = items.reduce((most, item) => Math.max(most, item.column + 1), 0);
   const framed = opened.filter((group) => group.whole); // a frame around the others would be around strangers as well
   const inside = levels(framed, folds.groups);
-  const { lanes, devices, height } = bands(model, rowsOf(items, model.lanes, depth), nesting(framed, inside, model.lanes));
+  const { lanes, devices, height } = bands(
+    model,
+    rowsOf(items, model.lanes, depth),
+    nesting(framed, inside, model.lanes),
+  );
   const columns = place(items, lanes, depth, model.shared);
   for (const item of items) if (item.lane === model.shared) raise(model, item, lanes);
   const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, shared: model.shared };
@@ -73,9 +77,7 @@ function describe(model, item) {
       ? union(item.nodes.map((n) => model.devicesOf(n)))
       : [model.message.node.device[item.nodes[0]]];
   item.title = group ? group.title : model.type(node);
-  item.detail = group
-    ? `${item.nodes.length} ops: ${group.details.join(", ")}`
-    : model.result(node);
+  item.detail = group ? `${item.nodes.length} ops: ${group.details.join(", ")}` : model.result(node);
   const letters = Math.max(item.title.length * LETTER, Math.min(item.detail.length, 16) * 5.8);
   item.w = Math.min(
     item.lane === model.shared ? WIDEST : WIDE,

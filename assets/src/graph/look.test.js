@@ -51,8 +51,7 @@ test("heat has a text besides its colour", () => {
 });
 
 // The share of the hot colour in a fill, as the browser will read it.
-const filled = (fill, back) =>
-  fill === back ? rgb(back) : mixed(HEAT, back, Number(/ (\d+)%/.exec(fill)[1]) / 100);
+const filled = (fill, back) => (fill === back ? rgb(back) : mixed(HEAT, back, Number(/ (\d+)%/.exec(fill)[1]) / 100));
 
 test("letters on every heat can be read, in light and dark", () => {
   const values = Float64Array.from(scene.items[0].nodes.length ? model.message.node.bytes : [], (_, n) => 1.3 ** n);

@@ -49,7 +49,11 @@ class Timeline {
         class: "wb-small",
         "aria-label": "save the timeline as a Chrome trace",
         title: "save the step that is shown for Perfetto or chrome://tracing",
-        onclick: () => this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then((file) => save(file, this.element), () => {}),
+        onclick: () =>
+          this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then(
+            (file) => save(file, this.element),
+            () => {},
+          ),
       },
       "Chrome trace",
     );

@@ -27,7 +27,10 @@ test("a drop says how much, when and why", () => {
 test("the note counts drops and says what is held", () => {
   const { drops, memory } = message({ steps: 1200 });
   memory.bytes[1] = memory.bytes[0];
-  assert.equal(noteWords({ drops, memory }), "12 drops, the last dropped 1.2 MiB per device after step 1,200 (asked for); 1.2 MiB per device held");
+  assert.equal(
+    noteWords({ drops, memory }),
+    "12 drops, the last dropped 1.2 MiB per device after step 1,200 (asked for); 1.2 MiB per device held",
+  );
   assert.match(noteWords({ drops: { ...drops, total: 5000 }, memory }), /^5,000 drops/);
   assert.equal(noteWords(message({ devices: 1, every: 0, steps: 10, grows: 1024 })), "no drops yet; 10.0 KiB held");
   assert.equal(noteWords({ memory: { step: [], bytes: [] } }), "no drops yet");

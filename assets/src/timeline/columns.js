@@ -2,8 +2,7 @@
 import { h } from "../draw/dom.js";
 import { percent, time } from "./words.js";
 
-const swatch = (spans, i) =>
-  h("span", { class: `wb-timeline-swatch wb-${spans.kinds[i]}`, title: spans.kinds[i] });
+const swatch = (spans, i) => h("span", { class: `wb-timeline-swatch wb-${spans.kinds[i]}`, title: spans.kinds[i] });
 
 export const COLUMNS = [
   { name: "op", of: (spans, i) => spans.name(i), symbol: swatch },

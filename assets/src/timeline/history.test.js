@@ -103,7 +103,13 @@ test("bars hold every step once, the highest of several", () => {
 
 test("the table sorts numbers largest first and words by letter", () => {
   const spans = new Spans(decoded(sampleMessage()), decoded(graphMessage()));
-  const by = (key, down) => sorted(spans, spans.count, COLUMNS.find(({ name }) => name === key), down);
+  const by = (key, down) =>
+    sorted(
+      spans,
+      spans.count,
+      COLUMNS.find(({ name }) => name === key),
+      down,
+    );
   const longest = by("duration", true).map((i) => spans.lasts(i));
   assert.deepEqual(
     longest,
