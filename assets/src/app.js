@@ -10,7 +10,19 @@ import { scopes } from "./panels/scopes.js";
 import { timeline } from "./panels/timeline.js";
 
 const PANELS = [lost, header, controls, graph, feeds, curves, scopes, timeline];
-const KINDS = ["state", "graph", "sample", "samples", "fed", "scopes", "curves", "selected", "theme", "presence", "clicks"];
+const KINDS = [
+  "state",
+  "graph",
+  "sample",
+  "samples",
+  "fed",
+  "scopes",
+  "curves",
+  "selected",
+  "theme",
+  "presence",
+  "clicks",
+];
 
 export function page(store, el) {
   const panels = PANELS.map((make) => make(store));

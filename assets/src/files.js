@@ -3,7 +3,9 @@
 // What is saved, and an element of the page it belongs to.
 export async function save(file, element) {
   if (!isBarred()) return download(file, element);
-  element.dispatchEvent(new CustomEvent("wb-keep", { bubbles: true, detail: { name: file.name, data: await bytes(file.data) } }));
+  element.dispatchEvent(
+    new CustomEvent("wb-keep", { bubbles: true, detail: { name: file.name, data: await bytes(file.data) } }),
+  );
 }
 
 // VS Code shows outputs in a webview, others in frames without an origin: both may swallow downloads without a word.

@@ -21,7 +21,10 @@ export class Store {
     this.waiting = new Map(); // answers asked for, by request
     this.requests = 0;
     this.presence = new Presence(model, () => this.judge());
-    this.clicks = new Clicks((message) => this.send(message), () => this.tell("clicks"));
+    this.clicks = new Clicks(
+      (message) => this.send(message),
+      () => this.tell("clicks"),
+    );
     this.name = Math.random().toString(36).slice(2); // other views ask, too
     this.takes = (content, buffers) => this.take(decode(content, buffers));
     model.on("msg:custom", this.takes);

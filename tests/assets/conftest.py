@@ -7,12 +7,34 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.browser.lab_server import chromium
+from workbench.notebook.figures.folding import fold_message
 
 SIZE = {"width": 1100, "height": 1000}
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def packed(part: Any) -> Any:
+    """Arrays of numbers as `page.html` takes them."""
+    if isinstance(part, np.ndarray):
+        return {"$": part.tolist(), "dtype": part.dtype.name}
+    if isinstance(part, dict):
+        return {name: packed(inner) for name, inner in part.items()}
+    return [packed(inner) for inner in part] if isinstance(part, list | tuple) else part
+
+
+def unpacked(part: Any) -> Any:
+    """The opposite."""
+    if isinstance(part, list):
+        return [unpacked(inner) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    if "$" in part:
+        return np.array(part["$"], part["dtype"])
+    return {name: unpacked(inner) for name, inner in part.items()}
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -61,14 +83,19 @@ class Dashboard:
         self.settle()
 
     def synthetic(self, module: str, name: str, *arguments: Any) -> None:
-        """Receives what the function `name` of assets/src/<module>.js makes: one message or a list of them."""
-        self.page.evaluate(
-            """async ([module, name, given]) => {
-                const made = (await import(`/assets/src/${module}.js`))[name](...given);
-                for (const message of [made].flat()) receive(message);
-            }""",
+        """Receives what the function `name` of assets/fixtures/<module>.js makes: one message or a list of them.
+
+        Graphs are folded as the kernel does it.
+        """
+        made = self.page.evaluate(
+            """async ([module, name, given]) =>
+                [(await import(`/assets/fixtures/${module}.js`))[name](...given)].flat()""",
             [module, name, list(arguments)],
         )
+        for message in made:
+            if message["type"] == "graph":
+                message["fold"] = packed(fold_message(unpacked(message)))
+        self.page.evaluate("messages => messages.forEach(receive)", made)
         self.settle()
 
     def settle(self) -> None:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 
 
 def receive(dashboard: Dashboard, *arguments: Any) -> None:
-    dashboard.synthetic("synthetic_panels", "state", *arguments)
+    dashboard.synthetic("panels", "state", *arguments)
 
 
 def button(dashboard: Dashboard, name: str) -> Any:
@@ -213,14 +213,14 @@ def test_before_the_kernel_has_answered_nothing_is_open(dashboard: Dashboard) ->
 
 
 def test_the_switch_for_nan_is_sent_and_stands_until_the_kernel_knows(dashboard: Dashboard) -> None:
-    dashboard.synthetic("synthetic_panels", "state", "done")
+    dashboard.synthetic("panels", "state", "done")
     switch = dashboard.page.get_by_label("stop at the first NaN")
     switch.check()
     assert dashboard.sent("set")[-1]["values"] == {"stop_on_nan": True}
-    dashboard.synthetic("synthetic_panels", "state", "done", {"step": 121})  # older than the choice
+    dashboard.synthetic("panels", "state", "done", {"step": 121})  # older than the choice
     assert switch.is_checked()
-    dashboard.synthetic("synthetic_panels", "state", "done", {}, {"values": {"stop_on_nan": True}})
-    dashboard.synthetic("synthetic_panels", "state", "done", {}, {"values": {"stop_on_nan": False}})
+    dashboard.synthetic("panels", "state", "done", {}, {"values": {"stop_on_nan": True}})
+    dashboard.synthetic("panels", "state", "done", {}, {"values": {"stop_on_nan": False}})
     assert not switch.is_checked()
     switch.check()
     dashboard.page.get_by_role("button", name="Run", exact=True).click()

@@ -9,7 +9,7 @@ from tests.assets.conftest import Dashboard
 from workbench.experiments.ranges import typical_range
 
 pytestmark = pytest.mark.browser
-MODULE = "synthetic_panels"
+MODULE = "panels"
 
 
 def panel(dashboard: Dashboard) -> Any:
@@ -159,7 +159,7 @@ def test_the_pointer_reads_off_all_runs_at_one_step_in_all_charts(dashboard: Das
     values = readouts.first.locator("b").all_inner_texts()
     wanted = dashboard.page.evaluate(
         """async step => {
-            const { runs } = await import('/assets/src/synthetic_panels.js');
+            const { runs } = await import('/assets/fixtures/panels.js');
             return runs(3).slice(1).map(run => Math.fround(run.series.loss.mean.$[step - 1]));
         }""",
         step,
@@ -206,7 +206,7 @@ def test_2000_buckets_of_5_runs_fit_into_a_frame(dashboard: Dashboard) -> None:
         """async () => {
             const { chart } = await import('/assets/src/draw/chart.js');
             const { seriesSpec } = await import('/assets/src/curves/spec.js');
-            const { runs } = await import('/assets/src/synthetic_panels.js');
+            const { runs } = await import('/assets/fixtures/panels.js');
             const floats = numbers => Float64Array.from(numbers.$);
             const drawn = runs(5, { buckets: 2000, width: 4 }).slice(1).map((run, i) => ({
                 label: run.label, color: 'black', dash: null, shown: true,

@@ -5,7 +5,7 @@ import pytest
 from tests.assets.conftest import Dashboard
 
 pytestmark = pytest.mark.browser
-MODULE = "synthetic_panels"
+MODULE = "panels"
 
 
 def panel(dashboard: Dashboard) -> object:
@@ -65,7 +65,7 @@ def test_thumbnails_hold_the_pixels_that_were_sent(dashboard: Dashboard) -> None
     dashboard.synthetic(MODULE, "sample", [32, 32])
     drawn, wanted = dashboard.page.evaluate(
         """async () => {
-            const { sample } = await import('/assets/src/synthetic_panels.js');
+            const { sample } = await import('/assets/fixtures/panels.js');
             const [image] = sample().feeds.previews.image[0].images;
             const canvas = document.querySelector('canvas.wb-images');
             const { data } = canvas.getContext('2d').getImageData(0, 0, 8, 8);
@@ -102,10 +102,10 @@ def test_a_sample_with_nothing_fed(dashboard: Dashboard) -> None:
 
 
 def test_the_newest_step_is_shown_though_nobody_looked_at_it(dashboard: Dashboard) -> None:
-    dashboard.synthetic("synthetic_panels", "sample", [32, 32], {"step": 120})
+    dashboard.synthetic("panels", "sample", [32, 32], {"step": 120})
     dashboard.page.evaluate(
         """async () => {
-            const { sample } = await import("/assets/src/synthetic_panels.js");
+            const { sample } = await import("/assets/fixtures/panels.js");
             const { step, graph, feeds } = sample([3, 4], { step: 133 });
             window.receive({ type: "fed", step, graph, applied: false, feeds });
         }"""
@@ -116,5 +116,5 @@ def test_the_newest_step_is_shown_though_nobody_looked_at_it(dashboard: Dashboar
     seconds = {"$": [1, 1], "dtype": "float32"}
     dashboard.receive({"type": "samples", "step": {"$": [60, 120], "dtype": "int32"}, "seconds": seconds})
     assert "step 133" in panel.inner_text()
-    dashboard.synthetic("synthetic_panels", "sample", [32, 32], {"step": 60})  # it was chosen
+    dashboard.synthetic("panels", "sample", [32, 32], {"step": 60})  # it was chosen
     assert "step 60: 64 rows" in panel.inner_text()

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 
 
 def receive(dashboard: Dashboard, *arguments: Any) -> None:
-    dashboard.synthetic("synthetic_panels", "state", *arguments)
+    dashboard.synthetic("panels", "state", *arguments)
 
 
 def test_a_running_run_at_a_glance(dashboard: Dashboard) -> None:
@@ -118,7 +118,7 @@ def test_a_run_with_a_nan_is_not_simply_done(dashboard: Dashboard) -> None:
 
 
 def test_a_nan_that_ends_a_run_is_told_in_one_place(dashboard: Dashboard) -> None:
-    dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 2, "layers": 2})
+    dashboard.synthetic("graph", "onWire", "training", {"devices": 2, "layers": 2})
     text = f"{NAN['title']}: {NAN['reason']}\n  stopped because of stop_on_nan"
     error = {"text": text, "op": "log", "device": "cpu:1", "site": "Cell In[3], line 7"}
     receive(dashboard, "failed", {"nan": NAN, "error": error})
@@ -133,7 +133,7 @@ def test_a_nan_that_ends_a_run_is_told_in_one_place(dashboard: Dashboard) -> Non
 
 
 def test_the_numbers_of_the_step_with_the_first_nan_are_asked_for(dashboard: Dashboard) -> None:
-    dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 2, "layers": 2})
+    dashboard.synthetic("graph", "onWire", "training", {"devices": 2, "layers": 2})
     receive(dashboard, "done", {"nan": NAN})
     dashboard.page.get_by_role("button", name="Show log in the graph").click()
     dashboard.settle()

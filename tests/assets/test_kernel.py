@@ -23,7 +23,7 @@ def show(dashboard: Dashboard, *arguments: Any) -> None:
     """A state, and what is drawn of it: frames come only when the clock moves."""
     dashboard.page.evaluate(
         """async (given) => {
-            const { state } = await import("/assets/src/synthetic_panels.js");
+            const { state } = await import("/assets/fixtures/panels.js");
             const made = state(...given);
             receive({ ...made, subject: { ...made.subject, cell: "In [6]: wb.dashboard(net)" } });
         }""",

@@ -28,7 +28,7 @@ def test_buttons_that_save_say_what(dashboard: Dashboard) -> None:
 
 
 def test_notes_keep_their_room(dashboard: Dashboard) -> None:
-    dashboard.synthetic("timeline/synthetic", "everything", {"devices": 4})
+    dashboard.synthetic("timeline", "everything", {"devices": 4})
     for width in (330, 500, 660, 970):
         dashboard.width(width)
         notes = [note.bounding_box() for note in dashboard.page.locator(".wb-note").all() if note.inner_text()]

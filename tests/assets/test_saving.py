@@ -34,8 +34,8 @@ def texts(dashboard: Dashboard, panel: str) -> list[str]:
 
 
 def show(dashboard: Dashboard) -> None:
-    dashboard.synthetic("synthetic_panels", "state")
-    dashboard.synthetic("timeline/synthetic", "everything", {"devices": 2})
+    dashboard.synthetic("panels", "state")
+    dashboard.synthetic("timeline", "everything", {"devices": 2})
 
 
 def test_there_is_nothing_to_save_at_first(dashboard: Dashboard) -> None:
@@ -56,7 +56,7 @@ def test_a_picture_says_whose_it_is_and_what_its_colours_mean(dashboard: Dashboa
 
 
 def test_the_picture_of_the_curves_has_all_of_them(dashboard: Dashboard) -> None:
-    dashboard.synthetic("synthetic_panels", "runs", 3)
+    dashboard.synthetic("panels", "runs", 3)
     said = texts(dashboard, "curves")
     assert said[0].startswith("Curves: digits")
     assert all(any(part in text for text in said) for part in ("lr 0.010 done", "lr 0.040 running"))
@@ -67,7 +67,7 @@ def test_the_picture_of_the_curves_has_all_of_them(dashboard: Dashboard) -> None
 
 
 def test_the_picture_of_the_feeds_has_bars_previews_and_rows(dashboard: Dashboard) -> None:
-    dashboard.synthetic("synthetic_panels", "all")
+    dashboard.synthetic("panels", "all")
     said = texts(dashboard, "feeds")
     assert said[0].startswith("Feeds: digits")
     words = " ".join(said)
@@ -76,8 +76,8 @@ def test_the_picture_of_the_feeds_has_bars_previews_and_rows(dashboard: Dashboar
 
 
 def test_the_picture_of_the_memory_names_the_devices(dashboard: Dashboard) -> None:
-    dashboard.synthetic("synthetic_panels", "state")
-    dashboard.synthetic("timeline/synthetic", "scopesMessage", {"devices": 2})
+    dashboard.synthetic("panels", "state")
+    dashboard.synthetic("timeline", "scopesMessage", {"devices": 2})
     said = texts(dashboard, "scopes")
     assert said[0].startswith("Memory and scopes: digits") and "CPUPlace(1)" in said
 

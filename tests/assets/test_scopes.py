@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 def show(dashboard: Dashboard, **made: Any) -> Any:
     """The panel, with a message such as a kernel sends."""
-    dashboard.synthetic("timeline/synthetic", "scopesMessage", made)
+    dashboard.synthetic("timeline", "scopesMessage", made)
     return dashboard.page.locator(".wb-scopes")
 
 

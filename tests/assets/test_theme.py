@@ -56,7 +56,7 @@ def test_colabs_theme_is_the_one_it_names(dashboard: Dashboard) -> None:
 
 
 def test_drawings_follow_when_the_systems_theme_changes(dashboard: Dashboard) -> None:
-    dashboard.synthetic("graph/synthetic", "onWire", "training", {"devices": 4, "layers": 98})
+    dashboard.synthetic("graph", "onWire", "training", {"devices": 4, "layers": 98})
     dashboard.page.locator(".wb-graph").get_by_role("button", name="expand all").click()
     dashboard.settle()
     drawn = "() => document.querySelector('canvas').toDataURL()"

@@ -12,6 +12,7 @@ from workbench import events
 from workbench.experiments.bench.workloads import Training
 from workbench.graph.columns import columns
 from workbench.graph.ssa import COLLECTIVES
+from workbench.notebook.figures.folding import fold_message
 
 
 def i32(values: Sequence[Any]) -> np.ndarray:
@@ -31,7 +32,7 @@ def graph_message(graph: Any, title: str = "net") -> dict[str, Any]:
     written = np.zeros(len(graph.nodes))
     np.add.at(written, found["write_node"], [sizes[v] for v in found["write_value"]])
     shared = [(k, d) for k, places in enumerate(found["node_devices"]) if len(places) > 1 for d in places]
-    return {
+    message = {
         "type": "graph",
         "id": 1,
         "title": title,
@@ -65,6 +66,7 @@ def graph_message(graph: Any, title: str = "net") -> dict[str, Any]:
             "order": np.array([kind == "order" for kind in found["edge_kind"]], np.uint8),
         },
     }
+    return {**message, "fold": fold_message(message)}
 
 
 def made_up(
@@ -78,7 +80,7 @@ def made_up(
         number = {text: k for k, text in enumerate(tables[name])}
         coded[name] = i32([number[node[place]] for node in nodes])
     shared = [(k, d) for k, node in enumerate(nodes) if len(node[3]) > 1 for d in node[3]]
-    return {
+    message = {
         "type": "graph",
         "id": 1,
         "title": "made up",
@@ -103,6 +105,7 @@ def made_up(
             "order": np.zeros(len(edges), np.uint8),
         },
     }
+    return {**message, "fold": fold_message(message)}
 
 
 def sample_message(training: Training, graph: Any, warm: int = 2) -> dict[str, Any]:

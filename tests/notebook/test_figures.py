@@ -35,12 +35,14 @@ from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments.bench.workloads import WORKLOADS, cpu_devices, started, training
 from workbench.framework import names
 from workbench.framework.program.guard import static_mode
+from workbench.notebook.figures.boxes import first_boxes
 from workbench.notebook.figures.curves import curves
 from workbench.notebook.figures.facts import Nodes, parts, slowest, summed
 from workbench.notebook.figures.feeds import feeds
-from workbench.notebook.figures.folding import fold, repeats
+from workbench.notebook.figures.folding import NODES
 from workbench.notebook.figures.graph import graph
-from workbench.notebook.figures.layout import HEIGHT, NODES, WIDTH, GraphPicture, layout
+from workbench.notebook.figures.groups import groups_of, repeats
+from workbench.notebook.figures.layout import HEIGHT, WIDTH, GraphPicture, layout
 from workbench.notebook.figures.numbers import listed, number_text, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ROLES
 from workbench.notebook.figures.scopes import scopes
@@ -146,22 +148,43 @@ def test_boxes_lie_in_their_lanes_and_apart_whatever_the_graph(message: Message)
     check(layout(message), message)
 
 
-@pytest.mark.parametrize("level", ["op", "layer", "repeat", "family", "role"])
 @given(graphs())
-@settings(max_examples=15, deadline=None)
-def test_folding_keeps_every_node_and_every_edge_between_groups(level: str, message: Message) -> None:
-    nodes = Nodes.of(message)
-    found = fold(message, nodes, level)
-    group_of = {node: k for k, group in enumerate(found.groups) for node in group.nodes}
-    assert sorted(group_of) == list(range(len(nodes)))
-    wanted = {
-        (group_of[a], group_of[b])
-        for a, b in zip(message["edge"]["source"].tolist(), message["edge"]["target"].tolist())
-        if group_of[a] != group_of[b]
-    }
-    assert set(zip(found.source.tolist(), found.target.tolist())) == wanted
-    for group in found.groups:
-        assert {(nodes.kind[k], nodes.device[k]) for k in group.nodes} == {(group.kind, group.device)}
+@settings(max_examples=60, deadline=None)
+def test_folding_keeps_every_node_and_every_edge_between_boxes(message: Message) -> None:
+    nodes, rng = Nodes.of(message), np.random.default_rng(0)
+    fold = message["fold"]
+    for is_open in (fold["open"], np.zeros_like(fold["open"]), rng.integers(0, 2, len(fold["open"]))):
+        found = first_boxes({**message, "fold": {**fold, "open": is_open}})
+        box_of = {node: k for k, box in enumerate(found.boxes) for node in box.nodes}
+        assert sorted(box_of) == list(range(len(nodes)))
+        wanted = {
+            (box_of[a], box_of[b])
+            for a, b in zip(message["edge"]["source"].tolist(), message["edge"]["target"].tolist())
+            if box_of[a] != box_of[b]
+        }
+        assert set(zip(found.source.tolist(), found.target.tolist())) == wanted
+        for box in found.boxes:
+            assert {(nodes.kind[k], nodes.device[k]) for k in box.nodes} == {(box.kind, box.device)}
+
+
+@given(graphs())
+@settings(max_examples=60, deadline=None)
+def test_groups_lie_in_each_other_and_come_after_the_one_around_them(message: Message) -> None:
+    groups = groups_of(Nodes.of(message))
+    for number, group in enumerate(groups):
+        assert group.parent < number and len(group.nodes) > 1
+        if group.parent >= 0:
+            assert set(group.nodes) < set(groups[group.parent].nodes)
+    for k, group in enumerate(message["fold"]["node"].tolist()):
+        around = [set(each.nodes) for each in groups if k in each.nodes]
+        assert group == -1 if not around else set(groups[group].nodes) == min(around, key=len)
+
+
+def test_a_graph_without_a_fold_is_shown_op_by_op() -> None:
+    message = chain(60, 10)
+    assert len(layout(message).boxes) == 10
+    del message["fold"]
+    assert len(layout(message).boxes) == 60
 
 
 def test_what_comes_later_is_further_right_or_below() -> None:
@@ -181,7 +204,7 @@ def test_a_node_that_reads_nothing_is_beside_its_reader() -> None:
 
 
 def test_small_graphs_are_shown_op_by_op_and_large_ones_folded() -> None:
-    assert layout(chain(20, 20, 3)).level == "op"
+    assert layout(chain(NODES // 3, 10, 3)).level == "op"
     assert layout(chain(NODES + 1, 10)).level == "layer"
     assert layout(chain(2000, 1000)).level == "repeat"
 
@@ -283,8 +306,8 @@ def test_reduce_mode_shows_who_owns_what() -> None:
 
 
 def test_what_is_fetched_from_several_devices_is_across_them() -> None:
-    nodes = [("mul", "Forward", "a", [0]), ("mul", "Forward", "a", [1]), ("fetch", "Forward", "a", [0])]
-    message = made_up(nodes, [(0, 2), (1, 2)], 2)  # only collectives say which devices they are of
+    nodes = [("mul", "Forward", "a", [0]), ("mul", "Forward", "a", [1]), ("fetch", "Forward", "a", [0, 1])]
+    message = made_up(nodes, [(0, 2), (1, 2)], 2)
     assert [box.group.device for box in layout(message).boxes] == [0, 1, -1]
     assert boxes_drawn(graph(message)) == {"forward": 3, "backward": 0, "optimize": 0, "collective": 0}
 

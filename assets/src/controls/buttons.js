@@ -3,7 +3,12 @@ import { h } from "../draw/dom.js";
 import { icon } from "../draw/icons.js";
 
 export const BUTTONS = [
-  { names: ["run"], labels: ["Run"], icons: ["running"], titles: ["wb.dashboard().start(): a run with the settings below"] },
+  {
+    names: ["run"],
+    labels: ["Run"],
+    icons: ["running"],
+    titles: ["wb.dashboard().start(): a run with the settings below"],
+  },
   {
     names: ["pause", "resume"],
     labels: ["Pause", "Resume"],
@@ -18,7 +23,12 @@ export const BUTTONS = [
     icons: ["drop"],
     titles: ["wb.dashboard().drop_scopes(): give the memory of temporaries back now"],
   },
-  { names: ["save"], labels: ["Save checkpoint"], icons: ["save"], titles: ["run.save(path): at the next step boundary"] },
+  {
+    names: ["save"],
+    labels: ["Save checkpoint"],
+    icons: ["save"],
+    titles: ["run.save(path): at the next step boundary"],
+  },
 ];
 
 // `act(name)` returns whether the command was sent.
@@ -35,7 +45,10 @@ export function button({ names, labels, icons, titles }, act) {
 
   // Of two commands on one button the one that is allowed; the first when none is.
   function update(allowed) {
-    const which = Math.max(0, names.findIndex((name) => allowed.includes(name)));
+    const which = Math.max(
+      0,
+      names.findIndex((name) => allowed.includes(name)),
+    );
     open = allowed.includes(names[which]);
     element.removeAttribute("aria-busy");
     element.setAttribute("aria-disabled", String(!open));

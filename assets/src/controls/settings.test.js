@@ -5,8 +5,25 @@ import { SETTINGS, written } from "./settings.js";
 const parse = (name, text) => SETTINGS.find((setting) => setting.name === name).parse(text);
 
 test("every setting of the protocol has a field", () => {
-  const names = ["program", "data", "valid", "devices", "reduce_strategy", "num_threads", "num_iteration_per_drop_scope", "batch_size", "learning_rate", "steps", "epochs", "checkpoints", "stop_on_nan"];
-  assert.deepEqual(SETTINGS.map(({ name }) => name), names);
+  const names = [
+    "program",
+    "data",
+    "valid",
+    "devices",
+    "reduce_strategy",
+    "num_threads",
+    "num_iteration_per_drop_scope",
+    "batch_size",
+    "learning_rate",
+    "steps",
+    "epochs",
+    "checkpoints",
+    "stop_on_nan",
+  ];
+  assert.deepEqual(
+    SETTINGS.map(({ name }) => name),
+    names,
+  );
 });
 
 test("devices are a whole number of at least one", () => {
@@ -20,7 +37,16 @@ test("a learning rate may have an exponent and is above zero", () => {
 });
 
 test("what is left empty is left to others", () => {
-  for (const name of ["num_threads", "batch_size", "learning_rate", "steps", "epochs", "valid", "checkpoints", "program"]) {
+  for (const name of [
+    "num_threads",
+    "batch_size",
+    "learning_rate",
+    "steps",
+    "epochs",
+    "valid",
+    "checkpoints",
+    "program",
+  ]) {
     assert.deepEqual(parse(name, ""), { value: null }, name);
   }
   assert.equal(written(null), "");

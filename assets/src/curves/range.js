@@ -15,11 +15,17 @@ export function typicalRange(runs, log = false) {
   const found = runs.map((run) => columnsOf(run, log)).filter(({ values }) => values.length);
   if (!found.length) return null;
   const all = found.flatMap((run) => run.all);
-  const limit = limitOf(found.map(({ values }) => values), log);
+  const limit = limitOf(
+    found.map(({ values }) => values),
+    log,
+  );
   const whole = ends(all);
   const range = ends(all.map((column) => column.filter((value) => size(value, log) <= limit)));
   const isClose = width(whole) <= (log ? WIDER.log : WIDER.linear) * width(range);
-  return { range: (isClose ? whole : range).map((value) => back(value, log)), whole: whole.map((value) => back(value, log)) };
+  return {
+    range: (isClose ? whole : range).map((value) => back(value, log)),
+    whole: whole.map((value) => back(value, log)),
+  };
 }
 
 // The means of a run, and all columns of it, as far as they have a place.
@@ -38,7 +44,10 @@ function limitOf(runs, log) {
   const starts = long.map((values) => size(values[0], log));
   let level = Math.max(ranked(sizes, 0.25), ranked(starts, 0.5), steadyLevel(long, log));
   let limit = log ? level + FAR_LOG : Math.max(FAR * level, LEAST);
-  const whole = runs.map((values) => ({ extent: values.reduce((far, value) => Math.max(far, size(value, log)), -Infinity), usual: usual(values, log) }));
+  const whole = runs.map((values) => ({
+    extent: values.reduce((far, value) => Math.max(far, size(value, log)), -Infinity),
+    usual: usual(values, log),
+  }));
   for (const run of whole.sort((a, b) => a.extent - b.extent)) {
     if (run.extent > (log ? level + FAR_LOG : REACH * level)) break;
     level = Math.max(level, run.usual);
@@ -51,7 +60,12 @@ function limitOf(runs, log) {
 function steadyLevel(runs, log) {
   const isSteady = ({ start, top }) => (log ? top <= start + FAR_LOG : top <= STEADY * start);
   const found = runs.map((values) => ({ start: size(values[0], log), top: top(values, log) })).filter(isSteady);
-  return runs.length > 1 && found.length ? ranked(found.map((run) => run.top), 0.5) : -Infinity;
+  return runs.length > 1 && found.length
+    ? ranked(
+        found.map((run) => run.top),
+        0.5,
+      )
+    : -Infinity;
 }
 
 // How far from zero a run goes, but for single spikes.
@@ -64,7 +78,10 @@ function usual(values, log) {
   const sorted = Float64Array.from(values).sort();
   const [lower, middle, upper] = [0.05, 0.5, 0.95].map((part) => quantile(sorted, part));
   const start = values[0];
-  const [low, high] = [[lower, middle], [middle, upper]].map((half) => ends([[start], half]));
+  const [low, high] = [
+    [lower, middle],
+    [middle, upper],
+  ].map((half) => ends([[start], half]));
   return Math.max(...(width(low) <= width(high) ? low : high).map((value) => size(value, log)));
 }
 

@@ -5,7 +5,8 @@ import { typicalRange } from "./range.js";
 const falling = Array.from({ length: 400 }, (_, i) => 0.1 + 2.2 * Math.exp(-i / 40));
 const diverged = falling.map((value, i) => (i < 50 ? value : Math.min(1e30, value * 1.4 ** (i - 50))));
 const run = (mean) => ({ mean: Float32Array.from(mean) });
-const near = (found, wanted) => found.forEach((value, i) => assert.ok(Math.abs(value - wanted[i]) < 1e-4, `${found} is not ${wanted}`));
+const near = (found, wanted) =>
+  found.forEach((value, i) => assert.ok(Math.abs(value - wanted[i]) < 1e-4, `${found} is not ${wanted}`));
 
 test("what is usual is shown whole, the steep beginning included", () => {
   for (const log of [false, true]) near(typicalRange([run(falling)], log).range, [Math.min(...falling), 2.3]);
@@ -16,7 +17,10 @@ test("what is usual is shown whole, the steep beginning included", () => {
 test("a run that diverged does not flatten the others, be they few or many", () => {
   for (const others of [1, 3, 9]) {
     for (const log of [false, true]) {
-      const { range, whole } = typicalRange([run(diverged), ...Array.from({ length: others }, () => run(falling))], log);
+      const { range, whole } = typicalRange(
+        [run(diverged), ...Array.from({ length: others }, () => run(falling))],
+        log,
+      );
       assert.ok(range[1] < (log ? 2.4e2 : 7), `${range}`);
       assert.ok(range[0] < 0.11 && whole[1] > 1e29);
     }
@@ -28,11 +32,24 @@ test("beside one that diverged, a run on another level stays", () => {
   const low = [0.4, 0.3, 0.2, 0.15, 0.12, 0.1];
   const far = [2.3, 40, 1e5, 1e9, 1e14, 1e20];
   const high = [1.642, 1.2, 0.95, 0.8, 0.7, 0.655];
-  for (const runs of [[low, far, high], [low, high, far], [low, high, far, far]]) {
+  for (const runs of [
+    [low, far, high],
+    [low, high, far],
+    [low, high, far, far],
+  ]) {
     const { range } = typicalRange(runs.map(run));
     assert.ok(range[1] >= 1.64 && range[1] < 30, `${range}`);
   }
-  near(typicalRange([[1, 0.9, 0.8], [30, 28, 25], [33, 30, 29]].map(run)).range, [0.8, 33]);
+  near(
+    typicalRange(
+      [
+        [1, 0.9, 0.8],
+        [30, 28, 25],
+        [33, 30, 29],
+      ].map(run),
+    ).range,
+    [0.8, 33],
+  );
 });
 
 // Curves that fall or rise, each somewhere within its own level; a fixed series of pseudo-random numbers.

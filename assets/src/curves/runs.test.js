@@ -4,7 +4,9 @@ import { Choice, listed, seriesNames } from "./runs.js";
 
 const store = (ids, more = []) => ({
   state: { runs: ids.map((id) => ({ id, label: `run ${id}`, state: "done" })) },
-  curves: new Map([...ids, ...more].map((id) => [id, { label: `run ${id}`, series: { loss: {}, [`only ${id}`]: {} } }])),
+  curves: new Map(
+    [...ids, ...more].map((id) => [id, { label: `run ${id}`, series: { loss: {}, [`only ${id}`]: {} } }]),
+  ),
 });
 
 test("a run keeps its colour when others come and go", () => {
@@ -25,12 +27,17 @@ test("the newest are shown, and what was ticked by hand", () => {
   const choice = new Choice();
   choice.runs.set("0", true);
   choice.runs.set("8", false);
-  const shown = listed(store(ids), choice).filter((run) => run.shown).map(({ id }) => id);
+  const shown = listed(store(ids), choice)
+    .filter((run) => run.shown)
+    .map(({ id }) => id);
   assert.deepEqual(shown, ["0", "3", "4", "5", "6", "7"]);
 });
 
 test("curves that no state has named yet are there too", () => {
-  assert.deepEqual(listed(store(["a"], ["z"]), new Choice()).map(({ id }) => id), ["a", "z"]);
+  assert.deepEqual(
+    listed(store(["a"], ["z"]), new Choice()).map(({ id }) => id),
+    ["a", "z"],
+  );
   assert.deepEqual(listed({ state: null, curves: new Map() }, new Choice()), []);
 });
 

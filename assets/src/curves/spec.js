@@ -11,7 +11,10 @@ export function seriesSpec(name, runs, { smoothing, log, whole = false }) {
   const drawn = runs.filter(({ shown, curves }) => shown && curves.series?.[name]);
   const marks = drawn.map((run) => nanMark(name, run)).filter(Boolean);
   const series = drawn.map((run) => line(run, run.curves.series[name], smoothing));
-  const seen = typicalRange(drawn.map(({ curves }) => columnsOf(curves, name)), log);
+  const seen = typicalRange(
+    drawn.map(({ curves }) => columnsOf(curves, name)),
+    log,
+  );
   const yRange = seen ? padded(whole ? seen.whole : seen.range, log) : undefined;
   return {
     label: `${name} over the steps`,
@@ -35,7 +38,10 @@ function awayWords({ label, curves }, { step, mean }, [least, most]) {
   const isAway = (value) => Number.isFinite(value) && (value < least || value > most);
   const first = mean.findIndex(isAway);
   if (first < 0) return "";
-  const farthest = mean.reduce((far, value) => (isAway(value) && !(Math.abs(value) <= Math.abs(far)) ? value : far), NaN);
+  const farthest = mean.reduce(
+    (far, value) => (isAway(value) && !(Math.abs(value) <= Math.abs(far)) ? value : far),
+    NaN,
+  );
   const about = curves.width > 1 ? "about " : "";
   return `${label} from ${about}step ${count(step[first])}, ${farthest > most ? "up" : "down"} to ${number(farthest)}`;
 }
@@ -65,7 +71,12 @@ export function rateSpec(runs) {
   const series = runs
     .filter(({ shown, curves }) => shown && curves.rate?.step?.length)
     .map(({ label, color, dash, curves }) => ({ name: label, color, dash, x: curves.rate.step, y: curves.rate.value }));
-  return { label: "steps per second", series, zero: true, yFormat: (value) => (value >= 10 ? count(value) : String(Number(value.toPrecision(3)))) };
+  return {
+    label: "steps per second",
+    series,
+    zero: true,
+    yFormat: (value) => (value >= 10 ? count(value) : String(Number(value.toPrecision(3)))),
+  };
 }
 
 // What is said beside a run's name when one of its series is no number any more.

@@ -53,7 +53,10 @@ export function chart({ height = 160, onhover = () => {} } = {}) {
     svg.setAttribute("aria-label", label);
     element.setAttribute("aria-label", `${data.label}, arrow keys read off values`);
     axes.replaceChildren(...drawAxes(data, plan));
-    lines.replaceChildren(...framed([...drawBands(data, plan), ...drawLines(data, plan)], plan), ...drawMarks(data, plan));
+    lines.replaceChildren(
+      ...framed([...drawBands(data, plan), ...drawLines(data, plan)], plan),
+      ...drawMarks(data, plan),
+    );
     pointer.show(data, plan);
   }
   return { element, svg, draw, point: pointer.point, destroy: pointer.destroy };
@@ -66,7 +69,17 @@ function tick(value, digits = 4) {
 }
 
 function complete(spec) {
-  return { label: "chart", series: [], marks: [], log: false, yTicks: ticks, xFormat: count, yFormat: tick, xName: "step", ...spec };
+  return {
+    label: "chart",
+    series: [],
+    marks: [],
+    log: false,
+    yTicks: ticks,
+    xFormat: count,
+    yFormat: tick,
+    xName: "step",
+    ...spec,
+  };
 }
 
 function measure(data, width, height) {
@@ -85,14 +98,27 @@ function measure(data, width, height) {
   const y = held(scale(yRange, [box.bottom, box.top], data.log), box.top - OUTSIDE, box.bottom + OUTSIDE);
   const wanted = Math.max(2, Math.floor((box.right - box.left) / 80));
   const xTicks = ticks(...xRange, wanted).filter((value) => Number.isInteger(value) || data.xFormat !== count);
-  return { width, height, box, x, y, xTicks, yTicks, yTexts, xRange, isCut: found[0] < yRange[0] || found[1] > yRange[1] };
+  return {
+    width,
+    height,
+    box,
+    x,
+    y,
+    xTicks,
+    yTicks,
+    yTexts,
+    xRange,
+    isCut: found[0] < yRange[0] || found[1] > yRange[1],
+  };
 }
 
 // What leaves the frame is cut off by a drawing of its own, which needs no names as clip paths do.
 function framed(drawn, { box, isCut }) {
   if (!isCut) return drawn;
   const size = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
-  return [s("svg", { ...size, class: "wb-framed", viewBox: `${size.x} ${size.y} ${size.width} ${size.height}` }, ...drawn)];
+  return [
+    s("svg", { ...size, class: "wb-framed", viewBox: `${size.x} ${size.y} ${size.width} ${size.height}` }, ...drawn),
+  ];
 }
 
 function drawAxes(data, { box, x, y, xTicks, yTicks, yTexts }) {
@@ -128,25 +154,49 @@ function drawLines({ series }, { x, y }) {
     .filter((one) => one.raw)
     .map((one) => stroke(linePath(one.x, one.raw, x, y), one.color, { opacity: 0.3, "stroke-width": 1 }));
   return raw.concat(
-    series.map((one) => stroke(linePath(one.x, one.y, x, y), one.color, { "stroke-dasharray": one.dash, "stroke-width": 1.6 })),
+    series.map((one) =>
+      stroke(linePath(one.x, one.y, x, y), one.color, { "stroke-dasharray": one.dash, "stroke-width": 1.6 }),
+    ),
   );
 }
 
 function drawMarks({ marks, series }, plan) {
   const { x, box, isCut } = plan;
   const edges = isCut ? series.flatMap((one) => edgeMarks(one, plan)) : [];
-  return edges.concat(marks.flatMap(({ x: xs, color, shape = "line", label }) => {
-    const top = shape === "line" ? box.top : box.top - 10;
-    const path = s("path", { class: "wb-mark", d: markPath(shape, xs, x, top, box.bottom), ...markPaint(shape, color) });
-    return label && xs.length ? [path, markLabel(label, x(xs[0]), box)] : [path];
-  }));
+  return edges.concat(
+    marks.flatMap(({ x: xs, color, shape = "line", label }) => {
+      const top = shape === "line" ? box.top : box.top - 10;
+      const path = s("path", {
+        class: "wb-mark",
+        d: markPath(shape, xs, x, top, box.bottom),
+        ...markPaint(shape, color),
+      });
+      return label && xs.length ? [path, markLabel(label, x(xs[0]), box)] : [path];
+    }),
+  );
 }
 
 // Where a line leaves the frame: an arrow at its border.
 function edgeMarks({ x: xs, y: ys, color }, { x, y, box }) {
-  const [up, down] = [leaving(ys, (value) => y(value) < box.top - 1), leaving(ys, (value) => y(value) > box.bottom + 1)];
+  const [up, down] = [
+    leaving(ys, (value) => y(value) < box.top - 1),
+    leaving(ys, (value) => y(value) > box.bottom + 1),
+  ];
   const arrows = (shape, at, where) =>
-    at.length ? [s("path", { class: "wb-mark wb-edge", d: markPath(shape, at.map((i) => xs[i]), x, where), fill: color })] : [];
+    at.length
+      ? [
+          s("path", {
+            class: "wb-mark wb-edge",
+            d: markPath(
+              shape,
+              at.map((i) => xs[i]),
+              x,
+              where,
+            ),
+            fill: color,
+          }),
+        ]
+      : [];
   return [...arrows("up", up, box.top), ...arrows("down", down, box.bottom)];
 }
 

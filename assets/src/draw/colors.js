@@ -15,7 +15,13 @@ export function roleKind(role) {
 export function theme(element) {
   const style = getComputedStyle(element);
   const of = (name) => style.getPropertyValue(name).trim();
-  return { back: of("--wb-back"), text: of("--wb-text"), faint: of("--wb-faint"), line: of("--wb-line"), brand: of("--wb-brand") };
+  return {
+    back: of("--wb-back"),
+    text: of("--wb-text"),
+    faint: of("--wb-faint"),
+    line: of("--wb-line"),
+    brand: of("--wb-brand"),
+  };
 }
 
 // The hot end of heat maps; the cold end is the page's own colour.

@@ -96,7 +96,9 @@ function within(column, wanted) {
   const i = nearest(column, wanted);
   if (i < 0) return -1;
   const spacing = column.length > 1 ? (column[column.length - 1] - column[0]) / (column.length - 1) : 1;
-  return Math.abs(column[i] - wanted) <= spacing * 1.5 || (wanted >= column[0] && wanted <= column[column.length - 1]) ? i : -1;
+  return Math.abs(column[i] - wanted) <= spacing * 1.5 || (wanted >= column[0] && wanted <= column[column.length - 1])
+    ? i
+    : -1;
 }
 
 function drawn({ px, points }, { box }) {
@@ -109,11 +111,24 @@ function drawn({ px, points }, { box }) {
 
 function table({ at, points, named }, { xName, xFormat, yFormat, reads }) {
   const value = ({ one, i }) => one.value?.(i) ?? yFormat((one.values ?? one.y)[i]);
-  const rows = points.slice(0, ROWS).map((each) =>
-    h("div", { class: "wb-readout-row" }, swatch(each.one.color, each.one.dash), h("span", {}, each.one.name), h("b", {}, value(each))),
-  );
+  const rows = points
+    .slice(0, ROWS)
+    .map((each) =>
+      h(
+        "div",
+        { class: "wb-readout-row" },
+        swatch(each.one.color, each.one.dash),
+        h("span", {}, each.one.name),
+        h("b", {}, value(each)),
+      ),
+    );
   const more = points.length > ROWS ? [h("div", {}, `and ${points.length - ROWS} more`)] : [];
-  return [h("div", { class: "wb-readout-head" }, `${xName} ${xFormat(at)}${reads ? `: ${reads}` : ""}`), ...rows, ...more, ...named.map((text) => h("div", {}, text))];
+  return [
+    h("div", { class: "wb-readout-head" }, `${xName} ${xFormat(at)}${reads ? `: ${reads}` : ""}`),
+    ...rows,
+    ...more,
+    ...named.map((text) => h("div", {}, text)),
+  ];
 }
 
 // Right of the line, or left of it where there is more room; never out of the chart.

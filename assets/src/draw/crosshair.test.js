@@ -10,12 +10,18 @@ const short = { name: "short", x: [10, 20], y: [5, NaN] };
 test("all series are read at the nearest step", () => {
   const { at, points } = readings({ series: [long, short], marks: [] }, plan, 12);
   assert.equal(at, 10);
-  assert.deepEqual(points.map(({ one, i }) => one.y[i]), [1, 5]);
+  assert.deepEqual(
+    points.map(({ one, i }) => one.y[i]),
+    [1, 5],
+  );
 });
 
 test("a series that has ended has nothing", () => {
   const { points } = readings({ series: [long, short], marks: [] }, plan, 40);
-  assert.deepEqual(points.map(({ one }) => one.name), ["long"]);
+  assert.deepEqual(
+    points.map(({ one }) => one.name),
+    ["long"],
+  );
 });
 
 test("a mark beside the line is named", () => {

@@ -14,7 +14,9 @@ export function number(value, digits = 4) {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return count(value);
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(digits - 2) : String(Number(value.toPrecision(digits)));
+  return size !== 0 && (size < 1e-3 || size >= 1e6)
+    ? value.toExponential(digits - 2)
+    : String(Number(value.toPrecision(digits)));
 }
 
 // The texts of different values, each with as many digits as tell them all apart; `format` takes a value, and digits.

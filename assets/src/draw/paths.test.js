@@ -32,7 +32,13 @@ test("5 runs of 2,000 buckets with bands take a few milliseconds", () => {
   const draw = () => {
     for (let run = 0; run < 5; run++) {
       linePath(steps, values, place, (v) => 150 - 100 * v);
-      bandPath(steps, values, values.map((v) => v + 0.1), place, (v) => 150 - 100 * v);
+      bandPath(
+        steps,
+        values,
+        values.map((v) => v + 0.1),
+        place,
+        (v) => 150 - 100 * v,
+      );
     }
   };
   for (let i = 0; i < 20; i++) draw();

@@ -10,7 +10,10 @@ test("a linear scale puts the ends of the range on the ends of the pixels", () =
 
 test("a logarithmic scale puts each power of ten equally far, and has no place for zero", () => {
   const y = scale([1, 100], [100, 0], true);
-  assert.deepEqual([1, 10, 100].map((value) => Math.abs(Math.round(y(value)))), [100, 50, 0]);
+  assert.deepEqual(
+    [1, 10, 100].map((value) => Math.abs(Math.round(y(value)))),
+    [100, 50, 0],
+  );
   assert.ok(Number.isNaN(y(0)) && Number.isNaN(y(-1)));
 });
 
@@ -45,7 +48,10 @@ test("the numbers of an axis are all different", () => {
 
 test("the nearest position, also outside of the column", () => {
   const column = Float64Array.of(1, 5, 9);
-  assert.deepEqual([-3, 1, 2.9, 3.1, 8, 99].map((step) => nearest(column, step)), [0, 0, 0, 1, 2, 2]);
+  assert.deepEqual(
+    [-3, 1, 2.9, 3.1, 8, 99].map((step) => nearest(column, step)),
+    [0, 0, 0, 1, 2, 2],
+  );
   assert.equal(nearest([], 1), -1);
 });
 

@@ -7,7 +7,18 @@ const PAD = 12;
 const LEAST = 360;
 const LETTER = 6.4;
 const LINE = 16;
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight", "text-anchor", "dominant-baseline"];
+const STYLES = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+  "text-anchor",
+  "dominant-baseline",
+];
 
 // parts: [{title, element}], an <svg> or <canvas> each, or a title alone; keys: [{symbol: <svg> or null, text}].
 export function sheet({ panel, title, subject, note, parts, keys }) {
@@ -38,7 +49,12 @@ export function sheet({ panel, title, subject, note, parts, keys }) {
   }
   const size = { width, height: Math.ceil(y + PAD) };
   const back = s("rect", { ...size, fill: colors.back });
-  return s("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, "font-family": "system-ui, sans-serif" }, back, ...made);
+  return s(
+    "svg",
+    { ...size, viewBox: `0 0 ${size.width} ${size.height}`, "font-family": "system-ui, sans-serif" },
+    back,
+    ...made,
+  );
 }
 
 // Canvases that are on no page have the size that their style says.
@@ -82,7 +98,8 @@ function keyShapes({ symbol, text, x, mark }, y, colors) {
   if (!symbol) return [words];
   const copy = vector(symbol);
   const { width, height } = sizeOf(symbol);
-  for (const [name, value] of Object.entries({ x, y: y + (14 - height) / 2, width, height })) copy.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x, y: y + (14 - height) / 2, width, height }))
+    copy.setAttribute(name, value);
   return [copy, words];
 }
 
@@ -100,8 +117,14 @@ function vector(svg) {
 
 // Mixed colours are "color(srgb 0.8 0.9 1)" when computed, which few programs know besides browsers.
 function common(value) {
-  return value.replace(/color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)[^)]*\)/, (_, ...parts) =>
-    `rgb(${parts.slice(0, 3).map((part) => Math.round(255 * part)).join(", ")})`);
+  return value.replace(
+    /color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)[^)]*\)/,
+    (_, ...parts) =>
+      `rgb(${parts
+        .slice(0, 3)
+        .map((part) => Math.round(255 * part))
+        .join(", ")})`,
+  );
 }
 
 // A canvas has no shapes any more: its picture.

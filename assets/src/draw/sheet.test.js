@@ -10,7 +10,13 @@ test("long notes are broken between words", () => {
 
 test("keys stand side by side until a row is full", () => {
   const keys = ["forward", "backward", "optimize"].map((text) => ({ symbol: null, text }));
-  assert.deepEqual(rowsOf(keys, 150).map((row) => row.length), [2, 1]);
-  assert.deepEqual(rowsOf(keys, 10).map((row) => row.length), [1, 1, 1]);
+  assert.deepEqual(
+    rowsOf(keys, 150).map((row) => row.length),
+    [2, 1],
+  );
+  assert.deepEqual(
+    rowsOf(keys, 10).map((row) => row.length),
+    [1, 1, 1],
+  );
   assert.deepEqual(rowsOf([], 150), []);
 });

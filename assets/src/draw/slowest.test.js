@@ -11,7 +11,10 @@ test("the slowest op is named with its device, and over how many steps it is the
     "slowest: mul fc_0.tmp_0 on CPUPlace(1), 412 µs (median of 12 steps)",
   );
   const once = { ...slowest, device: "CPUPlace(7)", us: 4.04, steps: 1 };
-  assert.equal(slowestWords({ slowest: once }, devices), "slowest: mul fc_0.tmp_0 on CPUPlace(7), 4.0 µs (median of 1 step)");
+  assert.equal(
+    slowestWords({ slowest: once }, devices),
+    "slowest: mul fc_0.tmp_0 on CPUPlace(7), 4.0 µs (median of 1 step)",
+  );
   assert.match(slowestWords({ slowest: { ...slowest, device: -1 } }, devices), /on all 2 devices/);
   assert.match(slowestWords({ slowest: { ...slowest, device: 5 } }, devices), /on device 5/);
 });

@@ -27,7 +27,14 @@ function images(list) {
   const low = Math.min(...list.map((image) => image.low));
   const high = Math.max(...list.map((image) => image.high));
   const words = `first ${list.length} image${list.length > 1 ? "s" : ""} of ${list[0].width} × ${list[0].height}, values ${number(low)} to ${number(high)}`;
-  const canvas = h("canvas", { class: "wb-images", width, height: tall, role: "img", "aria-label": words, title: words });
+  const canvas = h("canvas", {
+    class: "wb-images",
+    width,
+    height: tall,
+    role: "img",
+    "aria-label": words,
+    title: words,
+  });
   canvas.style.width = `${width * zoom}px`;
   canvas.style.height = `${tall * zoom}px`;
   const context = canvas.getContext("2d");
@@ -58,10 +65,15 @@ function sparkline(row, [low, high], color) {
   let d = "";
   let open = false;
   row.forEach((value, i) => {
-    if (Number.isFinite(value)) d += `${open ? "L" : "M"}${(i * across).toFixed(1)} ${(LINE.height - 2 - (value - low) * up).toFixed(1)}`;
+    if (Number.isFinite(value))
+      d += `${open ? "L" : "M"}${(i * across).toFixed(1)} ${(LINE.height - 2 - (value - low) * up).toFixed(1)}`;
     open = Number.isFinite(value);
   });
-  return s("svg", { ...LINE, "aria-hidden": "true" }, s("path", { d, stroke: color, fill: "none", "stroke-width": 1.2 }));
+  return s(
+    "svg",
+    { ...LINE, "aria-hidden": "true" },
+    s("path", { d, stroke: color, fill: "none", "stroke-width": 1.2 }),
+  );
 }
 
 // A bar per value, the value beneath it.
@@ -71,7 +83,12 @@ function labels({ values, counts }, color) {
   const wide = Math.max(16, ...shown.map((value) => String(value).length * 7 + 4));
   const words = `labels: ${values.map((value, i) => `${value} × ${count(counts[i])}`).join(", ")}`;
   const bars = shown.flatMap((value, i) => labelBar(value, counts[i], most, i * wide, wide, color));
-  const svg = s("svg", { class: "wb-labels", width: shown.length * wide, height: 44, role: "img", "aria-label": words }, s("title", {}, words), ...bars);
+  const svg = s(
+    "svg",
+    { class: "wb-labels", width: shown.length * wide, height: 44, role: "img", "aria-label": words },
+    s("title", {}, words),
+    ...bars,
+  );
   const more = values.length - shown.length;
   return h("span", { class: "wb-label-counts" }, svg, more > 0 ? `and ${more} more` : null);
 }

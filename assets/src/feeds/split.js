@@ -1,7 +1,18 @@
 // Which rows of the batch each device got, in numbers and words.
 import { bytes, count } from "../draw/numbers.js";
 
-const SIZES = { bool: 1, int8: 1, uint8: 1, float16: 2, bfloat16: 2, int16: 2, float32: 4, int32: 4, float64: 8, int64: 8 };
+const SIZES = {
+  bool: 1,
+  int8: 1,
+  uint8: 1,
+  float16: 2,
+  bfloat16: 2,
+  int16: 2,
+  float32: 4,
+  int32: 4,
+  float64: 8,
+  int64: 8,
+};
 
 // Feeds that are split alike share a bar: [{names, total, parts: [{device, rows, first, last}], uneven}].
 export function splits(feeds) {
@@ -30,7 +41,8 @@ function starts(rows) {
 export function unevenText({ parts, uneven }) {
   if (!uneven) return "";
   const sizes = parts.map(({ rows }) => rows);
-  const words = sizes.length > 8 ? `${count(Math.min(...sizes))} to ${count(Math.max(...sizes))}` : sizes.map(count).join(", ");
+  const words =
+    sizes.length > 8 ? `${count(Math.min(...sizes))} to ${count(Math.max(...sizes))}` : sizes.map(count).join(", ");
   return `uneven: ${words} rows`;
 }
 

@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { arrayBytes, rowsText, splits, summary, unevenText } from "./split.js";
 
-const feeds = (rows) => ({ devices: rows.map((_, i) => `CPUPlace(${i})`), names: ["x", "y"], rows: { x: rows, y: rows } });
+const feeds = (rows) => ({
+  devices: rows.map((_, i) => `CPUPlace(${i})`),
+  names: ["x", "y"],
+  rows: { x: rows, y: rows },
+});
 
 test("feeds that are split alike share a bar", () => {
   const [one, ...more] = splits(feeds([3, 4]));
@@ -13,7 +17,10 @@ test("feeds that are split alike share a bar", () => {
 
 test("feeds that are split otherwise have a bar of their own", () => {
   const other = { ...feeds([3, 4]), rows: { x: [3, 4], y: [7, 7] }, first: { x: [0, 3], y: [0, 0] } };
-  assert.deepEqual(splits(other).map(({ names }) => names), [["x"], ["y"]]);
+  assert.deepEqual(
+    splits(other).map(({ names }) => names),
+    [["x"], ["y"]],
+  );
   assert.equal(splits(other)[1].parts[1].first, 0);
 });
 

@@ -30,9 +30,15 @@ function bar(split, devices, width, top) {
   const words = uneven && s("text", { x: width - 1, y: top + 12, "text-anchor": "end", class: "wb-uneven" }, uneven);
   const fed = split.parts.filter(({ rows }) => rows > 0);
   const room = (part) => place(part.rows, split.total, width) - 12;
-  const names = wordings(fed, room, [(part) => named(part, devices), ({ device }) => `device ${device}`, ({ device }) => String(device)]);
+  const names = wordings(fed, room, [
+    (part) => named(part, devices),
+    ({ device }) => `device ${device}`,
+    ({ device }) => String(device),
+  ]);
   const rows = wordings(fed, room, [rowsText, ({ first, last }) => `${count(first)}–${count(last)}`, () => ""]);
-  const parts = fed.flatMap((part, i) => segment(part, split, named(part, devices), [names[i], rows[i]], width, top + HEAD));
+  const parts = fed.flatMap((part, i) =>
+    segment(part, split, named(part, devices), [names[i], rows[i]], width, top + HEAD),
+  );
   return [head, words, ...parts].filter(Boolean);
 }
 

@@ -3,7 +3,7 @@
 // The columns that a stretch of x touches: [first, last + 1].
 export function columnsIn({ columns }, left, right) {
   const { x } = columns;
-  let first = after(x, left) - 1;
+  const first = after(x, left) - 1;
   return [Math.max(0, first), after(x, right)];
 }
 

@@ -17,12 +17,17 @@ export function layout(model, folds, open) {
   columnsOf(items, lines);
   for (const item of items) describe(model, item);
   const depth = items.reduce((most, item) => Math.max(most, item.column + 1), 0);
-  const inside = levels(opened);
-  const { lanes, devices, height } = bands(model, rowsOf(items, model.lanes, depth), nesting(opened, inside, model.lanes));
+  const framed = opened.filter((group) => group.whole); // a frame around the others would be around strangers as well
+  const inside = levels(framed, folds.groups);
+  const { lanes, devices, height } = bands(
+    model,
+    rowsOf(items, model.lanes, depth),
+    nesting(framed, inside, model.lanes),
+  );
   const columns = place(items, lanes, depth, model.shared);
   for (const item of items) if (item.lane === model.shared) raise(model, item, lanes);
   const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, shared: model.shared };
-  scene.frames = opened.map((group) => frameOf(group, inside.get(group), scene));
+  scene.frames = framed.map((group) => frameOf(group, inside.get(group), scene));
   route(scene);
   return scene;
 }
@@ -72,9 +77,7 @@ function describe(model, item) {
       ? union(item.nodes.map((n) => model.devicesOf(n)))
       : [model.message.node.device[item.nodes[0]]];
   item.title = group ? group.title : model.type(node);
-  item.detail = group
-    ? `${item.nodes.length} ops: ${[...new Set(group.nodes.slice(0, 64).map((n) => model.type(n)))].join(", ")}`
-    : model.result(node);
+  item.detail = group ? `${item.nodes.length} ops: ${group.details.join(", ")}` : model.result(node);
   const letters = Math.max(item.title.length * LETTER, Math.min(item.detail.length, 16) * 5.8);
   item.w = Math.min(
     item.lane === model.shared ? WIDEST : WIDE,
@@ -96,22 +99,21 @@ function rowsOf(items, lanes, depth) {
   return rows;
 }
 
-// How many levels of open groups lie in each open one: its frame goes around theirs. `opened` has the outer ones first.
-function levels(opened) {
-  const inside = new Map(opened.map((group) => [group, 0]));
-  const byIndex = new Map(opened.map((group) => [group.index, group]));
-  for (const group of [...opened].reverse()) {
-    const around = byIndex.get(group.parent);
+// How many levels of framed groups lie in each of them: its frame goes around theirs. `framed` has the outer ones first.
+function levels(framed, groups) {
+  const inside = new Map(framed.map((group) => [group, 0]));
+  for (const group of [...framed].reverse()) {
+    let around = groups[group.parent];
+    while (around && !inside.has(around)) around = groups[around.parent];
     if (around) inside.set(around, Math.max(inside.get(around), inside.get(group) + 1));
   }
   return inside;
 }
 
 // How deep open groups lie in each other, for each lane: room for their names.
-function nesting(opened, inside, lanes) {
+function nesting(framed, inside, lanes) {
   const deep = new Int32Array(lanes);
-  for (const group of opened)
-    deep[group.lane] = Math.max(deep[group.lane], 1 + inside.get(group));
+  for (const group of framed) deep[group.lane] = Math.max(deep[group.lane], 1 + inside.get(group));
   return deep;
 }
 

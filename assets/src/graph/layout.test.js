@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Folds, repeatsOf, stem } from "./fold.js";
+import { Folds } from "./fold.js";
 import { layout } from "./layout.js";
 import { COLLECTIVE, Model } from "./model.js";
-import { convolutions, inference, nothing, training } from "./synthetic.js";
+import { convolutions, inference, nothing, training } from "../../fixtures/graph.js";
 
 function seen(message, open = null) {
   const model = new Model(message);
@@ -11,46 +11,7 @@ function seen(message, open = null) {
   return { model, folds, scene: layout(model, folds, open?.(folds) ?? folds.begin()) };
 }
 
-const titles = (scene) => scene.items.map((item) => item.title);
-const lanes = (folds) => new Set(folds.groups.filter(({ level }) => level === "lane").map(({ index }) => index));
 const all = (folds) => folds.all();
-
-test("repeats are found from left to right, with blocks of several layers", () => {
-  assert.deepEqual(repeatsOf([1, 1, 1, 2]), [
-    { start: 0, period: 1, times: 3 },
-    { start: 3, period: 1, times: 1 },
-  ]);
-  assert.deepEqual(
-    repeatsOf([9, 1, 2, 1, 2, 1, 2, 1]).map(({ period, times }) => [period, times]),
-    [
-      [1, 1],
-      [2, 3],
-      [1, 1],
-    ],
-  );
-  assert.deepEqual(
-    repeatsOf([1, 1]).map(({ times }) => times),
-    [1, 1],
-  );
-  assert.deepEqual(repeatsOf([]), []);
-});
-
-test("a stem is the layer without its number", () => {
-  assert.deepEqual(["fc_0", "conv2d_12", "tmp", "_3"].map(stem), ["fc", "conv2d", "tmp", "_3"]);
-});
-
-test("many equal layers are one box on every device and role", () => {
-  const { scene } = seen(training({ devices: 2, layers: 98 }));
-  const boxes = titles(scene).filter((title) => title === "fc × 98");
-  assert.equal(boxes.length, 2 * 3);
-  assert.ok(titles(scene).includes("all_reduce × 98"));
-  assert.ok(scene.items.length < 20);
-});
-
-test("blocks of a convolution and a pooling layer repeat together", () => {
-  const { scene } = seen(convolutions());
-  assert.equal(titles(scene).filter((title) => title === "conv2d + pool2d × 4").length, 2);
-});
 
 test("small graphs begin unfolded, large ones folded", () => {
   assert.equal(seen(inference()).scene.items.length, 16);
@@ -77,6 +38,27 @@ test("every node belongs to one item, whatever is open", () => {
     );
     items.forEach((item, at) => item.nodes.forEach((n) => assert.equal(itemOf[n], at)));
   }
+});
+
+test("a graph without a fold is drawn op by op", () => {
+  const { fold, ...message } = training({ layers: 20 });
+  assert.ok(fold.title.length > 20);
+  assert.equal(seen(message).scene.items.length, message.node.label.length);
+});
+
+test("a group says how many layers look like it, and what is in it", () => {
+  const message = training({ layers: 20 });
+  Object.assign(message.fold, { title: message.fold.title.map(() => "fc"), times: message.fold.times.fill(7) });
+  const item = seen(message).scene.items.find(({ group }) => group);
+  assert.deepEqual([item.title, item.detail], ["fc × 7", `${item.nodes.length} ops: some`]);
+});
+
+test("a group that others lie between has no frame of its own", () => {
+  const message = inference({ layers: 3 }); // mul, add, relu of three layers, then softmax
+  const fold = (node) => ({ ...message.fold, title: ["fc"], details: [[]], parent: [-1], times: [1], open: [1], node });
+  const frames = (node) => seen({ ...message, fold: fold(node) }).scene.frames.length;
+  assert.equal(frames([-1, 0, 0, 0, -1, -1, -1, -1, -1, -1]), 1);
+  assert.equal(frames([-1, 0, 0, -1, 0, -1, -1, -1, -1, -1]), 0);
 });
 
 test("opening what is above a node makes it visible", () => {
@@ -117,23 +99,6 @@ test("what waits for nothing stands next to what waits for it", () => {
   message.edge.order = Uint8Array.of(...message.edge.order, 0);
   const { scene } = seen(message, all);
   assert.equal(scene.items[scene.itemOf[last]].column, scene.items[scene.itemOf[10]].column - 1);
-});
-
-test("a graph too wide for the page begins with one box for each lane, and without losing an op", () => {
-  const message = inference({ layers: 14 });
-  message.node.type = message.node.type.map((type, n) => message.tables.type.push(`op_${n}`) - 1); // nothing repeats
-  const { scene, folds } = seen(message, (made) => made.begin());
-  assert.deepEqual(titles(scene), ["forward"]);
-  assert.equal(scene.items[0].nodes.length, message.node.label.length);
-  assert.equal(folds.above(0).length, 2); // its layer's box, in that of the lane
-});
-
-test("lone ops in a row are one box", () => {
-  const message = inference({ layers: 14 });
-  message.node.layer = message.node.layer.map((layer, n) =>
-    n < 4 ? message.tables.layer.push(`lone_${n}`) - 1 : layer,
-  );
-  assert.equal(titles(seen(message, lanes).scene)[0], "mul + 3");
 });
 
 test("boxes do not lie on each other", () => {

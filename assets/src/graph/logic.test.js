@@ -8,7 +8,7 @@ import { layout } from "./layout.js";
 import { shortened } from "./marks.js";
 import { Model } from "./model.js";
 import { Search } from "./search.js";
-import { inference, nothing, sampleOf, training } from "./synthetic.js";
+import { inference, nothing, sampleOf, training } from "../../fixtures/graph.js";
 import { nodeTimes, Replay } from "./times.js";
 
 const message = training({ devices: 2, layers: 3 });

@@ -8,9 +8,12 @@ import { layout } from "./layout.js";
 import { describeItem, Look } from "./look.js";
 import { Model } from "./model.js";
 import { Search } from "./search.js";
-import { training } from "./synthetic.js";
+import { training } from "../../fixtures/graph.js";
 
-const model = new Model(training({ devices: 2, layers: 20 }));
+const message = training({ devices: 2, layers: 20 });
+message.fold.title[0] = "fc";
+message.fold.times[0] = 20;
+const model = new Model(message);
 const folds = new Folds(model);
 const scene = layout(model, folds, folds.begin());
 const at = (title) => scene.items.findIndex((item) => item.title === title);
@@ -20,7 +23,7 @@ test("boxes and ops are described in words", () => {
   assert.equal(first, "fc × 20, 60 folded forward ops on CPUPlace(0); Enter expands");
   const mean = describeItem(model, scene, at("mean"));
   assert.equal(mean, "mean mean_0.tmp_0, forward on CPUPlace(0), layer mean_0, 1 edges in, 1 out");
-  assert.ok(describeItem(model, scene, at("all_reduce × 20")).includes("on CPUPlace(0), CPUPlace(1)"));
+  assert.ok(describeItem(model, scene, at("all all_reduce")).includes("on CPUPlace(0), CPUPlace(1)"));
 });
 
 test("a folded box is a hit when one of its ops is, all else is dimmed", () => {
@@ -48,8 +51,7 @@ test("heat has a text besides its colour", () => {
 });
 
 // The share of the hot colour in a fill, as the browser will read it.
-const filled = (fill, back) =>
-  fill === back ? rgb(back) : mixed(HEAT, back, Number(/ (\d+)%/.exec(fill)[1]) / 100);
+const filled = (fill, back) => (fill === back ? rgb(back) : mixed(HEAT, back, Number(/ (\d+)%/.exec(fill)[1]) / 100));
 
 test("letters on every heat can be read, in light and dark", () => {
   const values = Float64Array.from(scene.items[0].nodes.length ? model.message.node.bytes : [], (_, n) => 1.3 ** n);

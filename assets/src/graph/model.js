@@ -28,7 +28,9 @@ export class Model {
     this.lanes = 3 * Math.max(1, this.devices.length) + 1;
     this.shared = this.lanes - 1;
     this.lane = Int32Array.from({ length: this.count }, (_, n) =>
-      this.kind[n] === COLLECTIVE || this.fetches(n) ? this.shared : 3 * Math.max(0, node.device[n]) + this.kind[n],
+      this.kind[n] === COLLECTIVE || this.across.of(n).length
+        ? this.shared
+        : 3 * Math.max(0, node.device[n]) + this.kind[n],
     );
   }
 
@@ -65,18 +67,7 @@ export class Model {
 
   devicesOf(n) {
     const several = this.across.of(n);
-    if (several.length) return [...several];
-    const read = this.type(n) === "fetch" ? this.placesRead(n) : [];
-    return read.length ? read : [this.message.node.device[n]];
-  }
-
-  placesRead(n) {
-    return [...new Set(Array.from(this.reads.of(n), (v) => this.message.value.device[v]))];
-  }
-
-  // Whether a node fetches from several devices.
-  fetches(n) {
-    return this.type(n) === "fetch" && this.placesRead(n).length > 1;
+    return several.length ? [...several] : [this.message.node.device[n]];
   }
 
   placeText(n) {

@@ -22,7 +22,13 @@ export function tools(act) {
   const hidden = h("span", {}, "all edges");
   const table = h(
     "button",
-    { class: "wb-small", "aria-pressed": "false", title: "the ops as a table", "aria-label": "SSA graph as a table", onclick: () => show(!pressed()) },
+    {
+      class: "wb-small",
+      "aria-pressed": "false",
+      title: "the ops as a table",
+      "aria-label": "SSA graph as a table",
+      onclick: () => show(!pressed()),
+    },
     "table",
   );
   const pressed = () => table.getAttribute("aria-pressed") === "true";

@@ -23,7 +23,11 @@ export function alertBox(show) {
 function describe(run, { text, op, device, site }, show) {
   return [
     h("div", { class: "wb-alert-head" }, icon("failed"), `${run.name} failed at step ${run.step}`),
-    facts([["op", op], ["device", device], ["written in", site]]),
+    facts([
+      ["op", op],
+      ["device", device],
+      ["written in", site],
+    ]),
     h("pre", { class: "wb-code", tabindex: 0, "aria-label": "text of the error" }, text),
     endsIt(run) && lead(run.nan, show),
   ].filter(Boolean);
@@ -53,17 +57,29 @@ function origin(nan, show) {
   const { title, reason, op, device, site } = nan;
   return [
     h("div", { class: "wb-alert-head" }, icon("nan"), `${title}: ${reason}`),
-    facts([["op", op], ["device", device], ["written in", site]]),
+    facts([
+      ["op", op],
+      ["device", device],
+      ["written in", site],
+    ]),
     lead(nan, show),
   ].filter(Boolean);
 }
 
 const lead = ({ op, node }, show) =>
-  node != null && h("div", {}, h("button", { class: "wb-small", onclick: () => show(node) }, `Show ${op} in the graph`));
+  node != null &&
+  h("div", {}, h("button", { class: "wb-small", onclick: () => show(node) }, `Show ${op} in the graph`));
 
 function facts(all) {
   const known = all.filter(([, value]) => value);
-  return known.length > 0 && h("dl", {}, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "wb-code" }, value))));
+  return (
+    known.length > 0 &&
+    h(
+      "dl",
+      {},
+      known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "wb-code" }, value))),
+    )
+  );
 }
 
 // The newest notice, until it is dismissed.

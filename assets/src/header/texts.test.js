@@ -17,8 +17,15 @@ test("a running run says how fast it is and how long it will take", () => {
 });
 
 test("a run without an end has no time left, one that stands no rate", () => {
-  assert.deepEqual(texts({ state: "running", step: 3, steps: null, seconds: 1, rate: 0.5, eta: null }), ["step 3", "0.50 steps/s", "1.0 s"]);
-  assert.deepEqual(texts({ state: "paused", step: 3, steps: 9, seconds: 1, rate: 0, eta: 4 }), ["step 3 of 9", "1.0 s"]);
+  assert.deepEqual(texts({ state: "running", step: 3, steps: null, seconds: 1, rate: 0.5, eta: null }), [
+    "step 3",
+    "0.50 steps/s",
+    "1.0 s",
+  ]);
+  assert.deepEqual(texts({ state: "paused", step: 3, steps: 9, seconds: 1, rate: 0, eta: 4 }), [
+    "step 3 of 9",
+    "1.0 s",
+  ]);
 });
 
 test("a last value that is no number is named", () => {

@@ -18,7 +18,12 @@ const GOING_ON = ["running", "paused"];
 export function knownOf(state, lost) {
   if (!state || !lost) return state;
   const still = (run) => run && (GOING_ON.includes(run.state) ? { ...run, state: "lost" } : run);
-  return { ...state, run: still(state.run), runs: state.runs.map(still), controls: { ...state.controls, allowed: [], busy: null } };
+  return {
+    ...state,
+    run: still(state.run),
+    runs: state.runs.map(still),
+    controls: { ...state.controls, allowed: [], busy: null },
+  };
 }
 
 export class Presence {

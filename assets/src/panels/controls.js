@@ -12,12 +12,23 @@ const standing = ({ run, controls: now, notice } = {}) =>
   JSON.stringify([run?.id, run?.state, run?.state === "paused" && run.step, now?.allowed, now?.busy, notice?.id]);
 
 export function controls(store) {
-  const fields = new Map(SETTINGS.map((setting) => [setting.name, (setting.toggle ? toggle : field)(setting, sendValues)]));
+  const fields = new Map(
+    SETTINGS.map((setting) => [setting.name, (setting.toggle ? toggle : field)(setting, sendValues)]),
+  );
   const buttons = BUTTONS.map((one) => button(one, act));
   const busy = h("span", { class: "wb-faint", role: "status" });
-  const row = h("div", { class: "wb-buttons", role: "toolbar", "aria-label": "run" }, ...buttons.map(({ element }) => element), busy);
+  const row = h(
+    "div",
+    { class: "wb-buttons", role: "toolbar", "aria-label": "run" },
+    ...buttons.map(({ element }) => element),
+    busy,
+  );
   const inputs = [...fields.values()].map(({ element }) => element);
-  const settings = h("div", { class: "wb-settings", role: "group", "aria-label": "settings of the next run" }, ...inputs);
+  const settings = h(
+    "div",
+    { class: "wb-settings", role: "group", "aria-label": "settings of the next run" },
+    ...inputs,
+  );
   const element = h("section", { class: "wb-controls wb-wide", "aria-label": "controls" }, row, settings);
   let asked = null; // what there was when a button was pressed that has not been answered
   let notice = null;

@@ -64,7 +64,10 @@ export function curves(store) {
     runList.update(runs.map(entry));
     seriesList.element.hidden = names.length < 2;
     seriesList.update(names.map((name, i) => ({ id: name, label: name, shown: choice.showsSeries(name, i) })));
-    drawSeries(names.filter((name, i) => choice.showsSeries(name, i)), runs);
+    drawSeries(
+      names.filter((name, i) => choice.showsSeries(name, i)),
+      runs,
+    );
     const rates = rateSpec(runs);
     rate.element.hidden = !rates.series.length;
     if (rates.series.length) rate.figure.draw(rates);
@@ -118,7 +121,12 @@ const entry = (run) => ({ ...run, note: trouble(run) });
 function titled(name, height, onhover) {
   const figure = chart({ height, onhover });
   const away = h("p", { class: "wb-away", role: "status", hidden: true });
-  const made = { figure, isCut: false, element: h("div", { class: "wb-curve" }, h("h4", {}, name), figure.element, away), show };
+  const made = {
+    figure,
+    isCut: false,
+    element: h("div", { class: "wb-curve" }, h("h4", {}, name), figure.element, away),
+    show,
+  };
 
   function show(spec) {
     figure.draw(spec);

@@ -16,7 +16,11 @@ export function feeds(store) {
   const { element, body, note, saving } = frame({
     name: "feeds",
     title: "Feeds",
-    drawings: () => [{ element: bars }, ...previewParts(table), ...(overTime.hidden ? [] : [{ title: ROWS, element: over.svg }])],
+    drawings: () => [
+      { element: bars },
+      ...previewParts(table),
+      ...(overTime.hidden ? [] : [{ title: ROWS, element: over.svg }]),
+    ],
     keys: () => shown().feeds.devices.map((text, i) => ({ symbol: spot(deviceColor(i)), text })),
     subject: () => store.subject,
   });
@@ -52,7 +56,12 @@ export function feeds(store) {
     overTime.hidden = step.length < 2;
     if (overTime.hidden) return;
     const names = rows.map((_, i) => scopes.devices?.[i] ?? `device ${i}`);
-    const series = stacked(step, rows, names, rows.map((_, i) => deviceColor(i)));
+    const series = stacked(
+      step,
+      rows,
+      names,
+      rows.map((_, i) => deviceColor(i)),
+    );
     over.draw({ label: "rows fed to each device", series, zero: true, yFormat: count });
   }
 

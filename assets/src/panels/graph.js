@@ -4,13 +4,14 @@ import { h } from "../draw/dom.js";
 import { count } from "../draw/numbers.js";
 import { frame } from "../draw/panel.js";
 import { slowestWords } from "../draw/slowest.js";
+import { Table } from "../draw/table.js";
+import { COLUMNS } from "../graph/columns.js";
 import { Details } from "../graph/details.js";
 import { Folds } from "../graph/fold.js";
 import { heatOf, MODES } from "../graph/heat.js";
 import { legend, legendKeys } from "../graph/legend.js";
 import { COLLECTIVE, KINDS, Model } from "../graph/model.js";
 import { Search } from "../graph/search.js";
-import { Table } from "../graph/table.js";
 import { nodeTimes } from "../graph/times.js";
 import { tools } from "../graph/tools.js";
 import { View } from "../graph/view.js";
@@ -29,7 +30,8 @@ class GraphPanel {
         this.keys();
       },
     });
-    this.table = new Table((node) => store.select(node));
+    const choose = (node) => store.select(node);
+    this.table = new Table({ label: "ops of the graph", name: "wb-g-table", columns: COLUMNS, choose });
     this.details = new Details(
       store,
       (node) => store.select(node),
@@ -100,7 +102,7 @@ class GraphPanel {
   sampled() {
     const { model, store } = this;
     this.times = nodeTimes(model, store.sample);
-    this.table.show(model, this.times);
+    this.table.show({ model, times: this.times }, model.count);
     this.details.timed(this.times?.[store.selected]);
     this.note.textContent = this.summary();
     this.warm();
@@ -137,7 +139,7 @@ class GraphPanel {
     this.details.show(this.model, valid, this.times?.[valid]);
     this.view.resized();
     this.view.choose(valid);
-    this.table.mark(valid);
+    this.table.highlight(valid === null ? [] : [valid], true);
   }
 
   replay() {
@@ -196,7 +198,6 @@ class GraphPanel {
       table: (on) => {
         if (!this.model) return;
         view.element.hidden = on;
-        this.table.show(this.model, this.times);
         this.table.open(on);
       },
       modes: MODES,

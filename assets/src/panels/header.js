@@ -50,7 +50,11 @@ export function header(store) {
     subject.replaceChildren(
       h("h2", {}, now.name || "unnamed"),
       h("span", { class: "wb-tag" }, now.kind),
-      h("span", { class: "wb-faint", title: devices.join("\n") }, [deviceList(devices), now.strategy].filter(Boolean).join(" · ")),
+      h(
+        "span",
+        { class: "wb-faint", title: devices.join("\n") },
+        [deviceList(devices), now.strategy].filter(Boolean).join(" · "),
+      ),
     );
   }
 

@@ -3,7 +3,12 @@ import { h } from "../draw/dom.js";
 import { icon } from "../draw/icons.js";
 
 export function lost(store) {
-  const element = h("section", { class: "wb-alert wb-gone wb-wide", role: "alert", "aria-label": "kernel", hidden: true });
+  const element = h("section", {
+    class: "wb-alert wb-gone wb-wide",
+    role: "alert",
+    "aria-label": "kernel",
+    hidden: true,
+  });
 
   function update(kinds) {
     if (!kinds.has("presence")) return;
@@ -16,10 +21,18 @@ export function lost(store) {
 
 function describe(why, state) {
   const cell = state?.subject?.cell;
-  const ended = state?.run ? ` ${state.run.name} stands at step ${state.run.step.toLocaleString("en")}, as far as is known.` : "";
+  const ended = state?.run
+    ? ` ${state.run.name} stands at step ${state.run.step.toLocaleString("en")}, as far as is known.`
+    : "";
   return [
     h("div", { class: "wb-alert-head" }, icon("failed"), `${why}.`),
     h("div", {}, `What is shown here is what was known last, and the buttons do nothing.${ended}`),
-    h("div", {}, "To go on, run the cells of the notebook again, up to ", h("span", { class: "wb-code" }, cell ?? "the one above this page"), "."),
+    h(
+      "div",
+      {},
+      "To go on, run the cells of the notebook again, up to ",
+      h("span", { class: "wb-code" }, cell ?? "the one above this page"),
+      ".",
+    ),
   ];
 }

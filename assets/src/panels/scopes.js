@@ -35,13 +35,7 @@ export function scopes(store) {
   });
   const empty = h("p", { class: "wb-empty" }, EMPTY);
   const keys = h("div", { class: "wb-scopes-keys" });
-  const memory = h(
-    "div",
-    {},
-    h("div", { class: "wb-live-bar" }, h("h4", {}, HELD), range),
-    keys,
-    figure.element,
-  );
+  const memory = h("div", {}, h("div", { class: "wb-live-bar" }, h("h4", {}, HELD), range), keys, figure.element);
   const totals = totalsView();
   const live = new LiveTable();
   const columns = h("div", { class: "wb-scopes-columns" }, h("div", {}, memory, totals.element), live.element);

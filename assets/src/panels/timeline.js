@@ -1,13 +1,14 @@
 // What ran when, on which device and thread, during a step that was looked at.
 import { h } from "../draw/dom.js";
 import { frame } from "../draw/panel.js";
+import { Table } from "../draw/table.js";
+import { COLUMNS } from "../timeline/columns.js";
 import { History } from "../timeline/history.js";
 import { KINDS, kindSymbol } from "../timeline/ink.js";
 import { lanesOf } from "../timeline/lanes.js";
 import { Picture } from "../timeline/picture.js";
 import { Shown } from "../timeline/shown.js";
 import { Spans } from "../timeline/spans.js";
-import { Table } from "../timeline/table.js";
 import { noteWords } from "../timeline/words.js";
 import { save } from "../files.js";
 
@@ -24,7 +25,13 @@ class Timeline {
     this.shown = new Shown((message) => store.send(message));
     this.spans = null;
     this.picture = new Picture((span, device) => this.choose(span, device));
-    this.table = new Table((span) => this.choose(span));
+    this.table = new Table({
+      label: "spans of the step",
+      name: "wb-timeline-table",
+      columns: COLUMNS,
+      column: COLUMNS.findIndex(({ name }) => name === "duration"),
+      choose: (span) => this.choose(span),
+    });
     this.history = new History({ choose: (step) => this.go(step), follow: () => this.follow() });
     this.asTable = false;
     this.build();
@@ -42,7 +49,11 @@ class Timeline {
         class: "wb-small",
         "aria-label": "save the timeline as a Chrome trace",
         title: "save the step that is shown for Perfetto or chrome://tracing",
-        onclick: () => this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then((file) => save(file, this.element), () => {}),
+        onclick: () =>
+          this.store.ask({ type: "trace", step: this.shown.sample?.step ?? null }).then(
+            (file) => save(file, this.element),
+            () => {},
+          ),
       },
       "Chrome trace",
     );
@@ -65,7 +76,6 @@ class Timeline {
       this.picture.element,
       this.table.element,
     );
-    this.table.element.hidden = true;
     made.body.append(this.empty, this.content);
     this.tools = [...made.element.querySelectorAll("header button")];
     for (const tool of this.tools) tool.disabled = true;
@@ -139,8 +149,8 @@ class Timeline {
     this.spans = new Spans(sample, this.store.graph, this.store.state?.subject?.devices);
     this.say();
     this.picture.show(this.spans, lanesOf(this.spans));
+    this.table.show(this.spans, this.spans.count);
     this.showAs();
-    if (this.asTable) this.table.show(this.spans);
     for (const kind of KINDS) this.keys[kind].hidden = !this.spans.kinds.includes(kind);
     this.list();
     this.mark(false);
@@ -161,7 +171,7 @@ class Timeline {
     if (!this.spans) return;
     const node = this.spans.graph ? this.store.selected : null;
     this.picture.highlight(node, reveal);
-    this.table.highlight(this.spans.of(node));
+    this.table.highlight(this.spans.of(node), reveal);
   }
 
   // A click on a span; spans of another graph, or unknown ones, lead to no node.
@@ -197,7 +207,7 @@ class Timeline {
     this.switch.setAttribute("aria-pressed", String(this.asTable));
     this.showAs();
     if (!this.spans) return;
-    if (this.asTable) return this.table.show(this.spans);
+    if (this.asTable) return;
     this.picture.draw(); // hidden, it had no size and could not be scrolled
     this.mark(true);
   }
@@ -206,7 +216,8 @@ class Timeline {
     const any = this.spans?.count > 0;
     this.saving(any);
     this.picture.element.hidden = this.asTable || !any;
-    this.table.element.hidden = !this.asTable || !any;
+    const listed = this.asTable && any;
+    if (listed === this.table.element.hidden) this.table.open(listed);
     this.zooms.hidden = this.asTable || !any;
   }
 }

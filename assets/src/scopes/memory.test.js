@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { byteTicks } from "../draw/numbers.js";
-import { decoded, scopesMessage } from "../timeline/synthetic.js";
+import { decoded, scopesMessage } from "../../fixtures/timeline.js";
 import { dropWords, memorySpec, noteWords, PINS, sinceDrop, steps } from "./memory.js";
 
 const message = (made) => decoded(scopesMessage(made));
@@ -27,7 +27,10 @@ test("a drop says how much, when and why", () => {
 test("the note counts drops and says what is held", () => {
   const { drops, memory } = message({ steps: 1200 });
   memory.bytes[1] = memory.bytes[0];
-  assert.equal(noteWords({ drops, memory }), "12 drops, the last dropped 1.2 MiB per device after step 1,200 (asked for); 1.2 MiB per device held");
+  assert.equal(
+    noteWords({ drops, memory }),
+    "12 drops, the last dropped 1.2 MiB per device after step 1,200 (asked for); 1.2 MiB per device held",
+  );
   assert.match(noteWords({ drops: { ...drops, total: 5000 }, memory }), /^5,000 drops/);
   assert.equal(noteWords(message({ devices: 1, every: 0, steps: 10, grows: 1024 })), "no drops yet; 10.0 KiB held");
   assert.equal(noteWords({ memory: { step: [], bytes: [] } }), "no drops yet");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decoded, scopesMessage } from "../timeline/synthetic.js";
+import { decoded, scopesMessage } from "../../fixtures/timeline.js";
 import { deviceOf, filtered } from "./live.js";
 import { rowsOf, words } from "./totals.js";
 

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bars, ceiling } from "./history.js";
 import { Shown } from "./shown.js";
-import { sorted } from "./table.js";
+import { sorted } from "../draw/table.js";
+import { COLUMNS } from "./columns.js";
 import { Spans } from "./spans.js";
-import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 
 const sample = (step) => ({ type: "sample", step });
 const following = () => {
@@ -102,14 +103,21 @@ test("bars hold every step once, the highest of several", () => {
 
 test("the table sorts numbers largest first and words by letter", () => {
   const spans = new Spans(decoded(sampleMessage()), decoded(graphMessage()));
-  const longest = sorted(spans, "duration", false).map((i) => spans.lasts(i));
+  const by = (key, down) =>
+    sorted(
+      spans,
+      spans.count,
+      COLUMNS.find(({ name }) => name === key),
+      down,
+    );
+  const longest = by("duration", true).map((i) => spans.lasts(i));
   assert.deepEqual(
     longest,
     [...longest].sort((a, b) => b - a),
   );
-  const names = sorted(spans, "op", true).map((i) => spans.name(i));
+  const names = by("op", false).map((i) => spans.name(i));
   assert.deepEqual(names, [...names].sort());
-  assert.equal(sorted(spans, "start", true)[0], spans.start.indexOf(Math.min(...spans.start)));
+  assert.equal(by("start", false)[0], spans.start.indexOf(Math.min(...spans.start)));
 });
 
 test("one very long step does not press the others flat", () => {

@@ -13,7 +13,7 @@ import {
   spanOf,
 } from "./lanes.js";
 import { Spans } from "./spans.js";
-import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 
 const at = (start, end, device = 0, thread = 0) => ({ start, end, device, thread });
 const spansOf = (list) => {

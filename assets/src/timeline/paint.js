@@ -46,7 +46,10 @@ export function gutterOf(context, { lanes, ink, width }) {
     context.font = font;
     return Math.max(...texts.map((text) => context.measureText(text).width));
   };
-  const labels = widest(ink.bold, lanes.map(({ label }) => label));
+  const labels = widest(
+    ink.bold,
+    lanes.map(({ label }) => label),
+  );
   const wanted = Math.max(labels, widest(ink.font, lanes.map(busyWords)), 116) + 22;
   return Math.round(Math.min(wanted, width * GUTTER_SHARE));
 }

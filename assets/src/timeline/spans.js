@@ -140,7 +140,12 @@ export class Spans {
   longest() {
     let found = -1;
     for (let i = 0; i < this.count; i++) {
-      if (this.kinds[i] !== "collective" && this.kinds[i] !== "wait" && (found < 0 || this.lasts(i) > this.lasts(found))) found = i;
+      if (
+        this.kinds[i] !== "collective" &&
+        this.kinds[i] !== "wait" &&
+        (found < 0 || this.lasts(i) > this.lasts(found))
+      )
+        found = i;
     }
     return found;
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { covered, Spans } from "./spans.js";
-import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 
 const graph = decoded(graphMessage({ devices: 4, layers: 3 }));
 const spans = new Spans(decoded(sampleMessage({ devices: 4, layers: 3 })), graph);
@@ -41,7 +41,13 @@ test("waits are spans of their own: no node, no longest op, and what they wait f
     assert.deepEqual(waiting.nodes(i), []);
     assert.deepEqual(waiting.devicesOf(i), [waiting.device(i)]);
   }
-  const all = made([[0, 90], [0, 10]], { labels: ["conv2d"] });
+  const all = made(
+    [
+      [0, 90],
+      [0, 10],
+    ],
+    { labels: ["conv2d"] },
+  );
   all.sample.spans.wait = Uint8Array.of(1, 0);
   assert.equal(new Spans(all.sample).longest(), 1);
 });
@@ -49,7 +55,10 @@ test("waits are spans of their own: no node, no longest op, and what they wait f
 test("a collective tells how long each device's part lay there", () => {
   const i = spans.kinds.indexOf("collective");
   const waits = spans.waits(i);
-  assert.deepEqual(waits.map(({ device }) => device), [0, 1, 2, 3]);
+  assert.deepEqual(
+    waits.map(({ device }) => device),
+    [0, 1, 2, 3],
+  );
   assert.equal(Math.min(...waits.map(({ waited }) => waited)), 0); // the last one waits for nobody
   assert.ok(waits.every(({ at, waited }) => Math.abs(at + waited - spans.start[i]) < 1e-3));
   assert.deepEqual(spans.waits(0), []);

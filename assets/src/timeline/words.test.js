@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lanesOf } from "./lanes.js";
 import { Spans } from "./spans.js";
-import { decoded, graphMessage, sampleMessage } from "./synthetic.js";
+import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 import { View } from "./view.js";
 import { axis, details, gist, noteWords, percent, spoken } from "./words.js";
 

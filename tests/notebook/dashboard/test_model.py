@@ -352,7 +352,7 @@ def test_the_graph_is_that_of_the_executor(built: Built, batch: Any, model_of: M
     types = [message["tables"]["type"][t] for t in message["node"]["type"]]
     assert types == [node.type for node in graph.nodes] and message["devices"] == ["cpu:0", "cpu:1"]
     across = set(zip(message["across"]["node"].tolist(), message["across"]["device"].tolist()))
-    assert across == {(n, d) for n, node in enumerate(graph.nodes) if node.is_collective for d in node.places}
+    assert across == {(n, d) for n, node in enumerate(graph.nodes) if len(node.places) > 1 for d in node.places}
     fed = {message["value"]["name"][v]: message["value"]["shape"][v] for v in message["read"]["value"]}
     assert fed["x"][1] == 5 and fed["x"][0] in (3, 4)
 

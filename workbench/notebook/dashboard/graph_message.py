@@ -10,6 +10,7 @@ from workbench.framework.values.spec import size_of
 from workbench.graph.columns import label_of, layer_of
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value
+from workbench.notebook.figures.folding import fold_message
 from workbench.notebook.messages import Message, Table, column
 
 
@@ -21,7 +22,7 @@ def graph_message(number: int, title: str, graph: Graph, shapes: Shapes) -> Mess
     """
     values = {value: index for index, value in enumerate(graph.values())}
     tables = {name: Table() for name in ("type", "role", "layer", "site", "dtype")}
-    return {
+    message = {
         "type": "graph",
         "id": number,
         "title": title,
@@ -35,6 +36,7 @@ def graph_message(number: int, title: str, graph: Graph, shapes: Shapes) -> Mess
         "edge": _edges(graph),
         "tables": {name: table.texts for name, table in tables.items()},
     }
+    return {**message, "fold": fold_message(message)}
 
 
 def _nodes(nodes: list[Node], tables: dict[str, Table], shapes: Shapes) -> Message:
@@ -54,11 +56,15 @@ def _nodes(nodes: list[Node], tables: dict[str, Table], shapes: Shapes) -> Messa
 
 
 def _across(nodes: list[Node]) -> Message:
-    pairs = [(number, place) for number, node in enumerate(nodes) if node.is_collective for place in node.places]
+    pairs = [(number, place) for number, node in enumerate(nodes) if _acts_on_several(node) for place in node.places]
     return {
         "node": column([number for number, _ in pairs], "int32"),
         "device": column([place for _, place in pairs], "int32"),
     }
+
+
+def _acts_on_several(node: Node) -> bool:
+    return node.is_collective or len(node.places) > 1
 
 
 def _values(values: list[Value], dtypes: Table, shapes: Shapes) -> Message:

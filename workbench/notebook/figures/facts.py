@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph.ssa import FETCH
 from workbench.notebook.figures.palette import kind_of
 
 Message = Mapping[str, Any]  # as assets/src/README.md describes them, with arrays for columns of numbers
@@ -51,8 +50,7 @@ class Nodes:
         layers = [tables["layer"][n] for n in ints(node, "layer")]
         kinds = [kind_of(t, r) for t, r in zip(types, roles)]
         shared = set(ints(graph.get("across"), "node"))
-        fetched = FETCH if len(graph.get("devices", [])) > 1 else ""  # the devices' parts come together in it
-        several = [k in shared or kinds[k] == "collective" or types[k] == fetched for k in range(len(types))]
+        several = [k in shared or kinds[k] == "collective" for k in range(len(types))]
         device = [-1 if apart else d for apart, d in zip(several, ints(node, "device"))]
         return Nodes(types, kinds, layers, list(node.get("label", [])), device)
 

@@ -43,7 +43,7 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
     axes.set(xlim=(-_LEFT, max(width, 7.5) - _LEFT), ylim=(height - _TOP, -_TOP))
     _lanes(axes, found, devices(message))
     _edges(axes, found)
-    took = _times(message, sample, found.boxes)
+    took = times_of(message, sample, found.boxes)
     _boxes(axes, found.boxes, took)
     _marks(axes, found.boxes)
     _heading(axes, message, sample, found)
@@ -55,7 +55,7 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
 def _heading(axes: Axes, message: Message, sample: Message | None, found: GraphPicture) -> None:
     nodes = Nodes.of(message)
     counts = Counter(nodes.kind)
-    texts = [count(len(nodes), "op"), f"on {count(len(devices(message)), 'device')}", _FOLDED[found.level]]
+    texts = [count(len(nodes), "op"), f"on {count(len(devices(message)), 'device')}", _FOLDED.get(found.level, "")]
     if sample is not None:
         texts.append(f"times of step {sample.get('step', '–')}")
     left = -_LEFT + _EDGE
@@ -157,8 +157,8 @@ def _marks(axes: Axes, boxes: Sequence[Box]) -> None:
         axes.scatter(x, y, s=13, marker=MARKS[kind], color=ROLES[kind], linewidths=0, zorder=4)
 
 
-def _times(message: Message, sample: Message | None, boxes: Sequence[Box]) -> list[float]:
-    """Microseconds of every box; a span that stands for several nodes counts where its first one is."""
+def times_of(message: Message, sample: Message | None, boxes: Sequence[Box]) -> list[float]:
+    """Microseconds of every box; of a span that stands for several nodes each has its share."""
     if sample is None or sample.get("graph", message.get("id")) != message.get("id"):
         return []
     spans = sample.get("spans") or {}
@@ -166,6 +166,7 @@ def _times(message: Message, sample: Message | None, boxes: Sequence[Box]) -> li
     box_of = {node: number for number, box in enumerate(boxes) for node in box.group.nodes}
     took = [0.0] * len(boxes)
     for inside, us in zip(members(sample, len(lasted)), lasted):
-        if inside and inside[0] in box_of:
-            took[box_of[inside[0]]] += float(us)
+        for node in inside:
+            if node in box_of:
+                took[box_of[node]] += float(us) / len(inside)
     return took

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.notebook.figures.facts import Message, Nodes
-from workbench.notebook.figures.folding import LEVELS, Folded, Group, fold, together_at
+from workbench.notebook.figures.boxes import Boxed, Folded, first_boxes
+from workbench.notebook.figures.facts import Message
 
-NODES = 60  # with more than so many, nodes are put together
-COLUMNS = 10  # more are not readable on a page; where there are more, two or three share one, one below the other
+COLUMNS = 10  # more are not readable on a page; of single nodes, two or three may share one, one below the other
 DEEP, ROWS = 3, 40
 WIDTH, HEIGHT = 1.08, 0.36  # of a box
 ACROSS, BELOW = 0.22, 0.14  # between boxes
@@ -38,7 +37,7 @@ class Box(NamedTuple):
         depth: how many groups have to come before it, one after the other.
     """
 
-    group: Group
+    group: Boxed
     lane: int
     depth: int
     x: float
@@ -49,7 +48,7 @@ class GraphPicture(NamedTuple):
     """A picture of a graph.
 
     Attributes:
-        level: one of `folding.LEVELS`.
+        level: one of `groups.LEVELS`.
         source, target, order: edges between boxes, as in `Folded`.
     """
 
@@ -64,28 +63,21 @@ class GraphPicture(NamedTuple):
 
 
 def layout(graph: Message) -> GraphPicture:
-    """The graph of a `graph` message, folded as far as it has to be to fit."""
-    nodes = Nodes.of(graph)
-    devices = len(set(nodes.device))
-    for level in LEVELS[:-1]:
-        boxes = len(nodes) if level == "op" else len(together_at(nodes, level))
-        if boxes <= (NODES if level == "op" else max(NODES, 24 * devices)):
-            found = place(fold(graph, nodes, level))
-            if fits(found, devices):
-                return found
-    return place(fold(graph, nodes, LEVELS[-1]))
+    """The graph of a `graph` message, folded as it says."""
+    return place(first_boxes(graph))
 
 
-def fits(found: GraphPicture, devices: int) -> bool:
-    """Whether a picture is neither too wide nor too high for a page."""
-    rows = len({box.y for box in found.boxes})
-    depth = max((box.depth for box in found.boxes), default=0) + 1
-    return depth <= COLUMNS * DEEP and rows <= max(ROWS, 8 * devices)
+def fits(folded: Folded) -> bool:
+    """Whether a picture of boxes is neither too wide nor too high for a page."""
+    boxes = place(folded).boxes
+    depth = max((box.depth for box in boxes), default=0) + 1
+    rows, devices = len({box.y for box in boxes}), len({box.group.device for box in boxes})
+    return depth <= COLUMNS * (DEEP if folded.level == "op" else 1) and rows <= max(ROWS, 8 * devices)
 
 
 def place(folded: Folded) -> GraphPicture:
     """The boxes of groups."""
-    groups = folded.groups
+    groups = folded.boxes
     depths = depths_of(len(groups), folded.source, folded.target)
     shared = max(1, min(DEEP, -(-(max(depths, default=0) + 1) // COLUMNS)))  # depths to a column
     keys = _lane_keys(groups)
@@ -128,11 +120,11 @@ def depths_of(count: int, source: np.ndarray, target: np.ndarray) -> list[int]:
     return [used[depth] for depth in depths]
 
 
-def _lane_key(group: Group) -> tuple[int, str]:
+def _lane_key(group: Boxed) -> tuple[int, str]:
     return (-1, ACROSS_DEVICES) if group.device < 0 else (group.device, group.kind)
 
 
-def _lane_keys(groups: list[Group]) -> list[tuple[int, str]]:
+def _lane_keys(groups: list[Boxed]) -> list[tuple[int, str]]:
     """Lanes from top to bottom: devices with their roles, what is across devices in the middle of them."""
     roles = {"forward": 0, "backward": 1, "optimize": 2}
     keys = {_lane_key(group) for group in groups}
