@@ -147,9 +147,7 @@ def members(kind: type) -> list[tuple[str, Any]]:
 def untyped(function: Any) -> list[str]:
     """The arguments without a type, and `return`."""
     signature = inspect.signature(function)
-    found = [
-        p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")
-    ]
+    found = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")]
     return found + ["return"] * (signature.return_annotation is signature.empty)
 
 

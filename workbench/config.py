@@ -63,7 +63,9 @@ FLAGS = {
         bool, True, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
     ),
     "FLAGS_executor": FlagSpec(
-        str, "compiled", "Executor runs programs on compiled plans; 'reference': op by op on NumPy, in program order",
+        str,
+        "compiled",
+        "Executor runs programs on compiled plans; 'reference': op by op on NumPy, in program order",
         choices=("compiled", "reference"),
     ),
     "FLAGS_fuse_parameter_memory_size": FlagSpec(

@@ -36,12 +36,8 @@ TENSOR = {
         "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
         "not_equal where"
     ),
-    "workbench.ops.creation": (
-        "arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"
-    ),
-    "workbench.ops.random": (
-        "bernoulli normal rand randint randn randperm standard_normal uniform"
-    ),
+    "workbench.ops.creation": ("arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"),
+    "workbench.ops.random": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
@@ -97,9 +93,7 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
 STATIC = {
     "workbench.framework.program.program": "Program",
     "workbench.framework.program.variable": "Variable",
-    "workbench.framework.program.guard": (
-        "program_guard default_main_program default_startup_program"
-    ),
+    "workbench.framework.program.guard": ("program_guard default_main_program default_startup_program"),
     "workbench.autodiff": "append_backward gradients",
     "workbench.runtime.scope": "Scope global_scope scope_guard",
     "workbench.executors.api.executor": "Executor",
@@ -108,9 +102,7 @@ STATIC = {
     "workbench.executors.execution_strategy": "ExecutionStrategy",
     "workbench.graph.strategy": "BuildStrategy",
     "workbench.runtime.devices": "cpu_places cuda_places",
-    "workbench.checkpoint.program_files": (
-        "load load_persistables load_vars save save_persistables save_vars"
-    ),
+    "workbench.checkpoint.program_files": ("load load_persistables load_vars save save_persistables save_vars"),
     "workbench.builders.data": "data",
     "workbench.builders.variables": "create_global_var create_parameter",
     "workbench.ops.metric": "accuracy",

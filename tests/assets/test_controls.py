@@ -18,9 +18,7 @@ def button(dashboard: Dashboard, name: str) -> Any:
 
 
 def setting(dashboard: Dashboard, label: str) -> Any:
-    return dashboard.page.get_by_role("group", name="settings of the next run").get_by_label(
-        label, exact=True
-    )
+    return dashboard.page.get_by_role("group", name="settings of the next run").get_by_label(label, exact=True)
 
 
 def enter(dashboard: Dashboard, label: str, text: str) -> None:
@@ -40,9 +38,7 @@ def field_text(dashboard: Dashboard, label: str) -> str:
         ("done", {"Run", "Step", "Drop scopes"}),
     ],
 )
-def test_buttons_are_open_when_the_kernel_allows_it(
-    dashboard: Dashboard, state: str, names: set[str]
-) -> None:
+def test_buttons_are_open_when_the_kernel_allows_it(dashboard: Dashboard, state: str, names: set[str]) -> None:
     receive(dashboard, state)
     buttons = dashboard.page.get_by_role("toolbar", name="run").get_by_role("button").all()
     assert {one.inner_text() for one in buttons if one.get_attribute("aria-disabled") == "false"} == names

@@ -23,9 +23,7 @@ def test_a_running_run_at_a_glance(dashboard: Dashboard) -> None:
         assert words in text
     bar = header.get_by_role("progressbar")
     assert bar.get_attribute("aria-valuenow") == "12"
-    inside = bar.evaluate(
-        "bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width"
-    )
+    inside = bar.evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width")
     assert inside == pytest.approx(0.12, abs=0.01)
 
 

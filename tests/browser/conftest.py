@@ -31,9 +31,7 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 
 @pytest.fixture
-def open_notebook(
-    browser: Any, lab_server: LabServer
-) -> Callable[[Path], AbstractContextManager[NotebookPage]]:
+def open_notebook(browser: Any, lab_server: LabServer) -> Callable[[Path], AbstractContextManager[NotebookPage]]:
     """`with open_notebook(path) as page:` opens a copy of the notebook at `path`."""
 
     def open_copy(path: Path) -> AbstractContextManager[NotebookPage]:

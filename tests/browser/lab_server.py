@@ -105,9 +105,7 @@ class LabServer:
 
     def _alive(self) -> None:
         if self._process.poll() is not None:
-            raise RuntimeError(
-                f"JupyterLab ended with {self._process.returncode}:\n{self.log.read_text()[-2000:]}"
-            )
+            raise RuntimeError(f"JupyterLab ended with {self._process.returncode}:\n{self.log.read_text()[-2000:]}")
 
     def request(self, method: str, path: str) -> Any:
         """The server's REST interface; the decoded answer, None for an empty one."""
@@ -177,9 +175,7 @@ class NotebookPage:
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell as it would be saved, outputs included."""
-        return self.page.evaluate(
-            "jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.toJSON())"
-        )
+        return self.page.evaluate("jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.toJSON())")
 
     def errors(self) -> list[str]:
         """`name: value` of every error output."""
@@ -249,9 +245,7 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(
-    browser: Any, server: LabServer, name: str, width: int = 1360, height: int = 1000
-) -> Iterator[NotebookPage]:
+def opened(browser: Any, server: LabServer, name: str, width: int = 1360, height: int = 1000) -> Iterator[NotebookPage]:
     """A page showing the notebook `name`; its kernel is deleted afterwards."""
     context = browser.new_context(viewport={"width": width, "height": height})
     try:

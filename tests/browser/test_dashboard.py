@@ -271,6 +271,7 @@ def test_a_second_view_of_what_stands_still_shows_everything(notebook: Session) 
     notebook.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
     other = page.locator(".wb-dashboard").last
     other.locator("[data-group]").first.wait_for()
-    assert other.locator("[data-group], [data-node]").count() == notebook.board.locator(
-        "[data-group], [data-node]"
-    ).count()
+    assert (
+        other.locator("[data-group], [data-node]").count()
+        == notebook.board.locator("[data-group], [data-node]").count()
+    )

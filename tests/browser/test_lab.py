@@ -33,9 +33,7 @@ def outputs_text(page: NotebookPage) -> str:
 def test_cells_run_in_this_python_and_in_the_notebooks_folder(
     open_notebook: Opener, lab_server: LabServer, tmp_path: Path
 ) -> None:
-    path = written(
-        tmp_path / "where am I.ipynb", "import os, workbench", "print(workbench.__version__, os.getcwd())"
-    )
+    path = written(tmp_path / "where am I.ipynb", "import os, workbench", "print(workbench.__version__, os.getcwd())")
     with open_notebook(path) as page:
         page.run_all(60)
         assert page.errors() == []
@@ -65,11 +63,7 @@ def test_the_server_listens_on_loopback_alone(lab_server: LabServer) -> None:
     if not listening.is_file():
         pytest.skip("/proc/net/tcp is not there to read the listening addresses from")
     rows = [line.split() for line in listening.read_text().splitlines()[1:]]
-    bound = {
-        row[1].split(":")[0]
-        for row in rows
-        if row[3] == "0A" and int(row[1].split(":")[1], 16) == address.port
-    }
+    bound = {row[1].split(":")[0] for row in rows if row[3] == "0A" and int(row[1].split(":")[1], 16) == address.port}
     loopback = socket.inet_aton("127.0.0.1")[::-1].hex().upper()
     assert bound == {loopback}
 

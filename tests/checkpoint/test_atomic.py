@@ -101,9 +101,7 @@ def test_a_fault_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.Mo
 
     path = tmp_path / "x"
     monkeypatch.setattr(atomic.os, "fsync", full)
-    with pytest.raises(
-        OSError, match=r"cannot save .*x: No space left on device; nothing was written"
-    ) as caught:
+    with pytest.raises(OSError, match=r"cannot save .*x: No space left on device; nothing was written") as caught:
         replace_file(path, [b"new"])
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []

@@ -172,9 +172,7 @@ def test_every_truncation_is_refused(sample: tuple[Path, Any]) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(InvalidArgument, match=str(path)) as caught:
             read(path)
-        assert any(word in str(caught.value) for word in ("truncated", "empty", "is not a")), str(
-            caught.value
-        )
+        assert any(word in str(caught.value) for word in ("truncated", "empty", "is not a")), str(caught.value)
     path.write_bytes(whole[: len(whole) - 1])
     with pytest.raises(InvalidArgument, match=f"only {len(whole) - 1} of {len(whole)} bytes"):
         read(path)

@@ -18,9 +18,7 @@ from workbench.framework.program.program import Program
 from workbench.optimizer import lr
 from workbench.runtime.tensor import LoDTensor
 
-keys = (
-    st.text(max_size=6) | st.sampled_from(["$tensor", "$tuple", "a/b", "__metadata__", "a"]) | st.integers()
-)
+keys = st.text(max_size=6) | st.sampled_from(["$tensor", "$tuple", "a/b", "__metadata__", "a"]) | st.integers()
 leaves = (
     st.none()
     | st.booleans()
@@ -33,9 +31,7 @@ leaves = (
 trees = st.recursive(
     leaves,
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(keys, inner, max_size=4)
+        st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | st.dictionaries(keys, inner, max_size=4)
     ),
     max_leaves=15,
 )

@@ -375,9 +375,7 @@ def test_persistables_and_single_variables(tmp_path: Path) -> None:
     assert other.train(1) == model.train(1)
     with scope_guard(model.scope):
         save_vars(model.executor, tmp_path, model.main, vars=["fc_0.w_0", "fc_0.b_0"], filename="fc")
-        save_vars(
-            model.executor, tmp_path, model.main, predicate=lambda v: v.name == "fc_1.w_0", filename="fc1"
-        )
+        save_vars(model.executor, tmp_path, model.main, predicate=lambda v: v.name == "fc_1.w_0", filename="fc1")
     before = other.values()
     other.train(1)
     with scope_guard(other.scope):
@@ -420,9 +418,7 @@ def test_the_suffix_may_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])
-def test_a_full_disk_leaves_a_model_that_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
-) -> None:
+def test_a_full_disk_leaves_a_model_that_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
     """Each of the four fsyncs in turn: two files, and their folder after each."""
     model = Model().start()
     model.save(tmp_path / "m")
@@ -504,9 +500,7 @@ def test_kill_at_random_moments_leaves_a_model_that_loads(tmp_path: Path) -> Non
     """100 kills of a process that does nothing but `static.save`."""
     generator, path, midway = random.Random(), tmp_path / "m", 0
     command = [sys.executable, "-c", SAVER, str(path)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as saver:
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as saver:
         delays = (0.3, 1.0, 3.0, 10.0)  # a busy machine gets more time for its first version
         version = next((v for v in (kill_once(saver, 1, delay) for delay in delays) if v > 0), 0)
         assert version > 0, "not one version was saved"

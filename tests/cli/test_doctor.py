@@ -41,16 +41,12 @@ def test_processors_taken_away_are_not_counted() -> None:
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
         "from workbench.cli.doctor import usable_processors; print(usable_processors())"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "1\n"
 
 
 def test_an_inherited_core_type_is_told() -> None:
-    assert (
-        "OPENBLAS_CORETYPE=Haswell was inherited" in workbench("doctor", OPENBLAS_CORETYPE="Haswell").stdout
-    )
+    assert "OPENBLAS_CORETYPE=Haswell was inherited" in workbench("doctor", OPENBLAS_CORETYPE="Haswell").stdout
     assert "not set" in doctor.core_type_note(None)
 
 
@@ -97,16 +93,12 @@ def test_a_broken_cupy_costs_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "cupy.py").write_text("raise ImportError('libcuda.so.1: cannot open shared object file')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(doctor, "installed", lambda distributions: "cupy-cuda12x 14.0")
-    assert dict(doctor.gpus()) == {
-        "GPU": "none usable: ImportError: libcuda.so.1: cannot open shared object file"
-    }
+    assert dict(doctor.gpus()) == {"GPU": "none usable: ImportError: libcuda.so.1: cannot open shared object file"}
 
 
 def test_devices_cupy_finds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed", lambda distributions: "cupy-cuda12x 14.0")
-    monkeypatch.setattr(
-        doctor, "COUNT_GPUS", "print('0 NVIDIA H200 139 GiB')\nprint('1 NVIDIA H200 139 GiB')"
-    )
+    monkeypatch.setattr(doctor, "COUNT_GPUS", "print('0 NVIDIA H200 139 GiB')\nprint('1 NVIDIA H200 139 GiB')")
     assert [text for _, text in doctor.gpus()] == ["0 NVIDIA H200 139 GiB", "1 NVIDIA H200 139 GiB"]
 
 
@@ -121,7 +113,5 @@ def test_the_command_line_starts_without_anything_heavy() -> None:
         "import sys, workbench.cli.app;"
         "print([m for m in ('IPython', 'jupyterlab', 'nbconvert', 'numba', 'scipy') if m in sys.modules])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "[]\n"

@@ -238,9 +238,7 @@ def kernel_is_gone(tmp_path: Path) -> bool:
     ],
     ids=["once", "twice for a cell that ignores it"],
 )
-def test_ctrl_c_stops_the_kernel_and_keeps_the_partial_copy(
-    tmp_path: Path, source: str, presses: int
-) -> None:
+def test_ctrl_c_stops_the_kernel_and_keeps_the_partial_copy(tmp_path: Path, source: str, presses: int) -> None:
     result = interrupted(tmp_path, source, presses)
     assert result.returncode == 130, result.stderr
     assert "x.ipynb: stopped in cell 1 of 1" in result.stderr
@@ -256,9 +254,7 @@ def test_a_terminal_sees_one_rewritten_line(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         command = [sys.executable, "-m", "workbench", "run", "x.ipynb"]
-        result = subprocess.run(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, timeout=120, check=False
-        )
+        result = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, timeout=120, check=False)
         os.close(theirs)
         shown = terminal.read(4096).decode()
     assert result.returncode == 0

@@ -48,9 +48,7 @@ def test_numbers(samples: list[Any], dtype: str) -> None:
 
 def test_structure_is_kept() -> None:
     Pair = namedtuple("Pair", "image label")
-    samples = [
-        {"pair": Pair(np.full(2, i, "float32"), i), "name": f"s{i}", "list": [i, [i]]} for i in range(3)
-    ]
+    samples = [{"pair": Pair(np.full(2, i, "float32"), i), "name": f"s{i}", "list": [i, [i]]} for i in range(3)]
     batch = default_collate_fn(samples)
     assert list(batch) == ["pair", "name", "list"]
     assert batch["pair"][0].tolist() == [[0, 0], [1, 1], [2, 2]]

@@ -188,9 +188,7 @@ def test_feed_dicts_from_dict_samples_go_by_key() -> None:
         def __getitem__(self, index: int) -> Any:
             return {"label": index, "image": 0.5}
 
-    (batch,) = DataLoader(
-        Dicts(2), feed_list=[Named("image"), Named("label")], return_list=False, batch_size=2
-    )
+    (batch,) = DataLoader(Dicts(2), feed_list=[Named("image"), Named("label")], return_list=False, batch_size=2)
     assert batch["image"].tolist() == [0.5, 0.5] and batch["label"].tolist() == [0, 1]
     with pytest.raises(InvalidArgument, match=r"fields \['image', 'label'\], feed_list names \['x'\]"):
         list(DataLoader(Dicts(2), feed_list=[Named("x")], return_list=False))
@@ -287,9 +285,7 @@ def resumed(make: Callable[[], DataLoader], stop_after: int) -> list[Any]:
     return seen
 
 
-@given(
-    st.integers(1, 12), st.integers(1, 5), st.booleans(), st.booleans(), st.integers(0, 3), st.integers(0, 40)
-)
+@given(st.integers(1, 12), st.integers(1, 5), st.booleans(), st.booleans(), st.integers(0, 3), st.integers(0, 40))
 @settings(max_examples=60, deadline=None)
 def test_a_resumed_run_sees_the_very_next_batch(
     count: int, size: int, shuffle: bool, rows: bool, prefetch: int, stop: int

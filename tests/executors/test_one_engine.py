@@ -74,9 +74,7 @@ def test_startup_programs_are_not_compiled(model: Model, compiled: list[events.P
     assert len(compiled) == 1
 
 
-def test_with_the_reference_nothing_is(
-    model: Model, scope: static.Scope, compiled: list[events.PlanCompiled]
-) -> None:
+def test_with_the_reference_nothing_is(model: Model, scope: static.Scope, compiled: list[events.PlanCompiled]) -> None:
     with override(executor="reference"):
         static.Executor().run(model.main, model.feed(), scope=scope)
     assert compiled == []

@@ -137,9 +137,7 @@ def test_what_is_recorded_is_what_there_is(tmp_path: Path) -> None:
     assert found.checkpoints == [(4, run.best_model_path), (4, run.last_model_path)] == run.checkpoints
 
 
-@pytest.mark.parametrize(
-    "other", [{"mode": "max"}, {"monitor": "loss"}], ids=["the other end", "another value"]
-)
+@pytest.mark.parametrize("other", [{"mode": "max"}, {"monitor": "loss"}], ids=["the other end", "another value"])
 def test_the_best_by_something_else_is_not_the_best(other: dict[str, Any], tmp_path: Path) -> None:
     scores = [2.0, 1.0, 4.0, 3.0]
     asked = ModelCheckpoint(tmp_path, monitor="val_loss")

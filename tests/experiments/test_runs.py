@@ -286,7 +286,12 @@ def test_whatever_is_damaged_in_a_file_it_is_read_or_named(file: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("settings", "{"), ("settings", "[]"), ("tags", "3"), ("alive", "soon"), ("name", None), ("step", "x"),
+        ("settings", "{"),
+        ("settings", "[]"),
+        ("tags", "3"),
+        ("alive", "soon"),
+        ("name", None),
+        ("step", "x"),
         ("error", b"x"),
     ],
 )

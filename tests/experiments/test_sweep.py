@@ -47,9 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_every_combination_once_in_order(file: Path) -> None:
     found = swept(file)
-    assert found.trials == [
-        {"batch_size": b, "reduce_strategy": r} for b in (8, 10) for r in ("AllReduce", "Reduce")
-    ]
+    assert found.trials == [{"batch_size": b, "reduce_strategy": r} for b in (8, 10) for r in ("AllReduce", "Reduce")]
     assert [run.settings["batch_size"] for run in found.runs] == [8, 8, 10, 10]
     assert all(run.step == 5 and run.state == "done" for run in found.runs)
     a, b = (found.runs[n].scalars["loss"] for n in (1, 2))

@@ -75,9 +75,7 @@ CASES = [
     Case("assign", [VALUES], ref=lambda x: x, id="integers"),
     Case("range", [], {"end": 5}, ref=counted),
     Case("range", [], {"start": 7, "end": -2, "step": -3}, ref=counted, id="down"),
-    Case(
-        "range", [], {"start": 0.5, "end": 2.0, "step": 0.25, "dtype": "float32"}, ref=counted, id="fractions"
-    ),
+    Case("range", [], {"start": 0.5, "end": 2.0, "step": 0.25, "dtype": "float32"}, ref=counted, id="fractions"),
     Case("range", [], {"start": 3, "end": 3}, ref=counted, id="empty"),
     Case("linspace", [], {"start": -1.0, "stop": 2.0, "num": 7}, ref=linspace),
     Case("linspace", [], {"start": 4.0, "stop": 2.0, "num": 1, "dtype": "float64"}, ref=linspace, id="one"),

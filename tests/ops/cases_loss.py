@@ -35,9 +35,7 @@ def kl(x: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.where(target > 0, rel_entr(np.maximum(target, 0), np.exp(x)), 0.0)
 
 
-def accuracy(
-    scores: np.ndarray, indices: np.ndarray, label: np.ndarray, **attrs: Any
-) -> tuple[np.ndarray, ...]:
+def accuracy(scores: np.ndarray, indices: np.ndarray, label: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
     right = sum(int(want) in row for row, want in zip(indices.tolist(), label.reshape(-1), strict=True))
     return np.array([right / max(len(indices), 1)]), np.array([right]), np.array([len(indices)])
 

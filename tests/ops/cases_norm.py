@@ -37,9 +37,7 @@ def batch_norm(
             moved[:, c] = mean[c], variance[c]
         inverse = (own_variance + epsilon) ** -0.5
         used[:, c] = own_mean, inverse
-        line_out = (line - own_mean) * inverse * (1 if scale is None else scale[c]) + (
-            0 if bias is None else bias[c]
-        )
+        line_out = (line - own_mean) * inverse * (1 if scale is None else scale[c]) + (0 if bias is None else bias[c])
         np.moveaxis(y, axis, 0)[c] = line_out
     return y, moved[0], moved[1], used[0], used[1]
 

@@ -55,9 +55,7 @@ def pick(x: np.ndarray, label: np.ndarray, axis: int = -1, ignore_index: int = -
     return np.expand_dims(out, axis)
 
 
-def place(
-    label: np.ndarray, x: np.ndarray, like: np.ndarray, axis: int = -1, ignore_index: int = -100
-) -> np.ndarray:
+def place(label: np.ndarray, x: np.ndarray, like: np.ndarray, axis: int = -1, ignore_index: int = -100) -> np.ndarray:
     out = np.zeros(like.shape)
     lines, values = np.moveaxis(out, axis, -1), np.moveaxis(x, axis, -1)[..., 0]
     target = np.moveaxis(label, axis, -1)[..., 0] if label.ndim == like.ndim else label

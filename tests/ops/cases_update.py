@@ -22,9 +22,7 @@ def sgd(p: float, g: float, lr: float) -> tuple[float, ...]:
     return (p - lr * g,)
 
 
-def momentum(
-    p: float, g: float, lr: float, v: float, mu: float = 0.9, use_nesterov: bool = False
-) -> tuple[float, ...]:
+def momentum(p: float, g: float, lr: float, v: float, mu: float = 0.9, use_nesterov: bool = False) -> tuple[float, ...]:
     new = mu * v + g
     if use_nesterov:
         return p - lr * g - lr * mu * new, new
@@ -171,9 +169,7 @@ CASES = [
         grad=False,
         size0=False,
     ),
-    Case(
-        "multiply_rows", [SPARSE, np.array([0.3])], {}, lambda g, f: dense_with_rows(g)[0] * f[0], size0=False
-    ),
+    Case("multiply_rows", [SPARSE, np.array([0.3])], {}, lambda g, f: dense_with_rows(g)[0] * f[0], size0=False),
     Case("clip_rows", [SPARSE], {"min": -0.4, "max": 0.2}, clipped, size0=False),
     Case("clip_rows", [SPARSE], {"min": 0.1, "max": 0.5}, clipped, size0=False, id="moves the zeros"),
 ]

@@ -28,9 +28,7 @@ from workbench.framework.values.spec import size_of, spec_of
 
 HERE = Path(__file__).parent
 # Ops that cannot run from arrays alone: op type -> the test file that covers it.
-COVERED_ELSEWHERE = dict.fromkeys(
-    ("cond", "cond_grad", "while", "while_grad"), "control_flow/test_control_flow.py"
-)
+COVERED_ELSEWHERE = dict.fromkeys(("cond", "cond_grad", "while", "while_grad"), "control_flow/test_control_flow.py")
 
 
 def _collect() -> tuple[list[C.Case], dict[str, str]]:

@@ -124,9 +124,7 @@ def test_sigmoid_cross_entropy_normalised_by_the_entries_that_count() -> None:
     x = np.array([[0.5, -2.0, 3.0]])
     losses = np.array([[np.log1p(np.exp(-0.5)), np.log1p(np.exp(-2.0)), 0.0]])
     np.testing.assert_allclose(run(function, x, label, ignore_index=-1), losses, rtol=1e-12)
-    np.testing.assert_allclose(
-        run(function, x, label, ignore_index=-1, normalize=True), losses / 2, rtol=1e-12
-    )
+    np.testing.assert_allclose(run(function, x, label, ignore_index=-1, normalize=True), losses / 2, rtol=1e-12)
     none_left = run(function, x, np.full((1, 3), 7.0), ignore_index=7, normalize=True)
     np.testing.assert_array_equal(none_left, np.zeros((1, 3)))
 
@@ -236,9 +234,7 @@ def test_softmax_dtype_casts_first(dtype: str) -> None:
     [(np.array([0, 3, 4, 2, 0, 1]), [2], 4), (np.array([[0], [3], [1], [-1], [0], [9]]), [3, 0], -1)],
 )
 @pytest.mark.parametrize("function", ["softmax_with_cross_entropy", "cross_entropy"])
-def test_a_label_out_of_range_is_named(
-    function: str, label: np.ndarray, position: list[int], value: int
-) -> None:
+def test_a_label_out_of_range_is_named(function: str, label: np.ndarray, position: list[int], value: int) -> None:
     with pytest.raises(InvalidArgument) as caught:
         run(getattr(F, function), LOGITS, label)
     message = str(caught.value)

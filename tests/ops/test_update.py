@@ -131,9 +131,7 @@ def test_blocks_give_the_bits_of_the_whole() -> None:
     r = np.random.default_rng(2)
     size = 40_000
     op = find_op("adam")
-    arrays = [r.standard_normal(size).astype(np.float32) for _ in range(3)] + [
-        r.random(size).astype(np.float32)
-    ]
+    arrays = [r.standard_normal(size).astype(np.float32) for _ in range(3)] + [r.random(size).astype(np.float32)]
     param, grad, m, v = arrays
     rest = [np.array([0.5], np.float32), np.array([0.9], np.float32)]
     whole = op.forward(numpy_xp, param, grad, np.array([0.01], np.float32), m, v, *rest, **op.attrs)

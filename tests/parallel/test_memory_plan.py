@@ -45,7 +45,7 @@ def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None
     """They showed the first operand of the backward op, the forward value, wherever that had memory of its own."""
     model = through_views()
     gradients = [n for op in model.main.global_block().ops for n in op.output_arg_names if n.endswith("@GRAD")]
-    names = [n for n in gradients if "tmp" in n][fetched :: 3]  # what is fetched cannot be written over
+    names = [n for n in gradients if "tmp" in n][fetched::3]  # what is fetched cannot be written over
     expected = static.Executor().run(model.main, {"x": X}, names, scope=model.scope)
     alone = through_views()
     found = alone.parallel(1).run(names, {"x": X})

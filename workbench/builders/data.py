@@ -40,9 +40,7 @@ def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: i
     block = default_main_program().global_block()
     found = block.vars.get(name)
     if found is None:
-        return block.create_var(
-            name, spec.shape, spec.dtype, stop_gradient=True, is_data=True, need_check_feed=True
-        )
+        return block.create_var(name, spec.shape, spec.dtype, stop_gradient=True, is_data=True, need_check_feed=True)
     if not found.is_data or found.spec != spec:
         raise AlreadyExists(
             f"the program already has a variable {name!r}: {found!r}, which is not {spec}"
@@ -56,8 +54,7 @@ def _declared(name: Any, shape: Any, dtype: Any, lod_level: Any) -> Spec:
         raise InvalidType(f"static.data takes a non-empty string as name, got {name!r}")
     if lod_level:
         raise Unimplemented(
-            f"data {name!r}: lod_level={lod_level!r} is not supported; "
-            "pad the sequences and feed a mask instead"
+            f"data {name!r}: lod_level={lod_level!r} is not supported; pad the sequences and feed a mask instead"
         )
     if isinstance(shape, str) or not isinstance(shape, Sequence):
         raise InvalidType(f"data {name!r}: shape is a list of ints and None, got {shape!r}")

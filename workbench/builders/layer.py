@@ -203,9 +203,5 @@ def activation_op(act: Any, layer: str) -> Op:
 def _is_activation(op: Op) -> bool:
     required = [s for s in op.inputs if not s.optional]
     return (
-        len(required) == 1
-        and not required[0].is_list
-        and len(op.outputs) == 1
-        and op.differentiable
-        and not op.is_grad
+        len(required) == 1 and not required[0].is_list and len(op.outputs) == 1 and op.differentiable and not op.is_grad
     )

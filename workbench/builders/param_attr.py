@@ -46,23 +46,17 @@ class ParamAttr:
         if not (name is None or isinstance(name, str)):
             raise InvalidType(f"ParamAttr takes a string or None as name, got {name!r}")
         if name == "":
-            raise InvalidArgument(
-                "the name of a ParamAttr must not be empty; leave it out to have one generated"
-            )
+            raise InvalidArgument("the name of a ParamAttr must not be empty; leave it out to have one generated")
         if not (initializer is None or isinstance(initializer, Initializer)):
             raise InvalidType(
                 f"ParamAttr takes an initializer such as nn.initializer.Constant(0.0), got {initializer!r}"
             )
         if not (regularizer is None or _is_regularizer(regularizer)):
-            raise InvalidType(
-                f"ParamAttr takes a regularizer such as regularizer.L2Decay(1e-4), got {regularizer!r}"
-            )
+            raise InvalidType(f"ParamAttr takes a regularizer such as regularizer.L2Decay(1e-4), got {regularizer!r}")
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, int | float):
             raise InvalidType(f"ParamAttr takes a number as learning_rate, got {learning_rate!r}")
         if not learning_rate >= 0:
-            raise InvalidArgument(
-                f"the learning_rate of a ParamAttr is a factor of at least 0, got {learning_rate}"
-            )
+            raise InvalidArgument(f"the learning_rate of a ParamAttr is a factor of at least 0, got {learning_rate}")
         self.name, self.initializer, self.regularizer = name, initializer, regularizer
         self.learning_rate, self.trainable = float(learning_rate), bool(trainable)
         self.do_model_average, self.need_clip = bool(do_model_average), bool(need_clip)
@@ -126,7 +120,5 @@ def spread_attr(value: Any, count: int, what: str) -> list[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return [value] * count
     if len(value) != count:
-        raise InvalidArgument(
-            f"{what} is a list of {len(value)} for {count} inputs; give one for all, or one each"
-        )
+        raise InvalidArgument(f"{what} is a list of {len(value)} for {count} inputs; give one for all, or one each")
     return list(value)

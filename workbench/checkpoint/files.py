@@ -63,9 +63,7 @@ def write_tensors(
     note = f'{BLANK} {{"version": {VERSION}, "metadata": {_to_json(dict(metadata or {}), "metadata")}}}'
     blob = safetensors.numpy.save(arrays, metadata={"workbench": note})
     if _header_size(blob) > _LARGEST_HEADER:
-        raise InvalidArgument(
-            f"cannot save {path}: names and metadata take more than {_LARGEST_HEADER} bytes"
-        )
+        raise InvalidArgument(f"cannot save {path}: names and metadata take more than {_LARGEST_HEADER} bytes")
     replace_file(path, stamped(blob, _TENSOR_AT))
 
 
@@ -139,9 +137,7 @@ def _header_size(blob: bytes) -> int:
 def _check_version(path: object, document: Any) -> None:
     version = document.get("version") if isinstance(document, dict) else None
     if version != VERSION:
-        raise InvalidArgument(
-            f"{path} has format version {version!r}; this workbench reads version {VERSION}"
-        )
+        raise InvalidArgument(f"{path} has format version {version!r}; this workbench reads version {VERSION}")
 
 
 def _checked_name(name: Any) -> str:
@@ -162,9 +158,7 @@ def _storable(name: str, value: Any) -> np.ndarray:
     native = array.dtype.newbyteorder("=")
     if native not in _SUPPORTED:
         known = ", ".join(sorted(dtype.name for dtype in _SUPPORTED))
-        raise InvalidType(
-            f"tensor {name!r} has dtype {array.dtype}, which cannot be saved; dtypes are {known}"
-        )
+        raise InvalidType(f"tensor {name!r} has dtype {array.dtype}, which cannot be saved; dtypes are {known}")
     return np.asarray(array, dtype=native, order="C")
 
 

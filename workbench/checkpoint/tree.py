@@ -59,9 +59,7 @@ class _Flattening:
         pairs = []
         for key, item in value.items():
             if isinstance(key, bool) or not isinstance(key, (str, int)):
-                raise InvalidType(
-                    f"{where} has the key {key!r}: saved dicts have strings or integers as keys"
-                )
+                raise InvalidType(f"{where} has the key {key!r}: saved dicts have strings or integers as keys")
             pairs.append([key, self.visit(item, f"{where}[{key!r}]", _joined(name, key), depth + 1)])
         if all(isinstance(key, str) and not key.startswith("$") for key, _ in pairs):
             return dict(pairs)

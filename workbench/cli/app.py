@@ -57,9 +57,7 @@ def lab(
 @app.command()
 def run(
     notebook: Annotated[Path, typer.Argument(help="Notebook to execute from top to bottom.")],
-    out: Annotated[Path, typer.Option(help="Folder for the executed copy and its HTML.")] = Path(
-        "workbench-run"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the executed copy and its HTML.")] = Path("workbench-run"),
     timeout: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds one cell may take; no limit when left out.")
     ] = None,

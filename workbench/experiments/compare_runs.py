@@ -82,9 +82,7 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
-def compare(
-    *found: Comparable | Iterable[Comparable], file: str | os.PathLike[str] | None = None
-) -> Comparison:
+def compare(*found: Comparable | Iterable[Comparable], file: str | os.PathLike[str] | None = None) -> Comparison:
     """Recorded runs side by side, any number of them.
 
     Args:

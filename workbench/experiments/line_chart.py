@@ -61,9 +61,7 @@ def dash(number: int) -> str:
     return DASHES[(number + number // len(COLORS)) % len(DASHES)]
 
 
-def line_chart(
-    lines: Sequence[ChartLine], title: str, width: int = 360, height: int = 150, log: bool = False
-) -> str:
+def line_chart(lines: Sequence[ChartLine], title: str, width: int = 360, height: int = 150, log: bool = False) -> str:
     """The SVG; empty where no line has a number.
 
     Values far from all others leave the frame; an arrow at its border says where.

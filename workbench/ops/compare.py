@@ -163,9 +163,7 @@ def _logical(op: Any, x: Any, y: Any, out: Any, name: str | None) -> Any:
 
 def _refuse_out(what: str, out: Any) -> None:
     if out is not None:
-        raise InvalidType(
-            f"{what} gives a new tensor; use assign(result, output=...) to write into an existing one"
-        )
+        raise InvalidType(f"{what} gives a new tensor; use assign(result, output=...) to write into an existing one")
 
 
 @tensor_method("logical_and")
@@ -226,9 +224,7 @@ def logical_not(x: Tensor, out: Any = None, name: str | None = None) -> Tensor:
 def _both_bool(sign: str, x: Any, y: Any) -> None:
     for value in (x, y):
         if not isinstance(value, bool) and getattr(value, "dtype", None) is not bool_:
-            raise InvalidType(
-                f"{sign} takes bool tensors, got {getattr(value, 'dtype', type(value).__name__)}"
-            )
+            raise InvalidType(f"{sign} takes bool tensors, got {getattr(value, 'dtype', type(value).__name__)}")
 
 
 @tensor_method("__and__", "__rand__")

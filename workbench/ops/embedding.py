@@ -25,9 +25,7 @@ def _infer_lookup(table: Spec, ids: Spec, padding_idx: int, is_sparse: bool) -> 
     require_float("embedding", table)
     _require_ids("embedding", ids)
     if len(table.shape) != 2:
-        raise ShapeError(
-            "the table of an embedding has two dimensions", "[rows, width]", shape_text(table.shape)
-        )
+        raise ShapeError("the table of an embedding has two dimensions", "[rows, width]", shape_text(table.shape))
     height = table.shape[0]
     if padding_idx != NO_PADDING and not (padding_idx >= 0 and (height < 0 or padding_idx < height)):
         raise ShapeError("padding_idx is no row of the table", f"an int in [0, {height})", padding_idx)
@@ -52,9 +50,7 @@ def _gathered(xp: Any, table: Any, ids: Any, g: Any, padding_idx: int) -> Rows:
     return Rows(ids.reshape(-1).astype("int64"), values.reshape(-1, table.shape[1]), table.shape[0])
 
 
-def _lookup_back(
-    xp: Any, table: Any, ids: Any, g: Any, wanted: Any, padding_idx: int, is_sparse: bool
-) -> Any:
+def _lookup_back(xp: Any, table: Any, ids: Any, g: Any, wanted: Any, padding_idx: int, is_sparse: bool) -> Any:
     rows = _gathered(xp, table, ids, g, padding_idx)
     return rows if is_sparse else rows.to_dense(xp)
 
@@ -153,9 +149,7 @@ def embedding(
         [[2. 2.]
          [0. 0.]]
     """
-    return LOOKUP_TABLE(
-        weight, x, padding_idx=_padding(padding_idx, weight.shape[0]), is_sparse=sparse, name=name
-    )
+    return LOOKUP_TABLE(weight, x, padding_idx=_padding(padding_idx, weight.shape[0]), is_sparse=sparse, name=name)
 
 
 def _padding(padding_idx: int | None, rows: int) -> int:

@@ -43,9 +43,7 @@ def reduced_shape(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
-def checked_labels(
-    xp: Any, what: str, label: Any, shape: Shape, axis: int, ignore_index: int
-) -> tuple[Any, Any]:
+def checked_labels(xp: Any, what: str, label: Any, shape: Shape, axis: int, ignore_index: int) -> tuple[Any, Any]:
     """Labels as an index with 1 at `axis`, and where they are ignored (None if nowhere; their index is 0).
 
     Raises:
@@ -63,8 +61,7 @@ def along(xp: Any, index: Any, axis: int) -> tuple[Any, ...]:
     """The fancy index that reads or writes one element per vector along `axis`."""
     axis = normalize_axis(axis, index.ndim)
     grid = [
-        xp.arange(n).reshape(tuple(n if j == i else 1 for j in range(index.ndim)))
-        for i, n in enumerate(index.shape)
+        xp.arange(n).reshape(tuple(n if j == i else 1 for j in range(index.ndim))) for i, n in enumerate(index.shape)
     ]
     grid[axis] = index
     return tuple(grid)

@@ -100,9 +100,7 @@ def HUBER_LOSS(xp: Any, x: Any, y: Any, delta: float) -> Any:
     return xp.where(size <= delta, 0.5 * (r * r), delta * (size - 0.5 * delta))
 
 
-def smooth_l1_loss(
-    input: Any, label: Any, reduction: str = "mean", delta: float = 1.0, name: str | None = None
-) -> Any:
+def smooth_l1_loss(input: Any, label: Any, reduction: str = "mean", delta: float = 1.0, name: str | None = None) -> Any:
     """Quadratic for small errors, linear beyond `delta` (Huber's loss).
 
     Args:
@@ -229,9 +227,7 @@ def _kl_rule(g: Any, out: Any, x: Any, target: Any) -> Any:
     return -(g * target) * (target > 0).astype(target.dtype)
 
 
-@elementwise(
-    "kldiv_loss", "X, Target -> Loss", grad=_kl_rule, saved="Target", shape_only="X", no_grad="Target"
-)
+@elementwise("kldiv_loss", "X, Target -> Loss", grad=_kl_rule, saved="Target", shape_only="X", no_grad="Target")
 def KL_LOSS(xp: Any, x: Any, target: Any) -> Any:
     """target (log(target) - x), 0 where target <= 0."""
     given = target > 0

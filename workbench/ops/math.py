@@ -28,9 +28,7 @@ __all__ = [
 # Two operands
 
 
-@elementwise(
-    "elementwise_add", "X, Y -> Out", grad=lambda g, out, x, y: (g, g), saved="", forward_out=into("add")
-)
+@elementwise("elementwise_add", "X, Y -> Out", grad=lambda g, out, x, y: (g, g), saved="", forward_out=into("add"))
 def ADD(xp: Any, x: Any, y: Any) -> Any:
     """x + y."""
     return xp.add(x, y)
@@ -238,9 +236,7 @@ def minimum(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 def _infer_pow(x: Spec, factor: float) -> Spec:
     require_whole("a power", x, factor)
     if not x.dtype.is_float and factor < 0:
-        raise ShapeError(
-            "integers have no negative powers; cast to a floating dtype first", "a power >= 0", factor
-        )
+        raise ShapeError("integers have no negative powers; cast to a floating dtype first", "a power >= 0", factor)
     return x
 
 

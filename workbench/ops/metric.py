@@ -20,9 +20,7 @@ def _infer(out: Spec, indices: Spec, label: Spec) -> tuple[Spec, Spec, Spec]:
     fits = len(label.shape) == 1 or (len(label.shape) == 2 and same_dim(label.shape[1], 1))
     if not fits or not same_dim(label.shape[0], rows):
         dim = "?" if rows < 0 else rows
-        raise ShapeError(
-            "accuracy takes one label per row", f"[{dim}, 1] or [{dim}]", shape_text(label.shape)
-        )
+        raise ShapeError("accuracy takes one label per row", f"[{dim}, 1] or [{dim}]", shape_text(label.shape))
     return Spec((1,), float32), Spec((1,), int32), Spec((1,), int32)
 
 
@@ -62,8 +60,6 @@ def accuracy(
         [0.667]
     """
     if correct is not None or total is not None:
-        raise Unimplemented(
-            "accuracy does not write its counts into given tensors; leave correct and total out"
-        )
+        raise Unimplemented("accuracy does not write its counts into given tensors; leave correct and total out")
     best, indices = topk(input, k=k)
     return ACCURACY(best, indices, label, name=name)[0]

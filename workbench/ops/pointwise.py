@@ -25,9 +25,7 @@ def into(function: str) -> Callable[..., None]:
     return forward_out
 
 
-def float_elementwise(
-    type: str, slots: str = "X -> Out", **record: Any
-) -> Callable[[Callable[..., Any]], Op]:
+def float_elementwise(type: str, slots: str = "X -> Out", **record: Any) -> Callable[[Callable[..., Any]], Op]:
     """Declare an element-wise op that refuses integers; further arguments as in `elementwise`."""
 
     def infer(*specs: Spec, **attrs: Any) -> Spec:

@@ -51,9 +51,7 @@ def _infer_uniform(min: float, max: float, **attrs: Any) -> Spec:
     needs="rng",
     layer="uniform",
 )
-def UNIFORM_RANDOM(
-    xp: Any, rng: Any, shape: Sequence[int], dtype: str, min: float, max: float, **keys: Any
-) -> Any:
+def UNIFORM_RANDOM(xp: Any, rng: Any, shape: Sequence[int], dtype: str, min: float, max: float, **keys: Any) -> Any:
     """Uniform numbers in [min, max)."""
     kind = as_dtype(dtype).numpy
     numbers = rng.uniform(xp, tuple(shape), kind)
@@ -109,9 +107,7 @@ NORMAL = {"shape": (), "dtype": "float32", "mean": 0.0, "std": 1.0, **KEYS}
 
 
 @op("gaussian_random", "-> Out", attrs=NORMAL, infer=_infer_float, needs="rng", layer="gaussian")
-def GAUSSIAN_RANDOM(
-    xp: Any, rng: Any, shape: Sequence[int], dtype: str, mean: float, std: float, **keys: Any
-) -> Any:
+def GAUSSIAN_RANDOM(xp: Any, rng: Any, shape: Sequence[int], dtype: str, mean: float, std: float, **keys: Any) -> Any:
     """Normal numbers."""
     return rng.normal(xp, tuple(shape), as_dtype(dtype).numpy) * std + mean
 
@@ -178,9 +174,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None 
     if not given:
         return gaussian([1] if shape is None else shape, mean, std, name=name)
     if shape is not None:
-        raise InvalidArgument(
-            "normal takes its shape from mean and std when they are tensors; leave shape out"
-        )
+        raise InvalidArgument("normal takes its shape from mean and std when they are tensors; leave shape out")
     dims = broadcast_shapes(*(v.shape for v in given))
     return gaussian(dims, dtype=given[0].dtype, name=name) * std + mean
 
@@ -203,9 +197,7 @@ def _require_range(spec: Spec, low: int, high: int) -> None:
     bits = 8 * spec.dtype.itemsize - sign
     smallest, largest = -(1 << bits) if sign else 0, (1 << bits) - 1
     if low < smallest or high - 1 > largest or high - low > 1 << 63:
-        raise ShapeError(
-            f"{spec.dtype} does not hold the range", f"within [{smallest}, {largest}]", [low, high - 1]
-        )
+        raise ShapeError(f"{spec.dtype} does not hold the range", f"within [{smallest}, {largest}]", [low, high - 1])
 
 
 @op(

@@ -67,9 +67,7 @@ def _infer_bool(what: str) -> Callable[..., Spec]:
     return infer
 
 
-def reduce_with(
-    x: Any, function: Callable[..., Any], dim: Sequence[int], keep_dim: bool, reduce_all: bool
-) -> Any:
+def reduce_with(x: Any, function: Callable[..., Any], dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Any:
     """Call an array method with `axis` and `keepdims`; the result has at least one dimension."""
     out = function(axis=reduced_axes(x.ndim, dim, reduce_all), keepdims=keep_dim)
     return out.reshape(out.shape or (1,))
@@ -200,9 +198,7 @@ def reduction(axis: Any, keepdim: bool) -> dict[str, Any]:
 
 
 @tensor_method("sum")
-def sum(
-    x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None
-) -> Tensor:
+def sum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """The sum over one, several or all dimensions.
 
     Args:
@@ -279,9 +275,7 @@ def REDUCE_PROD(xp: Any, x: Any, **attrs: Any) -> Any:
 
 
 @tensor_method("prod")
-def prod(
-    x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None
-) -> Tensor:
+def prod(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> Tensor:
     """The product over one, several or all dimensions.
 
     Args:

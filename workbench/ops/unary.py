@@ -74,39 +74,49 @@ def RECIPROCAL(xp: Any, x: Any) -> Any:
 
 
 exp = unary(
-    EXP, "e to the power of `x`.",
+    EXP,
+    "e to the power of `x`.",
     example=("print(wb.exp(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[1.    2.718]"),
 )
 log = unary(
-    LOG, "The natural logarithm: NaN below 0, -inf at 0.",
+    LOG,
+    "The natural logarithm: NaN below 0, -inf at 0.",
     example=("print(wb.log(wb.to_tensor([1.0, 10.0])).numpy().round(3))", "[0.    2.303]"),
 )
 log2 = unary(
-    LOG2, "The logarithm to base 2.",
+    LOG2,
+    "The logarithm to base 2.",
     example=("print(wb.log2(wb.to_tensor([1.0, 8.0])).numpy().round(3))", "[0. 3.]"),
 )
 log10 = unary(
-    LOG10, "The logarithm to base 10.",
+    LOG10,
+    "The logarithm to base 10.",
     example=("print(wb.log10(wb.to_tensor([1.0, 100.0])).numpy().round(3))", "[0. 2.]"),
 )
 log1p = unary(
-    LOG1P, "log(1 + x), accurate near 0.",
+    LOG1P,
+    "log(1 + x), accurate near 0.",
     example=("print(wb.log1p(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.693]"),
 )
 sqrt = unary(
-    SQRT, "The square root: NaN below 0.",
+    SQRT,
+    "The square root: NaN below 0.",
     example=("print(wb.sqrt(wb.to_tensor([0.25, 9.0])).numpy().round(3))", "[0.5 3. ]"),
 )
 rsqrt = unary(
-    RSQRT, "1 / sqrt(x).",
+    RSQRT,
+    "1 / sqrt(x).",
     example=("print(wb.rsqrt(wb.to_tensor([0.25, 4.0])).numpy().round(3))", "[2.  0.5]"),
 )
 square = unary(
-    SQUARE, "x * x.", floating=False,
+    SQUARE,
+    "x * x.",
+    floating=False,
     example=("print(wb.square(wb.to_tensor([-2.0, 3.0])).numpy().round(3))", "[4. 9.]"),
 )
 reciprocal = unary(
-    RECIPROCAL, "1 / x.",
+    RECIPROCAL,
+    "1 / x.",
     example=("print(wb.reciprocal(wb.to_tensor([0.5, 4.0])).numpy().round(3))", "[2.   0.25]"),
 )
 
@@ -141,15 +151,18 @@ def ERF(xp: Any, x: Any) -> Any:
 
 
 sin = unary(
-    SIN, "The sine of `x` in radians.",
+    SIN,
+    "The sine of `x` in radians.",
     example=("print(wb.sin(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.841]"),
 )
 cos = unary(
-    COS, "The cosine of `x` in radians.",
+    COS,
+    "The cosine of `x` in radians.",
     example=("print(wb.cos(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[1.   0.54]"),
 )
 erf = unary(
-    ERF, "The error function 2/sqrt(pi) * integral of exp(-t*t) from 0 to x.",
+    ERF,
+    "The error function 2/sqrt(pi) * integral of exp(-t*t) from 0 to x.",
     example=("print(wb.erf(wb.to_tensor([0.0, 1.0])).numpy().round(3))", "[0.    0.843]"),
 )
 
@@ -197,23 +210,30 @@ def ROUND(xp: Any, x: Any) -> Any:
 
 
 abs = unary(
-    ABS, "The absolute value; its gradient at 0 is 0.", floating=False,
+    ABS,
+    "The absolute value; its gradient at 0 is 0.",
+    floating=False,
     example=("print(wb.abs(wb.to_tensor([-2.0, 3.0])).numpy().round(3))", "[2. 3.]"),
 )
 sign = unary(
-    SIGN, "-1, 0 or 1, the sign of `x`. The gradient is zero.", floating=False,
+    SIGN,
+    "-1, 0 or 1, the sign of `x`. The gradient is zero.",
+    floating=False,
     example=("print(wb.sign(wb.to_tensor([-2.0, 0.0, 3.0])).numpy().round(3))", "[-1.  0.  1.]"),
 )
 floor = unary(
-    FLOOR, "The largest integer that is not above `x`. The gradient is zero.",
+    FLOOR,
+    "The largest integer that is not above `x`. The gradient is zero.",
     example=("print(wb.floor(wb.to_tensor([-1.5, 1.5])).numpy().round(3))", "[-2.  1.]"),
 )
 ceil = unary(
-    CEIL, "The smallest integer that is not below `x`. The gradient is zero.",
+    CEIL,
+    "The smallest integer that is not below `x`. The gradient is zero.",
     example=("print(wb.ceil(wb.to_tensor([-1.5, 1.5])).numpy().round(3))", "[-1.  2.]"),
 )
 round = unary(
-    ROUND, "The nearest integer, halves away from zero. The gradient is zero.",
+    ROUND,
+    "The nearest integer, halves away from zero. The gradient is zero.",
     example=("print(wb.round(wb.to_tensor([-1.5, 1.4])).numpy().round(3))", "[-2.  1.]"),
 )
 
@@ -250,14 +270,23 @@ def ISFINITE(xp: Any, x: Any) -> Any:
 
 
 isnan = unary(
-    ISNAN, "Where `x` is NaN.", floating=False, name="isnan",
+    ISNAN,
+    "Where `x` is NaN.",
+    floating=False,
+    name="isnan",
     example=('print(wb.isnan(wb.to_tensor([1.0, float("nan")])).numpy())', "[False  True]"),
 )
 isinf = unary(
-    ISINF, "Where `x` is infinite.", floating=False, name="isinf",
+    ISINF,
+    "Where `x` is infinite.",
+    floating=False,
+    name="isinf",
     example=('print(wb.isinf(wb.to_tensor([1.0, float("inf")])).numpy())', "[False  True]"),
 )
 isfinite = unary(
-    ISFINITE, "Where `x` is neither NaN nor infinite.", floating=False, name="isfinite",
+    ISFINITE,
+    "Where `x` is neither NaN nor infinite.",
+    floating=False,
+    name="isfinite",
     example=('print(wb.isfinite(wb.to_tensor([1.0, float("inf")])).numpy())', "[ True False]"),
 )

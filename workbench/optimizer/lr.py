@@ -106,9 +106,7 @@ class NaturalExpDecay(LRScheduler):
         0.1 0.06065 0.03679
     """
 
-    def __init__(
-        self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
-    ) -> None:
+    def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False) -> None:
         self.gamma = positive("gamma", gamma)
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -128,9 +126,7 @@ class InverseTimeDecay(LRScheduler):
         0.1 0.06667 0.05
     """
 
-    def __init__(
-        self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
-    ) -> None:
+    def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False) -> None:
         self.gamma = number("gamma", gamma)
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -203,9 +199,7 @@ class LinearWarmup(LRScheduler):
         verbose: bool = False,
     ) -> None:
         if isinstance(learning_rate, ReduceOnPlateau):
-            raise InvalidType(
-                "LinearWarmup cannot hold ReduceOnPlateau, which steps by a metric, not by epoch"
-            )
+            raise InvalidType("LinearWarmup cannot hold ReduceOnPlateau, which steps by a metric, not by epoch")
         if not isinstance(learning_rate, LRScheduler):
             learning_rate = rate("learning_rate", learning_rate)
         self.learning_rate = learning_rate
@@ -258,9 +252,7 @@ class ExponentialDecay(LRScheduler):
         0.1 0.05 0.025
     """
 
-    def __init__(
-        self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
-    ) -> None:
+    def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False) -> None:
         self.gamma = shrinking("gamma", positive("gamma", gamma))
         super().__init__(learning_rate, last_epoch, verbose)
 

@@ -98,9 +98,7 @@ class Optimizer:
         self._parameters = _checked_parameters(type(self).__name__, parameters)
         self._regularizer = as_regularizer(weight_decay, type(self).__name__)
         if not (grad_clip is None or isinstance(grad_clip, ClipGradBase)):
-            raise InvalidType(
-                f"{type(self).__name__} takes a ClipGradBy… object as grad_clip, got {grad_clip!r}"
-            )
+            raise InvalidType(f"{type(self).__name__} takes a ClipGradBy… object as grad_clip, got {grad_clip!r}")
         if not (name is None or isinstance(name, str)):
             raise InvalidType(f"{type(self).__name__} takes a string or None as name, got {name!r}")
         self._grad_clip, self._name = grad_clip, name
@@ -171,9 +169,7 @@ class Optimizer:
         ):
             return append_backward(loss, chosen, no_grad_set, callbacks)
 
-    def apply_optimize(
-        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
-    ) -> list[Operator]:
+    def apply_optimize(self, loss: Variable, startup_program: Program | None, params_grads: Pairs) -> list[Operator]:
         """Append the update operators for gradients that exist, with states filled by `startup_program`."""
         return self._apply(params_grads, startup_program)
 
@@ -196,9 +192,7 @@ class Optimizer:
         with self._all_or_nothing(program, startup), program_guard(program, startup), static_mode():
             ordered = sorted(pairs, key=lambda pair: pair[0].name)
             clipped = self._grad_clip(ordered) if self._grad_clip is not None else ordered
-            decayed = [
-                (p, raw, self._decayed(p, raw, g)) for (p, raw), (_, g) in zip(ordered, clipped, strict=True)
-            ]
+            decayed = [(p, raw, self._decayed(p, raw, g)) for (p, raw), (_, g) in zip(ordered, clipped, strict=True)]
             block = program.current_block()
             self._create_states(ordered, startup)
             return [self._append_update(block, p, raw, g) for p, raw, g in decayed]
@@ -273,9 +267,7 @@ class Optimizer:
             PreconditionNotMet: the rate comes from a schedule.
         """
         if isinstance(self._learning_rate, LRScheduler):
-            raise PreconditionNotMet(
-                "the learning rate comes from a schedule, which alone can change it; step() that"
-            )
+            raise PreconditionNotMet("the learning rate comes from a schedule, which alone can change it; step() that")
         self._learning_rate = _checked_rate("set_lr", value)
         for rate in self._rates.values():
             rate.block.program.lr_schedulers[rate.name] = ConstantRate(self._learning_rate)
@@ -297,9 +289,7 @@ class Optimizer:
             return loss
         if hasattr(loss, "numpy"):
             raise _dynamic_gap(f"{type(self).__name__}.minimize() of a Tensor")
-        raise InvalidType(
-            f"{type(self).__name__}.minimize takes a Variable of a static Program as loss, got {loss!r}"
-        )
+        raise InvalidType(f"{type(self).__name__}.minimize takes a Variable of a static Program as loss, got {loss!r}")
 
     @contextmanager
     def _all_or_nothing(self, program: Program, startup: Program) -> Iterator[None]:
@@ -380,9 +370,7 @@ def _checked_rate(owner: str, rate: Any) -> Any:
     if isinstance(rate, LRScheduler):
         return rate
     if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise InvalidType(
-            f"{owner} takes a number or an optimizer.lr schedule as learning rate, got {rate!r}"
-        )
+        raise InvalidType(f"{owner} takes a number or an optimizer.lr schedule as learning rate, got {rate!r}")
     return checked_number(owner, "learning rate", rate)
 
 
@@ -410,22 +398,16 @@ def _checked_pairs(owner: str, params_grads: Any) -> Pairs:
             raise InvalidType(f"{owner} takes (Parameter, gradient) pairs, got {pair!r}")
         parameter, grad = pair
         if not (grad is None or isinstance(grad, Variable)):
-            raise InvalidType(
-                f"{owner}: the gradient of {parameter.name!r} is a Variable or None, got {grad!r}"
-            )
+            raise InvalidType(f"{owner}: the gradient of {parameter.name!r} is a Variable or None, got {grad!r}")
         if grad is not None and parameter.trainable:
             pairs.append((parameter, grad))
     if not pairs:
-        raise InvalidArgument(
-            f"{owner}: no trainable parameter has a gradient, so there is nothing to update"
-        )
+        raise InvalidArgument(f"{owner}: no trainable parameter has a gradient, so there is nothing to update")
     seen: set[str] = set()
     for parameter, _ in pairs:
         if parameter.name in seen:
             raise InvalidArgument(f"{owner}: parameter {parameter.name!r} comes twice")
         if parameter.block.program is not pairs[0][0].block.program:
-            raise InvalidArgument(
-                f"{owner}: {pairs[0][0].name!r} and {parameter.name!r} belong to different programs"
-            )
+            raise InvalidArgument(f"{owner}: {pairs[0][0].name!r} and {parameter.name!r} belong to different programs")
         seen.add(parameter.name)
     return pairs

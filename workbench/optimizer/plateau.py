@@ -115,7 +115,5 @@ def _metric(metrics: Any) -> float:
         raise InvalidType(f"metrics must be a number, got {metrics!r}")
     if array.size != 1:
         shape = list(array.shape)
-        raise InvalidArgument(
-            f"metrics must have one element, got shape {shape}: reduce it first, as by mean"
-        )
+        raise InvalidArgument(f"metrics must have one element, got shape {shape}: reduce it first, as by mean")
     return float(array.item())

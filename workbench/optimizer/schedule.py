@@ -111,9 +111,7 @@ class LRScheduler:
         expected = {*self.keys, *also}
         missing, unknown = sorted(expected - set(state_dict)), sorted(set(state_dict) - expected)
         if missing or unknown:
-            raise InvalidArgument(
-                f"not a state of {type(self).__name__}: missing {missing}, unknown {unknown}"
-            )
+            raise InvalidArgument(f"not a state of {type(self).__name__}: missing {missing}, unknown {unknown}")
 
     def to_config(self) -> dict[str, Any]:
         """Constructor arguments and state, for saving the schedule with a program."""

@@ -18,6 +18,7 @@ from workbench.graph.ssa import Node, Value
 
 _ROWS = 6  # numbers of rows that are listed
 
+
 @dataclass(frozen=True)
 class Statistics:
     """The numbers of a value.

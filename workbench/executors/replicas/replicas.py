@@ -123,4 +123,3 @@ def _leave(parents: list[Scope], kids: list[Scope]) -> None:
     """Take the scopes of an executor that is gone out of those they are kids of, which keep their kids' values."""
     for parent, scope in zip(parents, kids, strict=True):
         parent.kids[:] = [kid for kid in parent.kids if kid is not scope]
-

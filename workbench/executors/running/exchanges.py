@@ -86,8 +86,11 @@ class Exchanges:
         yield from (share for share in _shares(span, parts) if share[0].node in self._fused)
 
     def _of_updates(
-        self, row: Row, slots_of: Mapping[tuple[Node, int], Sequence[tuple[int, int]]],
-        ends: Mapping[Node, int], begun: int
+        self,
+        row: Row,
+        slots_of: Mapping[tuple[Node, int], Sequence[tuple[int, int]]],
+        ends: Mapping[Node, int],
+        begun: int,
     ) -> Exchange:
         """A collective that threads do part by part; threads do so at the same time."""
         by_thread = {thread: slots for (node, thread), slots in slots_of.items() if node is row.node}

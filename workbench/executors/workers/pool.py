@@ -293,7 +293,6 @@ class WorkerPool:
             self._workers.append(_Worker(f"device thread {len(self._workers) + 1}", self.control))
         return self._workers[:count]
 
-
     def after_fork(self) -> None:
         """In a child process: threads stay with the parent."""
         self._workers, self._begun = [], []

@@ -1,6 +1,6 @@
 """How fast steps are on this machine, and how fast they could be (`workbench bench`).
 
-    workloads.py   the five standard training programs      machine.py   rates the machine reaches without us
-    work.py        arithmetic and bytes of a plan           roofline.py  measured steps against the time of that work
-    growth.py      by number of devices and of ops          memory.py    in a process of its own
+workloads.py   the five standard training programs      machine.py   rates the machine reaches without us
+work.py        arithmetic and bytes of a plan           roofline.py  measured steps against the time of that work
+growth.py      by number of devices and of ops          memory.py    in a process of its own
 """

@@ -84,7 +84,5 @@ def reduce_to(xp: Any, g: Any, shape: Sequence[int]) -> Any:
     if g.shape == shape:
         return g
     extra = g.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(
-        i + extra for i, d in enumerate(shape) if d == 1 and g.shape[i + extra] != 1
-    )
+    axes = tuple(range(extra)) + tuple(i + extra for i, d in enumerate(shape) if d == 1 and g.shape[i + extra] != 1)
     return g.sum(axis=axes).reshape(shape) if axes else g.reshape(shape)

@@ -56,9 +56,7 @@ class Controls:
 
     def programs(self) -> dict[str, Program]:
         """Programs that can be trained, by name: those of the user, else the subject's own."""
-        found = {
-            name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)
-        }
+        found = {name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)}
         own = self._base.program if self._base is not None else self._subject.program
         if own is not None and loss_of(own) and not any(_is(p, own) for p in found.values()):
             name = self._subject.name

@@ -54,6 +54,4 @@ class Subject:
         if isinstance(target, ParallelExecutor | CompiledProgram):
             engine = target._to_debug()
             return Subject("executor", own or engine.program.name or "program", engine.program, engine)
-        raise InvalidType(
-            f"dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, got {target!r}"
-        )
+        raise InvalidType(f"dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, got {target!r}")

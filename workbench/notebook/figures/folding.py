@@ -13,6 +13,7 @@ from workbench.notebook.figures.layout import fits
 
 NODES, BOXES = 40, 60  # with more than so many, nodes, or groups of them, are put together
 
+
 def fold_message(graph: Message) -> Message:
     """The part `fold` of a `graph` message that has none yet; see assets/src/README.md.
 

@@ -280,4 +280,3 @@ def _is_link(i: Instruction) -> bool:
 
 def _chain(links: list[int]) -> list[int]:
     return [CHAIN, 2 + len(links), *links] if links else []
-

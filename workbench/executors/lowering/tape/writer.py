@@ -123,9 +123,7 @@ class TapeWriter:
         self._end_vector()
         self.tape.row(kernel, *arguments)
 
-    def vector(
-        self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]
-    ) -> None:
+    def vector(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         """Element-wise work on arrays of a shape, see `VectorCode.add`.
 
         Raises:
