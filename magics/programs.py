@@ -75,7 +75,8 @@ class ProgramMagics(Magics):
     @argument("--checkpoints", metavar="FOLDER", help="where to keep the best checkpoint and the last one")
     @argument("--monitor", metavar="LABEL", help="what says which is best; default: the first value of the validation")
     @argument("--mode", choices=["min", "max"], help="whether its least or largest value is best; default: min")
-    @argument("--fetch", nargs="+", metavar="VAR", default=[], help="variables to record at every step")
+    @argument("--fetch", nargs="+", metavar="VAR", default=[], help="what to record at every step; default: the loss")
+    @argument("--stop-on-nan", action="store_true", help="end at the first NaN, in front of the step that makes it")
     @argument("--quiet", action="store_true", help="show no progress")
     @line_magic
     def train(self, line: str) -> Run:
@@ -87,6 +88,6 @@ class ProgramMagics(Magics):
         args = parse(self.train, line)
         asked = Asked(
             args.steps, args.epochs, tuple(args.fetch), args.devices, args.valid, args.valid_every, args.checkpoints,
-            args.monitor, args.mode, args.quiet,
+            args.monitor, args.mode, args.quiet, args.stop_on_nan,
         )  # fmt: skip
         return train(self.session, args.name, args.loader, asked)

@@ -59,13 +59,16 @@ TENSOR = {
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
 _TRAINING = "dynamic mode computes but cannot train; call enable_static() and build a Program"
 _PROCESSES = "programs run in one process, on several devices with static.ParallelExecutor"
+_DEVICES = "programs run on the CPU; CPU_NUM, or cpu_places(N) as places, says on how many devices"
 PLANNED = {
     "workbench": {
         "DataParallel autograd grad no_grad": _TRAINING,
         "distributed": _PROCESSES,
         "amp": "cast with .astype('float16') meanwhile",
         "fluid": "use the names of Paddle 2.x",
+        "device get_device set_device": _DEVICES,
     },
+    "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},
     "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
 }
 

@@ -45,7 +45,7 @@ def test_a_run_without_an_end_has_no_bar(dashboard: Dashboard) -> None:
 def test_a_failure_names_text_op_device_and_cell(dashboard: Dashboard) -> None:
     receive(dashboard, "failed")
     alert = dashboard.page.get_by_role("alert")
-    for words in ("failed at step 120", "InvalidArgument", "mul", "CPUPlace(1)", "Cell In[3], line 7"):
+    for words in ("failed after step 120", "InvalidArgument", "mul", "CPUPlace(1)", "Cell In[3], line 7"):
         assert words in alert.inner_text()
 
 

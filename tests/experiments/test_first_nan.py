@@ -99,6 +99,14 @@ def test_parameters_that_were_no_numbers_before_are_told_as_such(model: Model) -
     assert "fc_0.w_0 was not finite before the step" in run.first_nan.reason
 
 
+@pytest.mark.parametrize("devices", WHERE)
+def test_a_nan_in_what_was_fed_is_told_as_such(model: Model, devices: int) -> None:
+    batches = feeds(bad=3)
+    batches[2]["X"][4] = np.nan
+    nan = trained(model, devices, batches).wait(60).first_nan
+    assert nan.reason == f"it was fed as 'X', in row 4 of the batch; op {nan.op!r} on {WHERE[devices]} reads it"
+
+
 def test_an_infinite_loss_is_called_that() -> None:
     def body() -> Any:
         x = static.data("X", [None, 1])

@@ -237,3 +237,5 @@ def test_only_a_front_end_gets_dashboards_as_values(net: Notebook) -> None:
 def test_other_things_are_refused_and_scripts_have_dashboards_too() -> None:
     with pytest.raises(InvalidType, match="dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run"):
         wb.dashboard("net")  # type: ignore[arg-type]
+    with pytest.raises(InvalidType, match=r"got an Executor; it runs many programs: executor\.compiled\(program\)"):
+        wb.dashboard(wb.static.Executor())  # type: ignore[arg-type]

@@ -139,11 +139,20 @@ def test_compiled_programs_and_lists_of_feeds_work_too(net: Notebook) -> None:
     assert not np.array_equal(weight(), before)
 
 
+def test_a_program_is_run_by_what_the_message_says(net: Notebook) -> None:
+    net.run("del exe")
+    error = net.fail("%profile_step net feed")
+    assert isinstance(error, UsageError) and "step = static.Executor().compiled(net) runs it" in str(error)
+    net.run("step = static.Executor().compiled(net)")
+    assert net.run("found = %profile_step step feed --repeat 2\nfound").heading().startswith("2 steps on cpu:0")
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("ex feed", "there is no ParallelExecutor or CompiledProgram called 'ex'. Did you mean 'exe'?"),
         ("net feed", "'net' is no ParallelExecutor or CompiledProgram, but of type Program. Here: 'exe'"),
+        ("plain feed", r"'plain' is an Executor, .* step = plain\.compiled\(PROGRAM\) is one"),
         ("exe fed", "there is no feed .* called 'fed'. Did you mean 'feed'?"),
         ("exe np", "'np' is no feed .*, but of type module. Here: 'feed'"),
         ("exe feed -n 0", "-n takes a number of at least 1, got 0"),
@@ -154,6 +163,7 @@ def test_compiled_programs_and_lists_of_feeds_work_too(net: Notebook) -> None:
     ],
 )
 def test_a_wrong_line_is_explained_and_nothing_runs(net: Notebook, line: str, message: str) -> None:
+    net.run("plain = static.Executor()")
     before = weight()
     error = net.fail(f"%profile_step {line}")
     assert isinstance(error, UsageError)

@@ -10,6 +10,7 @@ from tests.notebook.conftest import Notebook
 from tests.notebook.test_extension import completed
 from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
+from workbench.experiments.first_nan import StoppedOnNaN
 
 NET = """%%static_program net --seed 2
 x = static.data("x", [None, 4])
@@ -50,6 +51,21 @@ def test_a_second_time_it_goes_on(net: Notebook) -> None:
 def test_it_fetches_by_the_users_name_or_the_variables(net: Notebook) -> None:
     run = net.run("run = %train net batches --steps 1 --fetch loss net.fc_0.w_0 --quiet\nrun")
     assert list(run.history) == ["loss", "net.fc_0.w_0"]
+
+
+def test_without_names_the_loss_is_fetched(net: Notebook) -> None:
+    run = net.run("run = %train net batches --steps 2 --quiet\nrun")
+    assert list(run.history) == ["loss"] and len(run.history["loss"]) == 2
+    net.run("%%static_program scores\nx = static.data('x', [None, 4])\ns = static.nn.fc(x, 2)")
+    run = net.run("rows = [(np.ones((5, 4), 'float32'),)]\nrun = %train scores rows --steps 2 --quiet\nrun")
+    assert (str(run.state), dict(run.history)) == ("done", {})
+
+
+def test_it_stops_in_front_of_a_nan(net: Notebook) -> None:
+    net.run("batches[1] = (np.full((5, 4), np.nan, 'float32'), batches[1][1])")
+    error = net.fail("run = %train net batches --stop-on-nan --quiet")
+    assert isinstance(error, StoppedOnNaN) and "NaN from step 2" in str(error)
+    assert str(net.run("run = %train net batches --epochs 1 --quiet\nrun").state) == "done"
 
 
 def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:

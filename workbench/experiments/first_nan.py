@@ -98,6 +98,8 @@ class FirstNaN:
         if names := self.handed_on:
             return f"{', '.join(names)} was not finite before the step; op {self.op!r} on {self.device} reads it"
         rows = f", in {rows_text(found.rows)}" if found.rows else ""
+        if fed := [one.name for one in found.inputs if not one.is_finite]:  # no op before this one has made it
+            return f"it was fed as {', '.join(map(repr, fed))}{rows}; op {self.op!r} on {self.device} reads it"
         return f"op {self.op!r} on {self.device} makes it{rows}"
 
     def __str__(self) -> str:

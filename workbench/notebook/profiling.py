@@ -17,6 +17,7 @@ from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.profiling.profile import Profile
 from workbench.executors.profiling.sums import ProfileLine, of_kind, per_step, spread
+from workbench.framework.program.program import Program
 from workbench.notebook.summary import CODE, count
 
 SHOWN = 20
@@ -102,7 +103,7 @@ def profile_step(
     for option, number, least in (("-n", n, 1), ("--repeat", repeat, 1), ("--warm-up", warm_up, 0)):
         if number < least:
             raise UsageError(f"{option} takes a number of at least {least}, got {number}")
-    target = named(names, executor, executors(names), "ParallelExecutor or CompiledProgram")
+    target = to_run(names, executor)
     given = named(names, feed, feeds(names), "feed (a dict, or a list with a dict per device)")
 
     def step() -> None:
@@ -129,6 +130,20 @@ def profile_step(
 def executors(names: Mapping[str, Any]) -> list[str]:
     """The names of what `%profile_step` can run."""
     return [n for n, v in names.items() if isinstance(v, ParallelExecutor | CompiledProgram)]
+
+
+def to_run(names: Mapping[str, Any], name: str) -> ParallelExecutor | CompiledProgram:
+    """What the user calls `name`, which `%profile_step` can run.
+
+    Raises:
+        UsageError: it is something else; of an Executor, how to get what it runs.
+    """
+    if isinstance(names.get(name), Executor):
+        raise UsageError(f"{name!r} is an Executor, which runs many programs: step = {name}.compiled(PROGRAM) is one")
+    found = names.get(name)
+    if isinstance(found, Program) and not executors(names):
+        raise UsageError(f"{name!r} is a Program: step = static.Executor().compiled({name}) runs it")
+    return named(names, name, executors(names), "ParallelExecutor or CompiledProgram")
 
 
 def feeds(names: Mapping[str, Any]) -> list[str]:

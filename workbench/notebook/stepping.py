@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from workbench.executors.inspection.stepper import NodeRun, ShownOperand, Stepper
 from workbench.framework.program.program import Program
 from workbench.framework.values.spec import shape_text
-from workbench.notebook.profiling import executors, feeds, named
+from workbench.notebook.profiling import feeds, named, to_run
 from workbench.notebook.summary import CODE, count
 
 _HEAD = ("#", "op", "device", "reads", "makes", "built at")
@@ -65,7 +65,7 @@ def begin(names: Mapping[str, Any], executor: str, feed: str | None, name: str) 
     Raises:
         UsageError: a name that stands for nothing, or for something else.
     """
-    target = named(names, executor, executors(names), "ParallelExecutor or CompiledProgram")
+    target = to_run(names, executor)
     given = (
         None if feed is None else named(names, feed, feeds(names), "feed (a dict, or a list with a dict per device)")
     )

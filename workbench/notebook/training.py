@@ -13,6 +13,7 @@ from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
+from workbench.graph.loss import loss_of
 from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
 
@@ -24,10 +25,10 @@ class Asked:
     """The options of `%train`, by the user's names.
 
     Attributes:
-        fetch: names of Variables, or names inside the program; they label what the run records.
+        fetch: names of Variables, or names inside the program; they label what the run records; if empty, the loss.
         valid: the name of what gives validation data.
         checkpoints: a folder; monitor, mode: of its `ModelCheckpoint`.
-        quiet: show nothing meanwhile.
+        stop_on_nan: end at the first step with a NaN. quiet: show nothing meanwhile.
     """
 
     steps: int | None = None
@@ -40,6 +41,7 @@ class Asked:
     monitor: str | None = None
     mode: Literal["min", "max"] | None = None
     quiet: bool = False
+    stop_on_nan: bool = False
 
     def check(self) -> None:
         """Refuse what makes no sense.
@@ -76,7 +78,7 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
     program = session.program(name)
     asked.check()
     batches = _batches(session, loader)
-    found = {label: _variable(session, program, label) for label in asked.fetch}
+    found = {label: _variable(session, program, label) for label in asked.fetch} or _loss(program)
     live = in_notebook(session.shell) and not asked.quiet
     run = experiments.train(
         program,
@@ -91,6 +93,7 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
         valid=None if asked.valid is None else _batches(session, asked.valid),
         valid_every=asked.valid_every,
         checkpoints=asked.kept(),
+        stop_on_nan=asked.stop_on_nan,
     )
     PRINTED.add(run)
     return watch(run) if live else run.wait()
@@ -105,6 +108,12 @@ def _batches(session: Session, name: str) -> Any:
     if not hasattr(found, "__iter__"):
         raise UsageError(f"{name!r} is of type {type(found).__name__} and gives no batches")
     return found
+
+
+def _loss(program: Program) -> dict[str, str]:
+    """What is recorded if nothing is asked for."""
+    loss = loss_of(program)
+    return {"loss": loss} if loss else {}
 
 
 def _variable(session: Session, program: Program, label: str) -> str:

@@ -22,7 +22,7 @@ export function alertBox(show) {
 
 function describe(run, { text, op, device, site }, show) {
   return [
-    h("div", { class: "wb-alert-head" }, icon("failed"), `${run.name} failed at step ${run.step}`),
+    h("div", { class: "wb-alert-head" }, icon("failed"), `${run.name} failed after step ${run.step}`),
     facts([
       ["op", op],
       ["device", device],

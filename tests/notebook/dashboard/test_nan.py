@@ -193,6 +193,26 @@ def test_the_feeds_of_a_step_that_failed_are_kept(built: Built, batch: dict[str,
     assert "fed in step 2, which was not applied:" in texts(model)
 
 
+def test_feeds_asked_for_in_the_middle_of_a_step_are_told_again(
+    built: Built, batch: dict[str, Any], model_of: ModelOf
+) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    for _ in range(4):
+        exe.run([built.loss], feed=batch)
+        model.news()
+    model.watch.looks.close()
+    exe.run([built.loss], feed=batch)
+    engine = exe._to_debug()
+    engine.guards.note(engine.steps, engine.guards.newest[1])  # the next step begins
+    fed = model.watch.news_of_fed()
+    assert (fed["step"], fed["applied"]) == (6, False)
+    exe.run([built.loss], feed=batch)
+    fed = model.watch.news_of_fed()
+    assert (fed["step"], fed["applied"]) == (6, True)
+    assert model.watch.news_of_fed() is None
+
+
 def test_the_last_steps_of_a_run_are_kept(model_of: ModelOf, built: Built, loader: DataLoader) -> None:
     model = model_of(built.main)
     begin(model, data="batches", devices=2, steps=9)

@@ -24,6 +24,7 @@ _AT_ONCE = {  # what tensors of dynamic mode have
     "backward": "optimizer.minimize(loss), or static.append_backward(loss), appends its gradients to the program",
     "item": _FETCH,
     "tolist": _FETCH,
+    "minimize": "an optimizer minimizes it, as in optimizer.SGD(0.1).minimize(loss)",
     "grad": "static.append_backward(loss) makes gradients, and fetching 'NAME@GRAD' gives one",
 }
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.running.engine import Engine
 from workbench.experiments.run import Run
@@ -54,4 +55,8 @@ class Subject:
         if isinstance(target, ParallelExecutor | CompiledProgram):
             engine = target._to_debug()
             return Subject("executor", own or engine.program.name or "program", engine.program, engine)
-        raise InvalidType(f"dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, got {target!r}")
+        hint = f"; it runs many programs: {own or 'executor'}.compiled(program)" if isinstance(target, Executor) else ""
+        raise InvalidType(
+            "dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, "
+            f"got {'an Executor' if hint else described(target)}{hint}"
+        )

@@ -57,7 +57,7 @@ class Watch:
         self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
         self.nan = LoopNaN(engine)
         self._dismiss = engine.guard(self.nan)
-        self._fed_told = -1
+        self._fed_told = (-1, False)
         self.sampled_steps.ask()
 
     def close(self) -> None:
@@ -182,9 +182,10 @@ class Watch:
     def news_of_fed(self) -> Message | None:
         """The same, if it has not been told yet."""
         newest = self.engine.guards.newest
-        if newest is None or newest[0] == self._fed_told:
+        told = (-1, False) if newest is None else (newest[0], newest[0] < self.engine.steps)
+        if told == self._fed_told:  # asked in the middle of a step it is told again when the step has been applied
             return None
-        self._fed_told = newest[0]
+        self._fed_told = told
         return self.newest_fed()
 
     def sample_at(self, step: int) -> Message | None:
