@@ -56,6 +56,8 @@ def step(net: Notebook) -> None:
 
 
 def test_a_target_has_one_dashboard_and_the_last_one_is_found_again(net: Notebook) -> None:
+    for left in list(module._latest):  # by other tests
+        left.close()
     first = net.run("%dashboard exe")
     assert first is net.run("wb.dashboard(exe)") is net.run("%dashboard") is net.run("wb.dashboard()")
     other = net.run("%dashboard net")

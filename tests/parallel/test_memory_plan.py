@@ -92,7 +92,7 @@ def test_views_and_joined_sums_cost_what_they_have_to() -> None:
     assert views and all(v in exe._engine.last.plan.aliases for p in views for v in p.row.node.writes)
     assert [p.row.node for p in views if p.calls] == []
     sums = [p for p in parts if p.row.node.type == FUSED_ALL_REDUCE]
-    one_member = exe._engine.comm.all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()
+    one_member = exe._engine._cache._comm.all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()
     assert [len(p.row.node.inputs) > 1 for p in sums] == [True] * len(sums) != []
     assert [len(p.calls) for p in sums] == [len(one_member)] * len(sums)
 

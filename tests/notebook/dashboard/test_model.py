@@ -493,7 +493,7 @@ def test_a_run_that_has_ended_without_drops_shows_what_it_has_held(
 ) -> None:
     run = wb.train(
         built.main, loader, 7, fetch=[built.loss], startup=built.startup, devices=2, progress=False,
-        record=tmp_path / "runs.sqlite",
+        record=tmp_path / "runs.sqlite", scope=built.scope,
     ).wait(60)  # fmt: skip
     model = model_of(run)
     memory, held = of_kind(model.everything(), "scopes")["memory"], model.watch.memory.held()
