@@ -67,6 +67,7 @@ def test_what_fails_while_a_row_is_bound_names_it(error: Exception, kind: type[E
     assert "input X: " in text and "test_failures.py" in text and caught.value.__cause__ is error
 
 
+@pytest.mark.usefixtures("tape")
 def test_no_room_for_what_rows_share_is_told() -> None:
     with Built() as built:
         y = wb.nn.functional.log_softmax(static.data("x", [None, 3]))
