@@ -201,7 +201,7 @@ def test_feeds_asked_for_in_the_middle_of_a_step_are_told_again(
     for _ in range(4):
         exe.run([built.loss], feed=batch)
         model.news()
-    model.watch.looks.close()
+    model.watch.sampled_steps.close()
     exe.run([built.loss], feed=batch)
     engine = exe._to_debug()
     engine.guards.note(engine.steps, engine.guards.newest[1])  # the next step begins
