@@ -405,7 +405,7 @@ def trained_beside(file: Path) -> bool:
 def test_a_checkpoint_in_a_file_that_is_no_text_is_found_again(file: Path, tmp_path: Path) -> None:
     path = str(tmp_path / f"{ODD}.checkpoint")
     made = RunsFile(file)
-    made.add(made.begin("a", 3, {}), recorder.Progress("running", 1, 0.5), checkpoints=[(1, path)])
+    made.add(made.begin("a", 3, {}), recorder.RunProgress("running", 1, 0.5), checkpoints=[(1, path)])
     assert only(file).checkpoints == [(1, path)]
 
 
@@ -565,7 +565,7 @@ import threading, time, warnings
 from pathlib import Path
 from tests.experiments.recorded import run_of
 from workbench.experiments import recorder, runs
-from workbench.experiments.runs_file import Entry, Happening, Progress, RunsFile
+from workbench.experiments.runs_file import Entry, Happening, RunProgress, RunsFile
 from workbench.experiments.surroundings import surroundings
 recorder.PERIOD, recorder.LAST_TRY = 0.02, 0.3
 add = RunsFile.add
