@@ -438,11 +438,30 @@ def test_reduce_on_plateau_follows_the_first_fetch(lr_step: str) -> None:
     assert rate() < 0.1 or lr_step == "epoch"
 
 
+def test_the_loss_is_recorded_unless_something_else_is_asked_for(model: Model) -> None:
+    batches, same = [model.feed(0), model.feed(1)], regression()
+    asked = train(model.main, batches, epochs=1, fetch={"mine": model.loss}, scope=ready(model)).wait(30)
+    run = train(same.main, batches, epochs=1, scope=ready(same)).wait(30)
+    assert run.fetch == {"loss": same.loss.name} and run.history == {"loss": asked.history["mine"]}
+    assert train(model.main, batches, epochs=1, fetch=[], scope=ready(model)).wait(30).history == {}
+    test = model.main.clone(for_test=True)  # has no backward pass
+    assert train(test, batches, epochs=1, scope=ready(model), lr_step="never").wait(30).history == {}
+
+
+def test_without_a_fetch_reduce_on_plateau_follows_the_loss() -> None:
+    model, same = plateau(), plateau()
+    losses = train(model.main, [model.feed(0)], steps=4, scope=ready(model)).wait(10).history["loss"]
+    rate, expected = (next(iter(m.main.lr_schedulers.values())) for m in (model, same))
+    for loss in losses:
+        expected.step(loss)
+    assert rate.state_dict() == expected.state_dict()
+
+
 def test_reduce_on_plateau_needs_a_fetch() -> None:
     model = plateau()
     with pytest.raises(ValueError, match=r"'learning_rate_0' is a ReduceOnPlateau.*fetch=\[loss\].*lr_step='never'"):
-        train(model.main, [model.feed(0)], scope=ready(model))
-    train(model.main, [model.feed(0)], scope=ready(model), lr_step="never").wait(10)
+        train(model.main, [model.feed(0)], fetch=[], scope=ready(model))
+    train(model.main, [model.feed(0)], fetch=[], scope=ready(model), lr_step="never").wait(10)
     with pytest.raises(TypeError, match="list or dict"):
         train(model.main, [model.feed(0)], fetch=3, scope=ready(model))
 

@@ -37,7 +37,7 @@ from workbench.framework import names
 from workbench.framework.program.guard import static_mode
 from workbench.notebook.figures.boxes import first_boxes
 from workbench.notebook.figures.curves import curves
-from workbench.notebook.figures.facts import Nodes, parts, slowest, summed
+from workbench.notebook.figures.facts import Nodes, longest, parts, summed
 from workbench.notebook.figures.feeds import feeds
 from workbench.notebook.figures.folding import NODES
 from workbench.notebook.figures.graph import graph
@@ -267,8 +267,8 @@ def test_the_colours_are_those_of_the_roles(tiny: Real) -> None:
     assert {kind: to_hex(c.get_edgecolor()[0]) for kind, c in found.items()} == ROLES
 
 
-def test_a_sample_gives_times_and_marks_the_slowest(tiny: Real) -> None:
-    (slow,) = slowest(tiny.sample, 1)
+def test_a_sample_gives_times_and_marks_the_longest(tiny: Real) -> None:
+    (slow,) = longest(tiny.sample)
     took = seconds_text(slow.us / 1e6)
     assert not any("µs" in text for text in texts(graph(tiny.graph)))
     written = [text.strip() for text in texts(graph(tiny.graph, tiny.sample))]
@@ -483,23 +483,23 @@ def test_collectives_are_hatched_and_every_span_is_drawn(lenet: Real) -> None:
     assert {"cpu:0", "cpu:1", "across devices"} <= set(texts(figure))
 
 
-def test_the_slowest_span_is_named_and_marked() -> None:
+def test_the_longest_span_is_named_and_marked() -> None:
     sample = spans((0, 0, 0, 5, 0), (1, 0, 1, 31, 0))
     figure = timeline(sample)
-    assert any("slowest (thick border): mul on device 1, 30.0 µs, 86%" in text for text in texts(figure))
+    assert any("longest of this step (thick border): mul on device 1, 30.0 µs, 86%" in text for text in texts(figure))
     (border,) = (p for p in figure.axes[0].patches if p.get_linewidth() > 1.5)
     assert (border.get_x(), border.get_width()) == (1, 30)
 
 
-def test_waits_are_drawn_without_colour_and_are_never_the_slowest() -> None:
+def test_waits_are_drawn_without_colour_and_are_never_the_longest() -> None:
     sample = spans((0, 0, 0, 5, 0), (0, 0, 5, 95, 0), (1, 0, 0, 20, 0), (-1, 0, 95, 97, 1))
     sample["spans"]["wait"] = np.array([0, 1, 0, 0], np.uint8)
     sample["arrivals"] = {"span": i32([3, 3]), "device": i32([0, 1]), "at": np.array([5.0, 95.0], np.float32)}
     figure = timeline(sample)
     (waits,) = (c for c in figure.axes[0].collections if c.get_label() == "wait")
     assert len(waits.get_paths()) == 1 and not waits.get_facecolor().size and waits.get_hatch()
-    slowest = "3 ops timed; slowest (thick border): mul on device 1, 20.0 µs"
-    assert any(text.startswith(slowest) for text in texts(figure))
+    longest = "3 ops timed; longest of this step (thick border): mul on device 1, 20.0 µs"
+    assert any(text.startswith(longest) for text in texts(figure))
     (border,) = (p for p in figure.axes[0].patches if p.get_linewidth() > 1.5)
     assert (border.get_x(), border.get_width()) == (0, 20)
     lines = [line for line in figure.axes[0].lines if list(line.get_xdata()) == [5.0, 95.0]]
@@ -663,6 +663,9 @@ def test_what_was_there_stays_when_writing_fails(tmp_path: Path, monkeypatch: py
 
 # In words
 
+_NEXT = {"node": 4, "device": 0, "label": "relu", "us": 200.0, "share": 0.2, "steps": 12}
+SLOWEST = {"node": 3, "device": 1, "label": "mul", "us": 412.0, "share": 0.41, "steps": 12, "next": [_NEXT]}
+
 
 def state(**run: Any) -> Message:
     subject = {"name": "net", "kind": "run", "devices": ["cpu:0", "cpu:1"], "strategy": "AllReduce", "graph": 1}
@@ -674,7 +677,7 @@ def test_describe_says_it_all(lenet: Real) -> None:
     messages = {
         "state": state(),
         "graph": lenet.graph,
-        "sample": lenet.sample,
+        "sample": {**lenet.sample, "step": 3, "seconds": 0.0025, "slowest": SLOWEST},
         "scopes": scopes_message(lenet.training, 2),
         "curves": curves_message(1, "net"),
     }
@@ -688,8 +691,18 @@ def test_describe_says_it_all(lenet: Real) -> None:
     assert "  cpu:0: x rows 0–31 float32[32, 1, 28, 28]; y rows 0–31 int64[32, 1] (98.2 KiB)" in lines
     assert "  cpu:1: x rows 32–63 float32[32, 1, 28, 28]; y rows 32–63 int64[32, 1] (98.2 KiB)" in lines
     assert any(line.startswith("  fused_all_reduce × 5: fc_2.b_0@GRAD, fc_2.w_0@GRAD, ") for line in lines)
-    assert sum(line.endswith("%)") for line in lines) == 3
+    assert "step 3 took 2.50 ms; slowest ops, median of 12 steps:" in lines
+    assert lines[lines.index("  mul on cpu:1 412.0 µs (41%)") + 1] == "  relu on cpu:0 200.0 µs (20%)"
     assert "scopes dropped: not yet" in lines
+
+
+def test_pictures_and_words_name_the_slowest_of_all_steps_not_of_one() -> None:
+    sample = {**spans((0, 0, 0, 5, 0), (1, 0, 1, 31, 0)), "slowest": SLOWEST}
+    assert any("; slowest: mul on device 1, 412.0 µs (median of 12 steps)" in text for text in texts(timeline(sample)))
+    once = {**sample, "slowest": {**SLOWEST, "steps": 1, "next": []}}
+    assert any("; slowest: mul on device 1, 412.0 µs (of one step)" in text for text in texts(timeline(once)))
+    assert "slowest ops, of one step:" in describe({"sample": {**once, "seconds": 0.1}})
+    assert "slowest" not in describe({"sample": spans((0, 0, 0, 5, 0))})  # nobody found one
 
 
 def test_describe_takes_the_curves_of_several_runs() -> None:

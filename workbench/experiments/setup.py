@@ -21,7 +21,7 @@ from workbench.experiments.run import Run
 from workbench.experiments.train import labels_of, train
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
-from workbench.graph.loss import loss_of
+from workbench.graph.loss import labelled_loss, loss_of
 from workbench.graph.options import Options
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import cpu_places
@@ -71,8 +71,7 @@ class Setup:
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate < math.inf):
             raise InvalidArgument(f"learning_rate is a number of at least 0, got {rate!r}")
         if not self.fetch:
-            loss = loss_of(self.program)
-            object.__setattr__(self, "fetch", {"loss": loss} if loss else {})
+            object.__setattr__(self, "fetch", labelled_loss(self.program))
 
     def with_(self, **changes: Any) -> Setup:
         """The same with some settings changed; fields of BuildStrategy and ExecutionStrategy go by their own names.

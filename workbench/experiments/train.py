@@ -28,6 +28,7 @@ from workbench.experiments.validation import Validation
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
+from workbench.graph.loss import labelled_loss
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope
 
@@ -40,7 +41,7 @@ def train(
     loader: Iterable[Any],
     steps: int | None = None,
     epochs: int | None = None,
-    fetch: Sequence[Variable | str] | Mapping[str, Variable | str] = (),
+    fetch: Sequence[Variable | str] | Mapping[str, Variable | str] | None = None,
     startup: Program | None = None,
     executor: Runner | ParallelExecutor | CompiledProgram | None = None,
     scope: Scope | None = None,
@@ -69,14 +70,15 @@ def train(
             which the program declared its feeds.
         steps: how many steps; epochs: how many passes over the loader. Whichever comes first ends the run; if neither
             is given, 10 epochs do (one of an iterator that cannot begin again).
-        fetch: what to record of every step: Variables or names, or {label: Variable}.
+        fetch: what to record of every step: Variables or names, or {label: Variable}; by default the program's loss,
+            as `loss`, if it has a backward pass. An empty list records nothing.
         startup: gives the variables it initialises, where they have no value yet, their first one.
         executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
             the program trains on several devices.
         scope: where the parameters are; that executor's own, or `global_scope()` of the caller by default.
         on_step: called with the run, on the training thread, after every step.
         lr_step: when the program's learning-rate schedulers take a step. `ReduceOnPlateau` is given the first
-            variable in `fetch`: its value in this step, or its mean over the epoch ("epoch", which it is meant for).
+            variable recorded: its value in this step, or its mean over the epoch ("epoch", which it is meant for).
         progress: a progress bar always, never, or (None) in a terminal or notebook.
         name: what the bar and `runs()` call the run.
         record: False records nothing; a path is the file to record in, the user's own by default.
@@ -120,7 +122,7 @@ def train(
     own = own_settings({} if settings is None else settings)
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
-    labels = labels_of(fetch, "train")
+    labels = labelled_loss(program) if fetch is None else labels_of(fetch, "train")
     _check_metric(program, labels, lr_step)
     require_batches(loader, "train")
     file = _file(record)

@@ -13,7 +13,7 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.experiments.batches import close, feed_names, feed_of, from_the_start, is_one_shot
 from workbench.framework.program.program import Program
-from workbench.graph.loss import loss_of
+from workbench.graph.loss import labelled_loss
 from workbench.runtime.scope import Scope
 
 PREFIX = "val_"
@@ -89,10 +89,10 @@ class Validation:
 
 
 def _loss(program: Program) -> dict[str, str]:
-    loss = loss_of(program)
-    if loss is None:
+    found = labelled_loss(program)
+    if not found:
         raise InvalidArgument("valid needs something to evaluate: name it in fetch, as in fetch=[loss]")
-    return {"loss": loss}
+    return found
 
 
 def _computed(test: Program, labels: Mapping[str, str]) -> dict[str, str]:

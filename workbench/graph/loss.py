@@ -27,6 +27,12 @@ def loss_of(program: Program) -> str | None:
     return loss
 
 
+def labelled_loss(program: Program) -> dict[str, str]:
+    """What is recorded of a program unless something else is asked for: {"loss": its loss}, empty if it has none."""
+    loss = loss_of(program)
+    return {"loss": loss} if loss else {}
+
+
 def has_backward(program: Program) -> bool:
     """Whether some op of the program belongs to a backward pass (X-4)."""
     return any(op.type.endswith("_grad") for op in program.all_ops())

@@ -13,7 +13,6 @@ from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
-from workbench.graph.loss import loss_of
 from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
 
@@ -78,14 +77,14 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
     program = session.program(name)
     asked.check()
     batches = _batches(session, loader)
-    found = {label: _variable(session, program, label) for label in asked.fetch} or _loss(program)
+    found = {label: _variable(session, program, label) for label in asked.fetch}
     live = in_notebook(session.shell) and not asked.quiet
     run = experiments.train(
         program,
         batches,
         asked.steps,
         asked.epochs,
-        found,
+        found or None,
         startup=session.startups.get(program),
         progress=False if asked.quiet or live else None,
         name=name,
@@ -108,12 +107,6 @@ def _batches(session: Session, name: str) -> Any:
     if not hasattr(found, "__iter__"):
         raise UsageError(f"{name!r} is of type {type(found).__name__} and gives no batches")
     return found
-
-
-def _loss(program: Program) -> dict[str, str]:
-    """What is recorded if nothing is asked for."""
-    loss = loss_of(program)
-    return {"loss": loss} if loss else {}
 
 
 def _variable(session: Session, program: Program, label: str) -> str:

@@ -5,7 +5,7 @@ import { count, seconds } from "./numbers.js";
 export function slowestWords(sample, devices = []) {
   if (!sample?.slowest) return "";
   const { device, label, us, steps } = sample.slowest;
-  const over = `median of ${count(steps)} step${steps === 1 ? "" : "s"}`;
+  const over = steps === 1 ? "of one step" : `median of ${count(steps)} steps`;
   return `slowest: ${label} on ${place(device, devices)}, ${seconds(us / 1e6)} (${over})`;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from workbench.executors.running.engine import Engine
 _TIMED = (events.OpRun, events.Wait, events.Collective)
 _KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)
 _EVENT = 300  # bytes of a wait or a collective, with its names
-_WARM = 2  # steps after one that a plan was made for: what steps are like, however few there are
+_WARM = 7  # steps after one that a plan was made for: what steps are like, however few there are
 _COPIED = 8 << 20  # bytes of a batch that are copied; a larger one is only held
 
 
@@ -78,12 +79,17 @@ class Told:
 
 
 class SampledSteps:
-    """Samples steps of one engine, one for every `ask`; of the first steps of a plan at once the next ones too."""
+    """Samples steps of one engine, one for every `ask`; of the first steps of a plan every other one of the next, too.
+
+    Every other one: telling of a step leaves caches cold, so that the next one is not like the others.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.taken: deque[SampledStep] = deque(maxlen=8)
+        self.taken: deque[SampledStep] = deque(maxlen=1 + _WARM)
+        self._lock = threading.RLock()  # re-entrant, as that of events is
         self._subscription: events.Subscription | None = None
+        self._rest: events.Subscription | None = None  # over one step, then the next is sampled
         self._current: SampledStep | None = None
         self._more = 1 + _WARM
 
@@ -94,14 +100,17 @@ class SampledSteps:
 
     def ask(self) -> None:
         """Sample the next step."""
-        if not self.waiting:
-            self._current = None
-            self._subscription = events.subscribe(self._take, *_KINDS, executor=self.engine.reporter.name)
+        with self._lock:
+            if not self.waiting:
+                self._current = None
+                self._subscription = events.subscribe(self._take, *_KINDS, executor=self.engine.reporter.name)
 
     def close(self) -> None:
         """Sample no more."""
-        if self._subscription is not None:
-            self._subscription.close()
+        with self._lock:
+            for subscription in (self._subscription, self._rest):
+                if subscription is not None:
+                    subscription.close()
 
     def _take(self, event: Any) -> None:
         """On the thread of the step."""
@@ -111,12 +120,26 @@ class SampledSteps:
                 return  # it had begun before
             sampled = self._current = SampledStep(event.step)
         _TAKERS[type(event)](sampled, event)
-        if sampled.step is not None and self._subscription is not None:
-            self._more = _WARM if sampled.compiled is not None else self._more - 1
-            if self._more <= 0:
-                self._subscription.close()
+        if sampled.step is not None:
             sampled.plan = self.engine.last.plan if self.engine.last is not None else None
             self.taken.append(sampled)
+            self._go_on(sampled.compiled is not None)
+
+    def _go_on(self, compiled: bool) -> None:
+        """A step has been sampled: what of the next ones?"""
+        self._more = _WARM if compiled else self._more - 1
+        with self._lock:
+            if self._subscription is None or self._subscription.closed or (compiled and self._more > 0):
+                return
+            self._subscription.close()
+            if self._more > 0 and (self._rest is None or self._rest.closed):
+                self._rest = events.subscribe(self._rested, events.Step, executor=self.engine.reporter.name)
+
+    def _rested(self, event: Any) -> None:
+        with self._lock:
+            if self._rest is not None and not self._rest.closed:
+                self._rest.close()
+                self.ask()
 
 
 def _copied(event: events.Batch) -> tuple[Mapping[str, np.ndarray], ...]:

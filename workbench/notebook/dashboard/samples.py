@@ -21,6 +21,18 @@ from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together
 _RECENT = 25  # steps over which times are taken
+_COLD = 3  # first steps of an engine, whose memory is new: as many as `%profile_step` warms up with
+
+
+class OpTime(NamedTuple):
+    """An op of a graph: the median of its times in µs, its share of that of all ops, and of how many steps."""
+
+    node: int
+    device: int
+    label: str
+    us: float
+    share: float
+    steps: int
 
 
 class Samples:
@@ -70,27 +82,24 @@ class Samples:
             raise NotFound(f"step {step} is not among the steps that were looked at and are kept; choose another one")
         return told.events()
 
-    def slowest(self, graph: int) -> tuple[int, int, str, float, int] | None:
-        """The op whose median is the longest: its node, device and label, that median in us, of how many steps.
+    def slowest(self, graph: int) -> list[OpTime]:
+        """The ops by the medians of their times over the steps that were looked at, the longest first.
 
-        Collectives are left out, and cold steps, as long as there are others: the first, and those a plan had to be
-        made for.
+        Collectives are left out, and cold steps, as long as there are others: see `_warm`.
         """
         kept = [sample for sample in self.kept[-_RECENT:] if sample["graph"] == graph and len(sample["spans"]["node"])]
-        kept = [sample for sample in kept if sample["compiled"] is None and sample["step"] > 1] or kept
         times: dict[tuple[int, int, str], list[float]] = {}
-        for sample in kept:
+        for sample in _warm(kept):
             spans = sample["spans"]
             ops = np.flatnonzero((spans["collective"] == 0) & (spans["wait"] == 0))
             lasted = (spans["end"] - spans["start"])[ops].tolist()
             keys = zip(spans["node"][ops].tolist(), spans["device"][ops].tolist(), spans["label"][ops].tolist())
             for (node, device, label), us in zip(keys, lasted, strict=True):
                 times.setdefault((node, device, sample["labels"][label]), []).append(us)
-        if not times:
-            return None
         medians = {key: median(found) for key, found in times.items()}
-        slowest = max(medians, key=medians.__getitem__)
-        return *slowest, medians[slowest], len(times[slowest])
+        whole = sum(medians.values()) or 1.0
+        found = [OpTime(*key, us, us / whole, len(times[key])) for key, us in medians.items()]
+        return sorted(found, key=lambda op: -op.us)
 
     def message(self) -> Message:
         """The message `samples`."""
@@ -99,6 +108,15 @@ class Samples:
             "step": column([kept["step"] for kept in self.kept], "int32"),
             "seconds": column([kept["seconds"] for kept in self.kept], "float32"),
         }
+
+
+def _warm(kept: list[Message]) -> list[Message]:
+    """Without those a plan had to be made for, and the engine's first ones; without as few of them as there can be."""
+    for first in (_COLD, 1):
+        found = [sample for sample in kept if sample["compiled"] is None and sample["step"] > first]
+        if found:
+            return found
+    return kept
 
 
 def sample_message(sampled: SampledStep, graph: int, began: int) -> Message:

@@ -24,6 +24,7 @@ from workbench.notebook.dashboard.throttle import Throttle
 from workbench.notebook.messages import Message, column
 
 _SAMPLE_S = 0.3  # seconds between two sampled steps
+_RANKED = 3  # ops that are named as the slowest
 
 
 class Watch:
@@ -83,6 +84,8 @@ class Watch:
                 self._take_over()
         if goes_on:
             self._look_again()
+        else:
+            self.sampled_steps.close()
         return self.graph_number != before, looked
 
     def _take_over(self) -> None:
@@ -194,12 +197,9 @@ class Watch:
         return None if found is None else {**found, "slowest": self.slowest()}
 
     def slowest(self) -> Message | None:
-        """The op that takes longest, by the steps that were looked at."""
-        found = self.samples.slowest(self.graph_number)
-        if found is None:
-            return None
-        node, device, label, us, steps = found
-        return {"node": node, "device": device, "label": label, "us": us, "steps": steps}
+        """The op that takes longest, by the steps that were looked at, and what comes after it."""
+        found = [op._asdict() for op in self.samples.slowest(self.graph_number)[:_RANKED]]
+        return {**found[0], "next": found[1:]} if found else None
 
     def scopes_message(self) -> Message:
         """The message `scopes`."""

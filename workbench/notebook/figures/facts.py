@@ -152,7 +152,7 @@ def members(sample: Message, spans: int) -> list[list[int]]:
 
 
 class Slow(NamedTuple):
-    """A span: what ran, where, how long (µs) and which part of all computing that was."""
+    """What ran, where, how long (µs) and which part of the time of all ops that was."""
 
     label: str
     device: int
@@ -160,17 +160,30 @@ class Slow(NamedTuple):
     share: float
 
 
-def slowest(sample: Message, count: int) -> list[Slow]:
-    """The spans that took longest, longest first; waits are none."""
+def slowest(sample: Message) -> list[Slow]:
+    """The slowest ops over all steps that were looked at, as every panel names them, the slowest first."""
+    first = sample.get("slowest")
+    return [Slow(*(op[name] for name in Slow._fields)) for op in (first, *first["next"])] if first else []
+
+
+def over_steps(sample: Message) -> str:
+    """Over which steps that was found: `median of 12 steps`, `of one step`."""
+    steps = int(sample["slowest"]["steps"])
+    return "of one step" if steps == 1 else f"median of {steps:,} steps"
+
+
+def longest(sample: Message) -> list[Slow]:
+    """The span of this step that took longest, none if nothing was timed; waits are none."""
     spans = sample.get("spans") or {}
     lasted = floats(spans, "end") - floats(spans, "start")
     waits = ints(spans, "wait") or [0] * len(lasted)
-    lasted = np.where(waits, 0.0, lasted)
-    labels, label, device = sample.get("labels", []), ints(spans, "label"), ints(spans, "device")
-    total = float(lasted.sum()) or 1.0
     ran = [k for k in range(len(lasted)) if not waits[k]]
-    order = sorted(ran, key=lambda k: (-lasted[k], k))[:count]
-    return [Slow(labels[label[k]], device[k], float(lasted[k]), float(lasted[k]) / total) for k in order]
+    if not ran:
+        return []
+    labels, label, device = sample.get("labels", []), ints(spans, "label"), ints(spans, "device")
+    k = max(ran, key=lambda k: lasted[k])
+    share = float(lasted[k]) / (float(lasted[ran].sum()) or 1.0)
+    return [Slow(labels[label[k]], device[k], float(lasted[k]), share)]
 
 
 def in_order(texts: Iterable[str]) -> list[str]:

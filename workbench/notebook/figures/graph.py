@@ -33,7 +33,7 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
     """The picture of a `graph` message.
 
     Args:
-        sample: a step that was looked at; boxes then say how long they took, and the slowest has a thick border.
+        sample: a step that was looked at; boxes then say how long they took; the longest has a thick border.
     """
     found = layout(message)
     width, height = _LEFT + found.width + _EDGE, _TOP + max(found.height, 1.0) + _EDGE

@@ -18,6 +18,7 @@ from workbench.notebook.figures.facts import (
     floats,
     in_order,
     newest_fed,
+    over_steps,
     parts,
     slowest,
     summed,
@@ -28,7 +29,7 @@ from workbench.notebook.figures.numbers import number_text, seconds_text, shape_
 from workbench.notebook.figures.palette import KINDS
 from workbench.notebook.summary import count, memory_text
 
-_NAMES, _INPUTS, _OPS, _VALUES = 6, 6, 3, 8  # so many are listed; of the others, how many there are
+_NAMES, _INPUTS, _VALUES = 6, 6, 8  # so many are listed; of the others, how many there are
 
 
 def describe(messages: Mapping[str, Any]) -> str:
@@ -151,12 +152,12 @@ def _part(fed: Message, name: str, device: int) -> str:
 
 
 def _slow(sample: Message, graph: Message | None) -> Iterator[str]:
-    found = slowest(sample, _OPS)
+    found = slowest(sample)
     if not found:
         return
     places = devices(sample.get("feeds"), graph)
-    took = f", which took {seconds_text(sample['seconds'])}" if sample.get("seconds") is not None else ""
-    yield f"slowest in step {sample.get('step', '–')}{took}:"
+    took = f"step {sample.get('step', '–')} took {seconds_text(sample.get('seconds'))}; "
+    yield f"{took}slowest ops, {over_steps(sample)}:"
     for slow in found:
         yield f"  {slow.label} {where(places, slow.device)} {seconds_text(slow.us / 1e6)} ({slow.share:.0%})"
 
