@@ -405,11 +405,7 @@ def trained_beside(file: Path) -> bool:
 def test_a_checkpoint_in_a_file_that_is_no_text_is_found_again(file: Path, tmp_path: Path) -> None:
     path = str(tmp_path / f"{ODD}.checkpoint")
     made = RunsFile(file)
-<<<<<<< HEAD
     made.add(made.begin("a", 3, {}), RunProgress("running", 1, 0.5), checkpoints=[(1, path)])
-=======
-    made.add(made.begin("a", 3, {}), recorder.RunProgress("running", 1, 0.5), checkpoints=[(1, path)])
->>>>>>> slowest
     assert only(file).checkpoints == [(1, path)]
 
 
