@@ -80,7 +80,7 @@ class Executor:
         Args:
             program: the default main program if None; a CompiledProgram runs on its devices.
             feed: {name: array}, or a list of one such dict.
-            fetch_list: Variables or names; optimizer operators in it switch `use_prune` on.
+            fetch_list: Variables or names; some of the program's updates in it switch `use_prune` on, all do not.
             feed_var_name, fetch_var_name: accepted for compatibility; feeds and fetches need no variables here.
             scope: where persistable variables live; `global_scope()` if None.
             return_numpy: ndarrays if True, LoDTensors otherwise; both are copies.
@@ -178,9 +178,9 @@ class Executor:
         require_time()
         _require(scope, Scope, "scope")
         refuse_in_mid_step(scope)
-        part, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
-        arrays = check_feed(part, feed)
-        return run_in_order(part, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
+        pruned, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
+        arrays = check_feed(pruned, feed)
+        return run_in_order(pruned, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
 
     @staticmethod
     def _only_in_scope(program: Program, fetch_list: Any, scope: Scope, return_numpy: bool) -> dict[str, Any]:

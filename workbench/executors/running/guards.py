@@ -40,6 +40,6 @@ class Guards:
         Args:
             take: copies what the step began with.
         """
-        found = cache(take)
+        moment = cache(take)
         for guard in self.all:
-            guard(found)
+            guard(moment)

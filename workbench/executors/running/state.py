@@ -3,6 +3,8 @@
     IDLE -> BEGUN -> LOADED -> SPECULATED -> COMMITTING -> APPLIED -> IDLE
                  (a failure here: nothing has changed)  (here: taken to its end, or BROKEN)
 
+A step that is one call of compiled code goes from BEGUN to APPLIED; its counter tells which of the two.
+
 `REACTIONS` says what becomes of a call that comes in the middle. What a process group has to agree on, it will vote on
 between SPECULATED and COMMITTING.
 """

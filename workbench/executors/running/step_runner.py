@@ -140,14 +140,14 @@ class StepRunner:
 
     def _counters(self, binding: Binding) -> list[LoDTensor]:
         """The step counters of the random ops, one per device; those that no startup program has made begin at 0."""
-        name, found = self._spec.program.rng_step, []
+        name, counters = self._spec.program.rng_step, []
         if not self._draws or not name:
             return []
         for runner in binding.runners:
             tensor = self._replicas.find(name, runner.place)
             runner.rng_step = 0 if tensor is None else int(tensor.array[0])
-            found.append(self._replicas.make(name, runner.place) if tensor is None else tensor)
-        return list({id(t): t for t in found}.values())
+            counters.append(self._replicas.make(name, runner.place) if tensor is None else tensor)
+        return list({id(t): t for t in counters}.values())
 
     def _look(self, binding: Binding, fed: Fed) -> None:
         """Call the guards if there is a NaN or an Inf in a step that is ready to be applied."""
