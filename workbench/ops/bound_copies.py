@@ -14,8 +14,7 @@ import numpy as np
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.bound import Calls, Scratch, copied, filled, seen_as
-from workbench.ops.bound_softmax import in_range_check
-from workbench.ops.index_range import require_in_range
+from workbench.ops.index_range import in_range_check, require_in_range
 
 FEW = 3  # parts: up to here one assignment each is quicker than np.concatenate
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.bound import Calls, Scratch, is_plain, or_scratch
+from workbench.ops.index_range import in_range_check
 from workbench.ops.label import checked_labels, reduced_shape
 
 
@@ -105,19 +106,6 @@ class Places:
             return ignored
 
         return find
-
-
-def in_range_check(index: np.ndarray, size: int) -> Callable[[], bool]:
-    """A quick test whether all entries of a contiguous integer array lie in [0, size).
-
-    Read as unsigned numbers the negative ones are the largest, so that one look at the largest is enough.
-    """
-    bits = index.reshape(-1).view(f"u{index.itemsize}")
-    if not bits.size:
-        return lambda: True
-    largest, at = bits.argmax, bits.item
-    limit = size if index.dtype.kind == "u" else min(size, 2 ** (8 * index.itemsize - 1))
-    return lambda: at(largest()) < limit
 
 
 def _has_places(label: Any) -> bool:
