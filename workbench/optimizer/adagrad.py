@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.framework.program.variable import Parameter
-from workbench.ops import update
+from workbench.ops.update import optimizers as update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number

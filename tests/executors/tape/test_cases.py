@@ -13,7 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.autodiff.small import Built
-from tests.executors.tape_runs import compare, tape
+from tests.executors.tape.runs import compare, tape
 from tests.ops import case as C
 from tests.ops.test_cases import CASES
 from tests.parallel.models import devices
@@ -22,7 +22,7 @@ from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.table import rule_of  # noqa: F401 (notes the rules)
 from workbench.executors.planning.memory import contiguous
 from workbench.framework.op.record import OPS
-from workbench.ops.update import UPDATES
+from workbench.ops.update.optimizers import UPDATES
 
 CASES_OF: dict[str, list[C.Case]] = defaultdict(list)
 for one in CASES:

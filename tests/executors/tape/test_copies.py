@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.executors.tape_runs import compare
-from tests.executors.test_tape_sums import numbers
+from tests.executors.tape.runs import compare
+from tests.executors.tape.test_sums import numbers
 
 F = wb.nn.functional
 

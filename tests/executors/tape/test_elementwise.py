@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.native.kernels.vector_rows import run
 from tests.native.one_row import kernels
-from tests.native.vector_rows import run
 from tests.ops.case import Case
 from tests.ops.test_cases import CASES
 from tests.parallel.models import Model, build

@@ -9,8 +9,8 @@ import pytest
 
 import workbench as wb
 from tests.autodiff.small import Built
-from tests.executors.tape_runs import compare, run, tape
-from tests.executors.test_tape_sums import numbers
+from tests.executors.tape.runs import compare, run, tape
+from tests.executors.tape.test_sums import numbers
 from workbench import static
 from workbench.errors import InvalidArgument
 

@@ -9,11 +9,11 @@ import pytest
 
 import workbench as wb
 from tests.autodiff.small import Built
-from tests.executors.tape_runs import compare, run, tape
-from tests.executors.test_tape_sums import numbers
+from tests.executors.tape.runs import compare, run, tape
+from tests.executors.tape.test_sums import numbers
 from workbench import static
 from workbench.config import override
-from workbench.ops.norm import BATCH_NORM, LAYER_NORM
+from workbench.ops.nn.norm import BATCH_NORM, LAYER_NORM
 
 WEIGHTS = [(True, True), (True, False), (False, True), (False, False)]
 

@@ -15,7 +15,7 @@ from tests.native.one_row import kernels, run_tape
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.config import override
-from workbench.executors.lowering.tape.products import MOST_ROWS, product_rows, way_of
+from workbench.executors.lowering.tape.math.products import MOST_ROWS, product_rows, way_of
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.tape.transposes import strided_copy
 from workbench.executors.lowering.tape.vector_code import Unsuitable

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.autodiff.small import Built
-from tests.executors.tape_runs import compare, tape
+from tests.executors.tape.runs import compare, tape
 from tests.parallel.models import devices
 from workbench import static
 from workbench.config import override
@@ -111,9 +111,9 @@ def test_lists_are_added_up() -> None:
 @pytest.mark.parametrize("limit", [0.5, 1e6])
 def test_norms_and_clipping(limit: float) -> None:
     from tests.autodiff.small import Built
-    from tests.executors.tape_runs import run, tape
+    from tests.executors.tape.runs import run, tape
     from workbench import static
-    from workbench.ops.gradient_clip import clip_by_norm, squared_l2_norm
+    from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
 
     with Built() as built:
         x = static.data("x", [37, 5], "float32")

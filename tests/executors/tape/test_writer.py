@@ -11,8 +11,8 @@ import pytest
 
 import workbench as wb
 import workbench.executors.lowering.tape.table  # all rules are there before one is replaced
-from tests.executors.tape_runs import compare
-from tests.executors.test_tape_sums import numbers
+from tests.executors.tape.runs import compare
+from tests.executors.tape.test_sums import numbers
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.rules import expression, operands
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import workbench.ops  # fills the op table
-from tests.framework.binding import FLOATS, FULL, LONG, Scratch, run, same_bits, stale
+from tests.framework.op.binding import FLOATS, FULL, LONG, Scratch, run, same_bits, stale
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
 from workbench.framework.expr.expr import Expr, Recording

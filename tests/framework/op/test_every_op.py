@@ -18,12 +18,14 @@ from workbench.framework.program.program import Program
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_from_json, program_to_json
 
-FILES = sorted(path.stem for path in (Path(__file__).parent.parent / "ops").glob("cases_*.py"))
+TESTS = Path(__file__).parents[2]
+FILES = sorted(path.relative_to(TESTS) for path in (TESTS / "ops").rglob("cases_*.py"))
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_every_op_can_be_checked_printed_and_saved(file: str) -> None:
-    faults = [fault for case in importlib.import_module(f"tests.ops.{file}").CASES for fault in _faults(case)]
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_every_op_can_be_checked_printed_and_saved(file: Path) -> None:
+    cases = importlib.import_module(".".join(("tests", *file.with_suffix("").parts))).CASES
+    faults = [fault for case in cases for fault in _faults(case)]
     assert not faults, "\n".join(faults)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench.ops  # fills the op table
-from tests.framework.binding import same_bits
+from tests.framework.op.binding import same_bits
 from tests.ops import case as C
 from tests.ops.test_cases import CASES, _emptied
 from workbench.framework.expr.numpy_functions import numpy_xp

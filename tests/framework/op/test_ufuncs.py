@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import workbench.ops  # fills the op table
-from tests.framework.binding import FLOATS, FULL, LONG, Scratch, run, same_bits, stale
+from tests.framework.op.binding import FLOATS, FULL, LONG, Scratch, run, same_bits, stale
 from tests.ops.case import strided
 from workbench.framework.expr import bound_steps
 from workbench.framework.expr.expr import Expr, Recording

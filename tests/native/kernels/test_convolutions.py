@@ -10,15 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import kernels, run_inner_row, run_tape
-from workbench.executors.lowering.tape import convolutions
-from workbench.executors.lowering.tape.convolutions import (
+from workbench.executors.lowering.tape.conv import convolutions
+from workbench.executors.lowering.tape.conv.convolutions import (
     convolve,
     filter_gradient,
     form_of,
     input_gradient,
     suits_samples,
 )
-from workbench.ops.convolve import Geometry
+from workbench.ops.conv.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
 
@@ -230,7 +230,7 @@ def test_unfolding_and_folding(geo: Geometry) -> None:
     """Unfolding is the sum over taps with a filter of ones and zeros; folding is its transpose."""
     if min(geo.out) < 1:
         return
-    from workbench.executors.lowering.tape.convolution_tables import sizes_of
+    from workbench.executors.lowering.tape.conv.convolution_tables import sizes_of
     from workbench.runtime.native.tape import address
 
     x = np.random.default_rng(0).standard_normal((geo.channels, geo.height, geo.width)).astype(np.float32)

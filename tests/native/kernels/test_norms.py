@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.native.kernels.test_sums import SEEDS, near, numbers
 from tests.native.one_row import run_row
-from tests.native.test_sums import SEEDS, near, numbers
 from workbench.runtime.words.codes import DONE
 
 ROWS, WIDTHS = st.integers(1, 70), st.one_of(st.integers(2, 70), st.sampled_from([512, 4100]))

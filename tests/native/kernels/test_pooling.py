@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.native.test_convolutions import Writer
-from workbench.executors.lowering.tape import pooling
-from workbench.executors.lowering.tape.pooling import pool2d, pool2d_grad
-from workbench.ops.pool import POOL, SPREAD
+from tests.native.kernels.test_convolutions import Writer
+from workbench.executors.lowering.tape.conv import pooling
+from workbench.executors.lowering.tape.conv.pooling import pool2d, pool2d_grad
+from workbench.ops.conv.pool import POOL, SPREAD
 
 ATTRS: dict[str, Any] = {
     "pooling_type": "max", "ksize": [1, 1], "strides": [1, 1], "paddings": [0, 0, 0, 0],

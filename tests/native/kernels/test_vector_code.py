@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.native.vector_rows import Op, form_of, run
+from tests.native.kernels.vector_rows import Op, form_of, run
 from workbench.framework.expr.expr import Recording as xp
 from workbench.framework.expr.lowered import Lowered
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from tests.native.vector_rows import compute, form_of, run
+from tests.native.kernels.vector_rows import compute, form_of, run
 from workbench.framework.expr.expr import Recording as xp
 
 BOUNDS = {

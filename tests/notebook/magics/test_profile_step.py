@@ -11,8 +11,8 @@ from IPython.core.error import UsageError
 
 import workbench as wb
 from tests.notebook.conftest import Notebook
-from tests.notebook.test_extension import completed
-from tests.notebook.test_program import Text
+from tests.notebook.magics.test_extension import completed
+from tests.notebook.magics.test_program import Text
 from workbench.errors import InvalidArgument
 from workbench.events import LISTENERS, OpRun, Step
 from workbench.executors.profiling.sums import of_kind

@@ -8,7 +8,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from tests.notebook.conftest import Notebook
-from tests.notebook.test_extension import completed
+from tests.notebook.magics.test_extension import completed
 from workbench.errors import NotFound, Unavailable
 from workbench.experiments import Comparison, runs
 

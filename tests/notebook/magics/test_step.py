@@ -8,8 +8,8 @@ from IPython.core.error import UsageError
 
 import workbench as wb
 from tests.notebook.conftest import Notebook
-from tests.notebook.test_extension import completed
-from tests.notebook.test_profile_step import NET, SETUP, weight
+from tests.notebook.magics.test_extension import completed
+from tests.notebook.magics.test_profile_step import NET, SETUP, weight
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.inspection.stepper import Stepper
 from workbench.notebook.stepping import Stepped

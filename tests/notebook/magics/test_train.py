@@ -7,7 +7,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from tests.notebook.conftest import Notebook
-from tests.notebook.test_extension import completed
+from tests.notebook.magics.test_extension import completed
 from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 from workbench.experiments.first_nan import StoppedOnNaN
@@ -69,7 +69,7 @@ def test_it_stops_in_front_of_a_nan(net: Notebook) -> None:
 
 
 def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.experiments.progress._watched", lambda: True)
+    monkeypatch.setattr("workbench.experiments.training.progress._watched", lambda: True)
     net.run("run = %train net batches --steps 3 --fetch loss")
     assert "3/3" in net.printed
     net.run("run = %train net batches --steps 3 --fetch loss --quiet")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.signal import correlate
 
 import workbench as wb
-from tests.ops.cases_conv import PLAIN, ref_conv, ref_filter, ref_input, ref_transpose
+from tests.ops.conv.cases_conv import PLAIN, ref_conv, ref_filter, ref_input, ref_transpose
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
-from workbench.ops import convolve
+from workbench.ops.conv import convolve
 
 F = wb.nn.functional
 RNG = np.random.default_rng(31)

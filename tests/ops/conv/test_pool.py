@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.ops.cases_pool import ref_pick, ref_pool, ref_spread
+from tests.ops.conv.cases_pool import ref_pick, ref_pool, ref_spread
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.expr.numpy_functions import numpy_xp

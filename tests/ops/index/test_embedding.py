@@ -13,8 +13,8 @@ from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
 from workbench.framework.program.guard import static_mode
 from workbench.framework.values.rows import Rows
-from workbench.ops.embedding import LOOKUP_TABLE
-from workbench.ops.reduce import mean
+from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.ops.math.reduce import mean
 
 F = wb.nn.functional
 TABLE = np.arange(12.0).reshape(4, 3) + 1

@@ -12,7 +12,7 @@ from tests.ops.programs import both, check_second_derivative, dynamic, static
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.op.record import find_op
 from workbench.framework.program.guard import static_mode
-from workbench.ops.indexing import IndexOutOfRange
+from workbench.ops.index.indexing import IndexOutOfRange
 
 X = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
 

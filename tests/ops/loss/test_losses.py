@@ -118,7 +118,7 @@ def test_weights_of_binary_cross_entropies() -> None:
 
 
 def test_sigmoid_cross_entropy_normalised_by_the_entries_that_count() -> None:
-    from workbench.ops.loss import sigmoid_cross_entropy_with_logits as function
+    from workbench.ops.loss.losses import sigmoid_cross_entropy_with_logits as function
 
     label = np.array([[1.0, 0.0, -1.0]])
     x = np.array([[0.5, -2.0, 3.0]])

@@ -7,7 +7,7 @@ import scipy.special
 import scipy.stats
 
 from tests.ops.case import Case
-from tests.ops.cases_math import each
+from tests.ops.math.cases_math import each
 
 X = np.random.default_rng(23).normal(size=(4, 5)) * 2
 LARGE = np.array([-1e3, -90.0, -19.0, -1e-3, 1e-3, 19.0, 90.0, 1e3])

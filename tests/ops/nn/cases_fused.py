@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case
-from tests.ops.cases_norm import BIAS, IMAGE, MEAN, NHWC, ROWS, SCALE, TOL, VARIANCE, batch_norm
+from tests.ops.nn.cases_norm import BIAS, IMAGE, MEAN, NHWC, ROWS, SCALE, TOL, VARIANCE, batch_norm
 
 rng = np.random.default_rng(25)
 CHANNELS = [SCALE, BIAS, MEAN, VARIANCE]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case
-from tests.ops.cases_norm import ALL, TOL, batch_norm
+from tests.ops.nn.cases_norm import ALL, TOL, batch_norm
 
 rng = np.random.default_rng(24)
 WHOLE = rng.standard_normal((9, 3, 2, 5)) * 2 + 1

@@ -16,7 +16,7 @@ from workbench.framework.op.record import OPS, find_op
 from workbench.framework.program.guard import static_mode
 from workbench.framework.values.dtype import as_dtype, float32
 from workbench.framework.values.spec import Spec
-from workbench.ops.fused import is_activation, reads_result
+from workbench.ops.nn.fused import is_activation, reads_result
 
 ACTIVATIONS = [type for type in sorted(OPS) if is_activation(type)]
 BY_RESULT = [type for type in ACTIVATIONS if reads_result(type)]

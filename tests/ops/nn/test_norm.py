@@ -32,7 +32,7 @@ def test_moving_statistics_as_observed(rows: list[float], mean: float, variance:
 
 def test_saved_variance_is_the_inverse_deviation() -> None:
     """Trap 17."""
-    from workbench.ops.norm import BATCH_NORM
+    from workbench.ops.nn.norm import BATCH_NORM
 
     outs = BATCH_NORM(tensor([[1.0], [3.0]]), None, None, tensor([0.0]), tensor([1.0]), epsilon=3.0)
     np.testing.assert_allclose(outs[3].numpy(), [2.0])

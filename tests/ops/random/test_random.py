@@ -20,7 +20,7 @@ from workbench.framework.op.recorder import recording
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.ndtri import ndtri
 from workbench.framework.values.random import RandomStream
-from workbench.ops.random import normal, randint, uniform
+from workbench.ops.random.distributions import normal, randint, uniform
 
 WORD = (1 << 64) - 1
 N = 20_000
@@ -228,7 +228,7 @@ def test_normal_takes_tensors() -> None:
         (lambda: randint(0, 300, dtype="uint8"), r"uint8 does not hold"),
         (lambda: randint(0, 3, dtype="float32"), "integer dtype"),
         (lambda: normal(uniform([2]), 1.0, shape=[2]), "leave shape out"),
-        (lambda: workbench.ops.random.randperm(0), "at least one"),
+        (lambda: workbench.ops.random.distributions.randperm(0), "at least one"),
     ],
 )
 def test_wrong_arguments_are_named(call: Any, words: str) -> None:

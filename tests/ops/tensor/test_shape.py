@@ -12,7 +12,7 @@ import workbench as wb
 from tests.ops.programs import both, check_second_derivative, dynamic, static
 from workbench.errors import InvalidArgument, InvalidType, ShapeError
 from workbench.framework.program.guard import static_mode
-from workbench.ops.shape import resolve_shape
+from workbench.ops.tensor.shape import resolve_shape
 
 DIMS = st.lists(st.integers(0, 6), min_size=1, max_size=4)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.inspection.test_stepper import assert_same_bits, state, strategy
 from tests.parallel.lowerings import in_both
 from tests.parallel.models import build, classifier, column, constant
-from tests.parallel.test_stepper import assert_same_bits, state, strategy
 from workbench import static
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.replay import Replay

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.parallel.inspection.test_stepper import assert_same_bits, embedding, state, strategy, words
 from tests.parallel.lowerings import in_both
 from tests.parallel.models import batch, build, classifier, column, constant
-from tests.parallel.test_stepper import assert_same_bits, embedding, state, strategy, words
 from workbench import static
 from workbench.errors import ExecutionError
 from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy

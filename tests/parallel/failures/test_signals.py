@@ -23,7 +23,7 @@ from workbench.framework import names
 from workbench.framework.program.guard import switch_main_program
 from workbench.runtime.arena import Arena
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.processes

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import workbench as wb
+from tests.parallel.inspection.test_stepper import assert_same_bits, embedding, state, strategy, words
 from tests.parallel.lowerings import in_both
 from tests.parallel.models import batch, build, classifier, line
-from tests.parallel.test_stepper import assert_same_bits, embedding, state, strategy, words
 from workbench import static
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.inspection.compare import difference_of

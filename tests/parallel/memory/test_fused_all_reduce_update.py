@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.parallel.memory.plan_checker import check_plan
+from tests.parallel.memory.test_sharded_updates import replicas, same_bits, set_a_rate, set_on_device_1, wide
 from tests.parallel.models import Model, batch, build, classifier, column, constant
 from tests.parallel.observe import costly_ops
-from tests.parallel.plan_checker import check_plan
 from tests.parallel.programs import drawn_model, strategies
 from tests.parallel.random_models import feed
-from tests.parallel.test_sharded_updates import replicas, same_bits, set_a_rate, set_on_device_1, wide
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import ExecutionError
 from workbench.executors.lowering import binding
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
-from workbench.executors.lowering.tape import updates
+from workbench.executors.lowering.tape.update import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.runtime.native import library
 

@@ -10,8 +10,8 @@ import pytest
 
 import workbench as wb
 from tests.parallel.lowerings import same_numbers
+from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model, build
-from tests.parallel.plan_checker import check_plan
 from workbench import static
 from workbench.executors.planning.plan import Plan
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.parallel.against_graph import step
 from tests.parallel.lowerings import as_calls, in_both, same_numbers
+from tests.parallel.memory.plan_checker import check_plan, sharing
 from tests.parallel.models import Model, batch, build, classifier
-from tests.parallel.plan_checker import check_plan, sharing
 from tests.parallel.random_models import feed, names_to_fetch, random_model
 from workbench import static
 from workbench.executors.planning import schedule as schedule_module

@@ -13,7 +13,7 @@ import pytest
 
 from tests.assertions import Helper, skips, suite
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 FOLDERS = ("parallel", "graph", "executors", "runtime")
 
 RULES = {

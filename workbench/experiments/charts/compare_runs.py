@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.experiments.overlay import overlay_html
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.recorder import record_of
+from workbench.experiments.charts.overlay import overlay_html
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run
-from workbench.experiments.run_table import runs
+from workbench.experiments.tables.run_table import runs
 
 _MISSING = "-"
 

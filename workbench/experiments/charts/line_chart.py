@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.experiments.ranges import typical_range
+from workbench.experiments.charts.ranges import typical_range
 
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 18  # pixels around the frame
 DASHES = ("", "6 3", "2 3", "9 3 2 3")

@@ -7,10 +7,10 @@ from html import escape
 
 import numpy as np
 
-from workbench.experiments.line_chart import ChartLine, color, dash, line_chart
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.run_columns import cell, differing_settings, head, short_apart
-from workbench.experiments.run_table_text import titled
+from workbench.experiments.charts.line_chart import ChartLine, color, dash, line_chart
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.tables.run_columns import cell, differing_settings, head, short_apart
+from workbench.experiments.tables.run_table_text import titled
 
 FACTS = ("name", "state", "step", "seconds", "steps_per_second")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.run_columns import cell, head, short, telling_settings
-from workbench.experiments.run_table import Runs
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.tables.run_columns import cell, head, short, telling_settings
+from workbench.experiments.tables.run_table import Runs
 
 WIDTH, HEIGHT = 720, 230
 LEFT, RIGHT, TOP, BOTTOM = 60, 70, 30, 24  # pixels around the axes

@@ -6,11 +6,11 @@ import os
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound, described, one_of
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.recorder import record_of
+from workbench.experiments.launch.setup import Setup
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run
-from workbench.experiments.run_table import runs
-from workbench.experiments.setup import Setup
+from workbench.experiments.tables.run_table import runs
 
 
 def resume(run: Run | RecordedRun | int, setup: Setup | None = None, step: int | None = None, **options: Any) -> Run:

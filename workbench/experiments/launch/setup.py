@@ -18,7 +18,7 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.experiments.run import Run
-from workbench.experiments.train import labels_of, train
+from workbench.experiments.training.train import labels_of, train
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import labelled_loss, loss_of

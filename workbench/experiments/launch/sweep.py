@@ -12,13 +12,13 @@ from html import escape
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.recorder import record_of
+from workbench.experiments.launch.setup import SETTINGS, Setup, setup
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.records.recorder import record_of
+from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run, State
-from workbench.experiments.run_table import Runs, runs
-from workbench.experiments.runs_file import RunsFile
-from workbench.experiments.settings import program_hash
-from workbench.experiments.setup import SETTINGS, Setup, setup
+from workbench.experiments.tables.run_table import Runs, runs
+from workbench.experiments.training.settings import program_hash
 from workbench.framework.program.program import Program
 
 KEY, TRIAL = "sweep", "trial"  # settings under which a run of a sweep is found again
@@ -88,7 +88,7 @@ class Sweep:
         return f"Sweep {self.key}: {state}{failed}\n{self.runs!r}"
 
     def _repr_html_(self) -> str:
-        from workbench.experiments.parallel_chart import parallel_chart
+        from workbench.experiments.charts.parallel_chart import parallel_chart
 
         head, _, _ = repr(self).partition("\n")
         found = self.runs

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import NotFound, did_you_mean
-from workbench.experiments.runs_file import Happening, RunsFile
+from workbench.experiments.records.runs_file import Happening, RunsFile
 
 LOST_S = 15.0  # without a sign of life a run is taken for lost
 COLUMNS = ("number", "name", "state", "step", "seconds", "steps_per_second")

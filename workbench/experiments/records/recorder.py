@@ -20,10 +20,10 @@ from weakref import WeakKeyDictionary
 
 from workbench import events
 from workbench.errors import NotFound
+from workbench.experiments.records.runs_file import Entry, FileReplaced, Happening, RunProgress, RunsFile
+from workbench.experiments.records.surroundings import surroundings
 from workbench.experiments.run import Run
 from workbench.experiments.runners import engine_of
-from workbench.experiments.runs_file import Entry, FileReplaced, Happening, RunProgress, RunsFile
-from workbench.experiments.surroundings import surroundings
 from workbench.framework.notice import tell_anyway
 
 PERIOD = 0.5  # seconds between looks at the runs

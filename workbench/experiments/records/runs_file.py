@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidType, NotFound, PreconditionNotMet, Unavailable
-from workbench.experiments import stored
-from workbench.experiments.file_use import in_use
+from workbench.experiments.records import stored
+from workbench.experiments.records.file_use import in_use
 
 APPLICATION = 0x776B6277  # tells the file from other databases
 VERSION = 2

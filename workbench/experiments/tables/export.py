@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.checkpoint.atomic import replace_file
-from workbench.experiments.recorded_run import RecordedRun
+from workbench.experiments.records.recorded_run import RecordedRun
 
 PLAIN = ("number", "name", "state", "step", "steps", "seconds", "begun", "ended", "error", "settings", "notes", "tags")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the beginning of one

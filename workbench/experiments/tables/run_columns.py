@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.experiments.recorded_run import RecordedRun
+from workbench.experiments.records.recorded_run import RecordedRun
 
 ALWAYS = ("number", "name", "state", "begun", "step")
 HEADS = {"number": "run", "step": "steps", "steps_per_second": "steps/s"}

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from workbench.errors import InvalidArgument, NotFound, did_you_mean, one_of
-from workbench.experiments.export import write_csv, write_json
-from workbench.experiments.recorded_run import COLUMNS, RecordedRun
-from workbench.experiments.run_columns import usual_columns
-from workbench.experiments.run_table_text import as_html, as_text
-from workbench.experiments.runs_file import RunsFile
+from workbench.experiments.records.recorded_run import COLUMNS, RecordedRun
+from workbench.experiments.records.runs_file import RunsFile
+from workbench.experiments.tables.export import write_csv, write_json
+from workbench.experiments.tables.run_columns import usual_columns
+from workbench.experiments.tables.run_table_text import as_html, as_text
 
 
 class Runs(Sequence[RecordedRun]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.run_columns import cell, head, short_apart
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.tables.run_columns import cell, head, short_apart
 
 SHOWN = 30  # runs at most
 

@@ -17,11 +17,11 @@ from workbench.data.sampler import random_sampler_of
 from workbench.errors import InvalidArgument
 from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.executors.running.engine import Engine
-from workbench.experiments.kept import KeptFiles
-from workbench.experiments.loop import TrainingLoop
-from workbench.experiments.position import Position
 from workbench.experiments.runners import engine_of
-from workbench.experiments.settings import program_hash
+from workbench.experiments.training.kept import KeptFiles
+from workbench.experiments.training.loop import TrainingLoop
+from workbench.experiments.training.position import Position
+from workbench.experiments.training.settings import program_hash
 from workbench.framework.paths import path_text
 from workbench.runtime.undisturbed import undisturbed
 

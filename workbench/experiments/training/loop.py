@@ -11,12 +11,12 @@ import numpy as np
 
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
-from workbench.experiments.batches import close, feed_names, feed_of, length_of
-from workbench.experiments.kept import KeptFiles
-from workbench.experiments.position import Position
 from workbench.experiments.run import Evaluated, Run
 from workbench.experiments.runners import Runner, guarded
-from workbench.experiments.validation import Validation
+from workbench.experiments.training.batches import close, feed_names, feed_of, length_of
+from workbench.experiments.training.kept import KeptFiles
+from workbench.experiments.training.position import Position
+from workbench.experiments.training.validation import Validation
 from workbench.framework.program.program import Program
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.runtime.scope import Scope, ScopeVariable

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
-from workbench.experiments.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
-from workbench.experiments.loop import TrainingLoop
 from workbench.experiments.run import Run, State
+from workbench.experiments.training.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
+from workbench.experiments.training.loop import TrainingLoop
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
 

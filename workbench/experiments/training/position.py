@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from workbench.experiments.kept import KeptFiles
+from workbench.experiments.training.kept import KeptFiles
 
 
 class Position(NamedTuple):

@@ -11,7 +11,7 @@ from workbench.data.split import batch_rows
 from workbench.errors import InvalidArgument, InvalidType, one_of
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
-from workbench.experiments.batches import close, feed_names, feed_of, from_the_start, is_one_shot
+from workbench.experiments.training.batches import close, feed_names, feed_of, from_the_start, is_one_shot
 from workbench.framework.program.program import Program
 from workbench.graph.loss import labelled_loss
 from workbench.runtime.scope import Scope

@@ -25,10 +25,8 @@ from workbench.framework.values.spec import (
     size_of,
 )
 from workbench.ops.arguments import int_list, one_int, pair
-from workbench.ops.convolve import Geometry, convolve_into, filter_gradient, input_gradient
-from workbench.ops.precision import rounded, wide
-from workbench.ops.shape import RESHAPE
-from workbench.ops.windows import (
+from workbench.ops.conv.convolve import Geometry, convolve_into, filter_gradient, input_gradient
+from workbench.ops.conv.windows import (
     EXPLICIT,
     NCHW,
     SAME,
@@ -43,6 +41,8 @@ from workbench.ops.windows import (
     require_positive,
     require_result,
 )
+from workbench.ops.precision import rounded, wide
+from workbench.ops.tensor.shape import RESHAPE
 
 _ATTRS: dict[str, Any] = {
     "strides": [1, 1],

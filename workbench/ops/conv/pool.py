@@ -10,7 +10,7 @@ from workbench.framework.op.record import Cost
 from workbench.framework.values.dtype import bool_, int32
 from workbench.framework.values.spec import Shape, Spec, require_float, size_of
 from workbench.ops.arguments import int_list, pair
-from workbench.ops.pooling import (
+from workbench.ops.conv.pooling import (
     Windows,
     averages,
     bins,
@@ -21,8 +21,7 @@ from workbench.ops.pooling import (
     spread_averages,
     spread_maxima,
 )
-from workbench.ops.precision import rounded, wide
-from workbench.ops.windows import (
+from workbench.ops.conv.windows import (
     EXPLICIT,
     NCHW,
     as_nchw,
@@ -35,6 +34,7 @@ from workbench.ops.windows import (
     require_positive,
     require_result,
 )
+from workbench.ops.precision import rounded, wide
 
 _ATTRS: dict[str, Any] = {
     "pooling_type": "max",

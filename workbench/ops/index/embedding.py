@@ -10,8 +10,8 @@ from workbench.framework.op.record import Cost
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.rows import Rows, dense
 from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
-from workbench.ops.bound_copies import bind_lookup
 from workbench.ops.index_range import require_in_range
+from workbench.ops.tensor.bound_copies import bind_lookup
 
 NO_PADDING = -1
 

@@ -16,8 +16,8 @@ from workbench.framework.values.spec import Shape, Spec, normalize_axis, require
 from workbench.ops.arguments import one_int
 from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import rounded, wide
-from workbench.ops.shape import SQUEEZE
-from workbench.ops.tile import EXPAND
+from workbench.ops.tensor.shape import SQUEEZE
+from workbench.ops.tensor.tile import EXPAND
 
 
 def _require_index(what: str, index: Spec) -> None:

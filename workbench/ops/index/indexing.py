@@ -8,10 +8,10 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.op.infix import Infix, tensor_method
 from workbench.ops.arguments import one_int
-from workbench.ops.gather import GATHER, GATHER_ND, constant_index
-from workbench.ops.join import stack
-from workbench.ops.shape import RESHAPE, TRANSPOSE, UNSQUEEZE
-from workbench.ops.slicing import SLICE, STRIDED_SLICE
+from workbench.ops.index.gather import GATHER, GATHER_ND, constant_index
+from workbench.ops.tensor.join import stack
+from workbench.ops.tensor.shape import RESHAPE, TRANSPOSE, UNSQUEEZE
+from workbench.ops.tensor.slicing import SLICE, STRIDED_SLICE
 
 FAR = 2**31 - 1  # stands for "to the end", whatever the dimension
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.bound import Calls, Scratch, is_plain, or_scratch
+from workbench.ops.index.label import checked_labels, reduced_shape
 from workbench.ops.index_range import in_range_check
-from workbench.ops.label import checked_labels, reduced_shape
 
 
 def _shifted(x: np.ndarray, axis: int, out: np.ndarray, scratch: Scratch) -> Calls:

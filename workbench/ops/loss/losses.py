@@ -10,16 +10,16 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import float16
 from workbench.framework.values.spec import normalize_axis, shape_text
-from workbench.ops.activation import sigmoid
-from workbench.ops.creation import ones_like
-from workbench.ops.embedding import LOOKUP_TABLE
-from workbench.ops.label import IGNORE_INDEX, count_labels, pick_label
-from workbench.ops.math import clip
-from workbench.ops.reduce import mean
-from workbench.ops.reduce import sum as reduce_sum
-from workbench.ops.shape import reshape, squeeze, unsqueeze
-from workbench.ops.softmax import softmax_with_cross_entropy
-from workbench.ops.unary import log, sign
+from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.ops.index.label import IGNORE_INDEX, count_labels, pick_label
+from workbench.ops.loss.softmax import softmax_with_cross_entropy
+from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.reduce import mean
+from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.unary import log, sign
+from workbench.ops.nn.activation import sigmoid
+from workbench.ops.tensor.creation import ones_like
+from workbench.ops.tensor.shape import reshape, squeeze, unsqueeze
 
 REDUCTIONS = ("none", "mean", "sum")
 

@@ -8,7 +8,7 @@ from workbench.errors import DtypeError, ShapeError, Unimplemented
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import float32, int32
 from workbench.framework.values.spec import Spec, same_dim, shape_text
-from workbench.ops.sort import topk
+from workbench.ops.index.sort import topk
 
 
 def _infer(out: Spec, indices: Spec, label: Spec) -> tuple[Spec, Spec, Spec]:

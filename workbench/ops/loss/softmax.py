@@ -17,13 +17,7 @@ from workbench.framework.values.spec import (
     shape_text,
     size_of,
 )
-from workbench.ops.bound_softmax import (
-    bind_cross_entropy,
-    bind_cross_entropy_grad,
-    bind_softmax,
-    bind_softmax_grad,
-)
-from workbench.ops.label import (
+from workbench.ops.index.label import (
     IGNORE_INDEX,
     along,
     checked_labels,
@@ -31,9 +25,15 @@ from workbench.ops.label import (
     reduced_shape,
     require_labels,
 )
+from workbench.ops.loss.bound_softmax import (
+    bind_cross_entropy,
+    bind_cross_entropy_grad,
+    bind_softmax,
+    bind_softmax_grad,
+)
+from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.unary import exp
 from workbench.ops.precision import rounded, wide
-from workbench.ops.reduce import sum as reduce_sum
-from workbench.ops.unary import exp
 
 
 def _infer(x: Spec, axis: int) -> Spec:

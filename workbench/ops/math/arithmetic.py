@@ -15,9 +15,9 @@ from workbench.framework.values.dtype import as_dtype, float32
 from workbench.framework.values.spec import (
     Spec,
 )
-from workbench.ops.compare import logical_and, where
+from workbench.ops.math.compare import logical_and, where
+from workbench.ops.math.unary import floor, log
 from workbench.ops.pointwise import Tensor, binary, float_elementwise, into, number_for, require_whole
-from workbench.ops.unary import floor, log
 
 __all__ = [
     "add", "cast", "clip", "divide", "floor_divide", "floor_mod", "maximum", "minimum", "mod", "multiply",

@@ -9,8 +9,8 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import Infix, constant_like, is_number, tensor_method
 from workbench.framework.values.dtype import bool_
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype
-from workbench.ops.creation import zeros_like
 from workbench.ops.pointwise import Tensor, binary, into
+from workbench.ops.tensor.creation import zeros_like
 
 __all__ = [
     "equal", "greater_equal", "greater_than", "less_equal", "less_than", "logical_and", "logical_not",

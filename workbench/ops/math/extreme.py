@@ -11,8 +11,7 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
-from workbench.ops.pointwise import Tensor
-from workbench.ops.reduce import (
+from workbench.ops.math.reduce import (
     ATTRS,
     EXPAND_REDUCED,
     infer_reduced,
@@ -21,6 +20,7 @@ from workbench.ops.reduce import (
     reduced_shape,
     reduction,
 )
+from workbench.ops.pointwise import Tensor
 
 __all__ = ["argmax", "argmin", "max", "min"]
 

@@ -14,9 +14,9 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import Cost
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
-from workbench.ops.bound_products import bind_matmul, bind_matmul_grad, bind_mul, bind_mul_grad
+from workbench.ops.math.bound_products import bind_matmul, bind_matmul_grad, bind_mul, bind_mul_grad
 from workbench.ops.precision import rounded, wide
-from workbench.ops.shape import FLATTEN, RESHAPE_LIKE, UNSQUEEZE
+from workbench.ops.tensor.shape import FLATTEN, RESHAPE_LIKE, UNSQUEEZE
 
 
 def _require_numbers(what: str, *specs: Spec) -> None:

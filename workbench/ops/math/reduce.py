@@ -18,11 +18,11 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import as_dtype, bool_, int64
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.bound_sums import bind_mean, bind_spread, bind_sum
-from workbench.ops.compare import where
+from workbench.ops.math.bound_sums import bind_mean, bind_spread, bind_sum
+from workbench.ops.math.compare import where
+from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
 from workbench.ops.precision import rounded, wide
-from workbench.ops.unary import exp
 
 __all__ = ["all", "any", "logsumexp", "mean", "prod", "sum"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.framework.op.elementwise import elementwise
 from workbench.framework.values.dtype import bool_
-from workbench.ops.creation import zeros_like
 from workbench.ops.pointwise import float_elementwise, into, unary
+from workbench.ops.tensor.creation import zeros_like
 
 __all__ = [
     "abs", "ceil", "cos", "erf", "exp", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p",

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from workbench.errors import InvalidArgument
-from workbench.ops.compare import logical_and, where
+from workbench.ops.math.compare import logical_and, where
+from workbench.ops.math.unary import abs, erf, exp
 from workbench.ops.pointwise import Tensor, float_elementwise, into, unary
-from workbench.ops.unary import abs, erf, exp
 
 __all__ = [
     "celu", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "mish",

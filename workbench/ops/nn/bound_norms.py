@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ops.bound import Calls, Scratch, averaged, copied, is_plain, number, or_scratch, reduced
-from workbench.ops.channels import other_axes, per_channel, uses_given_statistics
+from workbench.ops.nn.channels import other_axes, per_channel, uses_given_statistics
 
 
 def _inverted(variance: np.ndarray, epsilon: float, out: np.ndarray) -> Calls:

@@ -24,13 +24,15 @@ from workbench.framework.values.spec import (
     shape_text,
     size_of,
 )
-from workbench.ops.bound_norms import (
+from workbench.ops.math.reduce import mean
+from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.nn.bound_norms import (
     bind_batch_norm,
     bind_batch_norm_grad,
     bind_layer_norm,
     bind_layer_norm_grad,
 )
-from workbench.ops.channels import (
+from workbench.ops.nn.channels import (
     channel_axis,
     gradient_sums,
     input_gradient,
@@ -42,11 +44,9 @@ from workbench.ops.channels import (
     slope,
     uses_given_statistics,
 )
-from workbench.ops.creation import assign
 from workbench.ops.precision import rounded, wide, wide_dtype
-from workbench.ops.reduce import mean
-from workbench.ops.reduce import sum as reduce_sum
-from workbench.ops.shape import RESHAPE_LIKE, reshape
+from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
 
 LAYOUTS = ("NCHW", "NHWC")
 DATA_FORMATS = {

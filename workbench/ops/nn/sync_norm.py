@@ -27,7 +27,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import float64
 from workbench.framework.values.spec import Spec, require_float, same_dim, shape_text
-from workbench.ops.channels import (
+from workbench.ops.nn.channels import (
     gradient_sums,
     input_gradient,
     moved,
@@ -36,7 +36,7 @@ from workbench.ops.channels import (
     per_channel,
     rescaled,
 )
-from workbench.ops.norm import BATCH_NORM
+from workbench.ops.nn.norm import BATCH_NORM
 from workbench.ops.precision import rounded, wide
 
 ANCHOR_BITS = 14  # a * a times a count below 2**25 fits the 53 bits of float64

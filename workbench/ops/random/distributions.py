@@ -15,8 +15,8 @@ from workbench.framework.op.infix import Infix, is_number
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_float
 from workbench.ops.arguments import one_int
-from workbench.ops.creation import as_shape
 from workbench.ops.pointwise import Tensor
+from workbench.ops.tensor.creation import as_shape
 
 __all__ = [
     "bernoulli", "gaussian", "normal", "rand", "randint", "randn", "randperm", "standard_normal",

@@ -18,8 +18,8 @@ from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.arguments import one_int
-from workbench.ops.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 from workbench.ops.pointwise import Tensor
+from workbench.ops.tensor.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 
 __all__ = [
     "arange", "assign", "eye", "full", "full_like", "linspace", "ones", "ones_like", "tril", "triu",

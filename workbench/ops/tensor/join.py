@@ -9,7 +9,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec, merge_dim, normalize_axis, require_same_dtype, same_dim
 from workbench.ops.arguments import int_list, one_int
-from workbench.ops.bound_copies import bind_concat, bind_parts, bind_stack
+from workbench.ops.tensor.bound_copies import bind_concat, bind_parts, bind_stack
 
 
 def _at(axis: int, item: Any) -> tuple[Any, ...]:

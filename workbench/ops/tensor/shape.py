@@ -15,7 +15,7 @@ from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.framework.values.views import RESHAPED, Transposed
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.bound_copies import bind_reshape, bind_reshape_like, bind_view
+from workbench.ops.tensor.bound_copies import bind_reshape, bind_reshape_like, bind_view
 
 
 def resolve_shape(dims: Shape, shape: Any) -> Shape:

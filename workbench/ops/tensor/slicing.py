@@ -15,7 +15,7 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import Sliced
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.bound_copies import bind_view
+from workbench.ops.tensor.bound_copies import bind_view
 
 # Ranges on dimensions
 

@@ -20,8 +20,8 @@ from workbench.framework.op.record import Op
 from workbench.framework.values.rows import Patch, Rows, dense
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.bound import Calls, Scratch
-from workbench.ops.bound_updates import bind_update
 from workbench.ops.precision import NARROW, wide
+from workbench.ops.update.bound_updates import bind_update
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
 

@@ -13,14 +13,14 @@ from workbench.data.dataset import Dataset
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, did_you_mean, one_of
 from workbench.executors.running.engine import Engine
-from workbench.experiments.model_checkpoint import ModelCheckpoint
+from workbench.experiments.launch.setup import Setup, loss_of
 from workbench.experiments.run import Run
-from workbench.experiments.setup import Setup, loss_of
+from workbench.experiments.training.model_checkpoint import ModelCheckpoint
 from workbench.framework.program.program import Program
 from workbench.graph.strategy import ReduceStrategy
-from workbench.notebook.dashboard.settings import SETTINGS, checked
-from workbench.notebook.dashboard.subject import Subject
-from workbench.notebook.dashboard.watch import strategy_of
+from workbench.notebook.dashboard.model.settings import SETTINGS, checked
+from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.watching.watch import strategy_of
 from workbench.notebook.messages import Message
 
 LENGTHS = ("steps", "epochs")  # whichever comes first ends a run; choosing one takes the place of what was given

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.experiments.setup import Setup
-from workbench.notebook.dashboard.controls import of_setup
+from workbench.experiments.launch.setup import Setup
+from workbench.notebook.dashboard.model.controls import of_setup
 
 _WORDS = {"batch_size": "batch size", "learning_rate": "learning rate", "num_threads": "threads"}
 

@@ -8,23 +8,23 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
 from workbench.experiments.first_nan import FirstNaN
-from workbench.experiments.recorder import record_of
+from workbench.experiments.launch.setup import loss_of
+from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
-from workbench.experiments.setup import loss_of
 from workbench.framework.program.variable import Variable
-from workbench.notebook.dashboard.controls import Controls, Names, StartupOf
-from workbench.notebook.dashboard.curves import Curves
-from workbench.notebook.dashboard.differences import differences
-from workbench.notebook.dashboard.fetched import FetchedHistory
-from workbench.notebook.dashboard.memory_trace import Past
-from workbench.notebook.dashboard.nan_message import nan_message
-from workbench.notebook.dashboard.newcomers import Newcomers
-from workbench.notebook.dashboard.previewed import graph_of_program
-from workbench.notebook.dashboard.subject import Subject
-from workbench.notebook.dashboard.throttle import Throttle
-from workbench.notebook.dashboard.unwatched import Unwatched
-from workbench.notebook.dashboard.watch import Watch
+from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
+from workbench.notebook.dashboard.model.curves import Curves
+from workbench.notebook.dashboard.model.differences import differences
+from workbench.notebook.dashboard.model.newcomers import Newcomers
+from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.watching.fetched import FetchedHistory
+from workbench.notebook.dashboard.watching.memory_trace import Past
+from workbench.notebook.dashboard.watching.nan_message import nan_message
+from workbench.notebook.dashboard.watching.previewed import graph_of_program
+from workbench.notebook.dashboard.watching.throttle import Throttle
+from workbench.notebook.dashboard.watching.unwatched import Unwatched
+from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
 from workbench.notebook.summary import memory_text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from weakref import WeakSet
 
-from workbench.experiments.begun import runs_of
 from workbench.experiments.run import Run
-from workbench.notebook.dashboard.subject import Subject
+from workbench.experiments.training.begun import runs_of
+from workbench.notebook.dashboard.model.subject import Subject
 
 
 class Newcomers:

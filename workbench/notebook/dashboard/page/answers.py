@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from workbench.executors.profiling.chrome import write_trace
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.node_message import node_message, statistics_now, statistics_of_nan
-from workbench.notebook.dashboard.watch import Watch
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.watching.node_message import node_message, statistics_now, statistics_of_nan
+from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
 
 

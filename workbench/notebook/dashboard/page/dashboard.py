@@ -10,11 +10,11 @@ from typing import Any
 from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
 from workbench.framework.program.program import Program
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.publisher import Publisher
-from workbench.notebook.dashboard.subject import Subject, Target
-from workbench.notebook.dashboard.view import PanelView
-from workbench.notebook.dashboard.widget import Page
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject, Target
+from workbench.notebook.dashboard.page.publisher import Publisher
+from workbench.notebook.dashboard.page.view import PanelView
+from workbench.notebook.dashboard.page.widget import Page
 from workbench.notebook.messages import Message
 from workbench.notebook.session import current_session, running_cell
 

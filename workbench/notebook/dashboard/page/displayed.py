@@ -8,11 +8,11 @@ from typing import Any
 
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
+from workbench.experiments.launch.sweep import Sweep
 from workbench.experiments.run import Run
-from workbench.experiments.run_table import Runs
-from workbench.experiments.sweep import Sweep
+from workbench.experiments.tables.run_table import Runs
 from workbench.framework.program.program import Program
-from workbench.notebook.dashboard.dashboard import dashboard, live_runs
+from workbench.notebook.dashboard.page.dashboard import dashboard, live_runs
 from workbench.notebook.runs.table import RunTable
 from workbench.notebook.training import PRINTED
 

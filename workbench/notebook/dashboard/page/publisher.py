@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.errors import EnforceNotMet
-from workbench.notebook.dashboard.answers import answer
-from workbench.notebook.dashboard.clicks import is_late, stamped
-from workbench.notebook.dashboard.keep import keep
-from workbench.notebook.dashboard.model import FLAGS, Model, Slow
+from workbench.notebook.dashboard.model.model import FLAGS, Model, Slow
+from workbench.notebook.dashboard.page.answers import answer
+from workbench.notebook.dashboard.page.clicks import is_late, stamped
+from workbench.notebook.dashboard.page.keep import keep
 from workbench.notebook.messages import Message
 
 _PULSE_S = 0.1  # at most ten updates a second

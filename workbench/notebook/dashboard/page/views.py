@@ -8,11 +8,11 @@ from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.planning.shapes import Shapes
 from workbench.framework.program.program import Program
 from workbench.graph.ssa import Graph
-from workbench.notebook.dashboard.dashboard import dashboard
-from workbench.notebook.dashboard.graph_message import graph_message
-from workbench.notebook.dashboard.previewed import graph_of, graph_of_program
-from workbench.notebook.dashboard.subject import Target
-from workbench.notebook.dashboard.view import PanelView
+from workbench.notebook.dashboard.model.subject import Target
+from workbench.notebook.dashboard.page.dashboard import dashboard
+from workbench.notebook.dashboard.page.view import PanelView
+from workbench.notebook.dashboard.watching.graph_message import graph_message
+from workbench.notebook.dashboard.watching.previewed import graph_of, graph_of_program
 
 
 class GraphView(PanelView):

@@ -9,7 +9,7 @@ from typing import Any
 import anywidget
 
 from workbench import assets
-from workbench.notebook.dashboard.line import line
+from workbench.notebook.dashboard.page.line import line
 from workbench.notebook.messages import Message, encode
 
 _ASSETS = Path(assets.__file__).parent

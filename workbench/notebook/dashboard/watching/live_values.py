@@ -8,7 +8,7 @@ from workbench.framework.program.variable import Parameter
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import size_of
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE, Graph, is_update
-from workbench.notebook.dashboard.graph_message import nbytes
+from workbench.notebook.dashboard.watching.graph_message import nbytes
 from workbench.notebook.messages import Message
 
 _SHOWN = 200

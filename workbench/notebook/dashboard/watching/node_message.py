@@ -17,7 +17,7 @@ from workbench.experiments.first_nan import FirstNaN
 from workbench.framework.program.roles import role_text
 from workbench.graph.columns import label_of
 from workbench.graph.ssa import Graph, Node, Value
-from workbench.notebook.dashboard.graph_message import nbytes
+from workbench.notebook.dashboard.watching.graph_message import nbytes
 from workbench.notebook.messages import Message
 
 _BINS = 24

@@ -8,7 +8,7 @@ from typing import TypeVar
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
-from workbench.experiments.setup import loss_of
+from workbench.experiments.launch.setup import loss_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
 from workbench.graph.options import Options

@@ -15,8 +15,8 @@ from workbench.executors.feeding.split import Fed
 from workbench.executors.running.engine import Engine
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
-from workbench.notebook.dashboard.previews import preview
-from workbench.notebook.dashboard.sampled_steps import SampledStep, Told
+from workbench.notebook.dashboard.watching.previews import preview
+from workbench.notebook.dashboard.watching.sampled_steps import SampledStep, Told
 from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together

@@ -6,8 +6,8 @@ from workbench import events
 from workbench.errors import PreconditionNotMet
 from workbench.executors.planning.shapes import Shapes
 from workbench.graph.ssa import Graph
-from workbench.notebook.dashboard.graph_message import graph_message
-from workbench.notebook.dashboard.samples import Samples
+from workbench.notebook.dashboard.watching.graph_message import graph_message
+from workbench.notebook.dashboard.watching.samples import Samples
 from workbench.notebook.messages import Message
 
 

@@ -10,17 +10,17 @@ from workbench import events
 from workbench.errors import EnforceNotMet
 from workbench.executors.planning.shapes import Shapes
 from workbench.executors.running.engine import Engine
-from workbench.experiments.setup import loss_of
+from workbench.experiments.launch.setup import loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, ReduceStrategy
-from workbench.notebook.dashboard.graph_message import graph_message
-from workbench.notebook.dashboard.live_values import live_values, totals
-from workbench.notebook.dashboard.memory_trace import MemoryTrace, Past
-from workbench.notebook.dashboard.nan_message import LoopNaN
-from workbench.notebook.dashboard.previewed import graph_of, graph_with
-from workbench.notebook.dashboard.sampled_steps import SampledStep, SampledSteps
-from workbench.notebook.dashboard.samples import Samples, fed_message, sample_of_last
-from workbench.notebook.dashboard.throttle import Throttle
+from workbench.notebook.dashboard.watching.graph_message import graph_message
+from workbench.notebook.dashboard.watching.live_values import live_values, totals
+from workbench.notebook.dashboard.watching.memory_trace import MemoryTrace, Past
+from workbench.notebook.dashboard.watching.nan_message import LoopNaN
+from workbench.notebook.dashboard.watching.previewed import graph_of, graph_with
+from workbench.notebook.dashboard.watching.sampled_steps import SampledStep, SampledSteps
+from workbench.notebook.dashboard.watching.samples import Samples, fed_message, sample_of_last
+from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.messages import Message, column
 
 _SAMPLE_S = 0.3  # seconds between two sampled steps

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.convolutions import group_bytes
+from workbench.runtime.kernels.conv.convolutions import group_bytes
+from workbench.runtime.kernels.conv.tiles import accumulate, clear, move
 from workbench.runtime.kernels.intrinsics import INT, INTS, ROW, address_of, call_row, floats, function, ints, sgemm
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.tiles import accumulate, clear, move
 from workbench.runtime.words.convolution import (
     BLOCK,
     DILATION_HEIGHT,

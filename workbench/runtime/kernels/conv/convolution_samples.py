@@ -7,11 +7,11 @@ narrow; in return what goes in and what comes out is turned once. WIDTH, COLUMNS
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.convolutions import image_floats, place, plane_bytes
+from workbench.runtime.kernels.conv.convolutions import image_floats, place, plane_bytes
+from workbench.runtime.kernels.conv.tiles import clear
 from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, call_row, function, ints
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.tiles import clear
-from workbench.runtime.kernels.transposes import turn_block
+from workbench.runtime.kernels.tensor.transposes import turn_block
 from workbench.runtime.words.convolution import (
     AT_POSITIONS,
     AT_TAPS,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from workbench.runtime.kernels.conv.tiles import channel_filter_tile, channel_tile, pixel_filter_tile, pixel_tile
 from workbench.runtime.kernels.intrinsics import ROW
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.tiles import channel_filter_tile, channel_tile, pixel_filter_tile, pixel_tile
 from workbench.runtime.words.convolution import (
     AT_LINES,
     AT_POSITIONS,

@@ -7,9 +7,9 @@ What the convolution is, and in which parts it is done, is told by tables, see `
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.conv.tiles import clear, interleave, move
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, address_of, call_row, floats, function, ints
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.tiles import clear, interleave, move
 from workbench.runtime.words.convolution import (
     AT_LINES,
     AT_POSITIONS,

@@ -11,8 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from workbench.runtime.kernels.conv.tiles import BYTES, declare
 from workbench.runtime.kernels.functions import maximum
-from workbench.runtime.kernels.tiles import BYTES, declare
 from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, loop
 from workbench.runtime.words.pooling import GROUP_WORDS, PIECES
 

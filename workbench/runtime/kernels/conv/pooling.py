@@ -5,12 +5,9 @@ Sixteen planes are treated at once, a strip of rows after the other; windows of 
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.intrinsics import INT, INTS, function
-from workbench.runtime.kernels.pairs import max_of_groups, max_of_lines, share_to_groups, share_to_lines
-from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.tiles import BYTES, clear
-from workbench.runtime.kernels.vectors import WIDTH as LANES
-from workbench.runtime.kernels.windows import (
+from workbench.runtime.kernels.conv.pairs import max_of_groups, max_of_lines, share_to_groups, share_to_lines
+from workbench.runtime.kernels.conv.tiles import BYTES, clear
+from workbench.runtime.kernels.conv.windows import (
     largest_of_columns,
     largest_of_windows,
     put_back,
@@ -21,6 +18,9 @@ from workbench.runtime.kernels.windows import (
     totals_of_windows,
     touching,
 )
+from workbench.runtime.kernels.intrinsics import INT, INTS, function
+from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.vectors import WIDTH as LANES
 from workbench.runtime.words.pooling import (
     HEIGHT,
     OUT_HEIGHT,

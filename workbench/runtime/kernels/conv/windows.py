@@ -12,10 +12,10 @@ from typing import Any
 
 from llvmlite import ir
 
+from workbench.runtime.kernels.conv.tiles import BYTES, declare
 from workbench.runtime.kernels.functions import INFINITE, maximum
 from workbench.runtime.kernels.intrinsics import function
-from workbench.runtime.kernels.tiles import BYTES, declare
-from workbench.runtime.kernels.transposes import transpose_matrix
+from workbench.runtime.kernels.tensor.transposes import transpose_matrix
 from workbench.runtime.kernels.vectors import F32, I1, I64, MASK, Vectors, loop
 from workbench.runtime.kernels.vectors import WIDTH as LANES
 from workbench.runtime.words.pooling import (

@@ -9,10 +9,10 @@ import numpy as np
 from numba import types
 
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, floats, function
-from workbench.runtime.kernels.losses import labels_fit
+from workbench.runtime.kernels.loss.losses import labels_fit
+from workbench.runtime.kernels.math.sums import add, fill
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.sums import add, fill
-from workbench.runtime.kernels.transposes import copy_floats
+from workbench.runtime.kernels.tensor.transposes import copy_floats
 from workbench.runtime.words.codes import DECLINED
 
 F = np.float32

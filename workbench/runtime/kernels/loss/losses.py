@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.runtime.kernels.functions import LN2_HIGH, LN2_LOW, LOG2_E, log
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, address_of, floats, function
+from workbench.runtime.kernels.math.sums import CHUNK
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.sums import CHUNK
 from workbench.runtime.kernels.sweeps import ADDED, LARGEST_NUMBER, sweep
 from workbench.runtime.kernels.vectors import Vectors
 from workbench.runtime.words.codes import DECLINED

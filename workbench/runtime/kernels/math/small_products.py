@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels.intrinsics import INT, function
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.transposes import copy_floats, transpose_matrix
+from workbench.runtime.kernels.tensor.transposes import copy_floats, transpose_matrix
 from workbench.runtime.kernels.vectors import F32, I64, VECTOR, WIDTH, Vectors, loop
 from workbench.runtime.words import product as product_words
 from workbench.runtime.words.product import COPIED_DEPTH, DEPTH

@@ -7,9 +7,9 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.chain import run_chain
 from workbench.runtime.kernels.functions import BODIES
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, ROW, address_of, floats, function, ints, truths
+from workbench.runtime.kernels.math.chain import run_chain
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, BlockOperand, add_rows, map_long
 from workbench.runtime.words.codes import DECLINED

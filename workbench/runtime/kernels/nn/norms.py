@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from workbench.runtime.kernels.intrinsics import INT, REAL, floats, function, square_root
+from workbench.runtime.kernels.math.sums import CHUNK, add, fill, total, total_of
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.sums import CHUNK, add, fill, total, total_of
 from workbench.runtime.kernels.sweeps import ADDED, sweep, sweep_planes
 from workbench.runtime.kernels.vectors import Vectors
 

@@ -13,7 +13,7 @@ from workbench.runtime.kernels.intrinsics import (
     pause,
 )
 from workbench.runtime.kernels.registry import entry, kernel
-from workbench.runtime.kernels.stamps import walk_with_stamps
+from workbench.runtime.kernels.tape.stamps import walk_with_stamps
 from workbench.runtime.words.codes import (
     AGAIN,
     AT,

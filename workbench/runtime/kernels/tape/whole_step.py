@@ -13,9 +13,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.interpreter import walk_any
 from workbench.runtime.kernels.intrinsics import INT, floats, function, ints
 from workbench.runtime.kernels.registry import entry
+from workbench.runtime.kernels.tape.interpreter import walk_any
 from workbench.runtime.words import step as step_words
 from workbench.runtime.words.codes import AT, BLEMISHED, DECLINED, DONE, PAUSED, START
 from workbench.runtime.words.step import (

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.ops.convolve import Geometry
-from workbench.ops.windows import extent
+from workbench.ops.conv.convolve import Geometry
+from workbench.ops.conv.windows import extent
 from workbench.runtime.words import convolution as words
 
 LANES = 16

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.convolution_tables import (
+from workbench.executors.lowering.tape.conv.convolution_tables import (
     LANES,
     PIXELS,
     bordered,
@@ -29,9 +29,9 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.ops.conv import BACKPROP_FILTER, BACKPROP_INPUT, CONV2D, CONV2D_TRANSPOSE, DEPTHWISE_CONV2D
-from workbench.ops.convolve import Geometry
-from workbench.ops.windows import NCHW, SAME, both_pads, extent
+from workbench.ops.conv.conv import BACKPROP_FILTER, BACKPROP_INPUT, CONV2D, CONV2D_TRANSPOSE, DEPTHWISE_CONV2D
+from workbench.ops.conv.convolve import Geometry
+from workbench.ops.conv.windows import NCHW, SAME, both_pads, extent
 from workbench.runtime.words import convolution as words
 
 BLOCK_BYTES = 256 << 10  # of unfolded windows: they stay in the second cache

@@ -10,9 +10,9 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.ops.pool import POOL, SPREAD
-from workbench.ops.pooling import Windows, bins, sliding
-from workbench.ops.windows import NCHW, both_pads
+from workbench.ops.conv.pool import POOL, SPREAD
+from workbench.ops.conv.pooling import Windows, bins, sliding
+from workbench.ops.conv.windows import NCHW, both_pads
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words import pooling as words
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from workbench.executors.lowering.tape.math.sums import with_last
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
-from workbench.executors.lowering.tape.sums import with_last
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
-from workbench.ops.extreme import ARG_MAX
-from workbench.ops.gather import GATHER
-from workbench.ops.label import count_labels, pick_label, place_label
-from workbench.ops.metric import ACCURACY
-from workbench.ops.sort import TOP_K
+from workbench.ops.index.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
+from workbench.ops.index.gather import GATHER
+from workbench.ops.index.label import count_labels, pick_label, place_label
+from workbench.ops.index.sort import TOP_K
+from workbench.ops.loss.metric import ACCURACY
+from workbench.ops.math.extreme import ARG_MAX
 
 MOST_BEST = 64  # of a row: each is compared with those found so far
 INTEGER = np.dtype(np.int64)

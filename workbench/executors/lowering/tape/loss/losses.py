@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.executors.lowering.tape.math.sums import add_up, with_last
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_plain
-from workbench.executors.lowering.tape.sums import add_up, with_last
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
+from workbench.ops.loss.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
 
 
 def _axis(row: Row, x: np.ndarray) -> int:

@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.executors.lowering.numpy.lower import call_attrs
 from workbench.executors.lowering.operands import Context
+from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.registry import ANY_ELEMENTWISE, ANY_VIEW, native
 from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, operands, require, require_plain
-from workbench.executors.lowering.tape.sums import add_up
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.memory import shown_input

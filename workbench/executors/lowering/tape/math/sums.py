@@ -13,10 +13,9 @@ from workbench.executors.lowering.tape.rules import copy, expression, operands, 
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.accumulate import SUM
-from workbench.ops.extreme import REDUCE_MAX, REDUCE_MIN
-from workbench.ops.gradient_clip import clip_by_norm, squared_l2_norm
-from workbench.ops.reduce import (
+from workbench.ops.math.accumulate import SUM
+from workbench.ops.math.extreme import REDUCE_MAX, REDUCE_MIN
+from workbench.ops.math.reduce import (
     BROADCAST_TO_LIKE,
     EXPAND_REDUCED,
     LOGSUMEXP,
@@ -26,6 +25,7 @@ from workbench.ops.reduce import (
     REDUCE_TO_LIKE,
     reduced_axes,
 )
+from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
 
 PARTIAL = 1024  # columns whose partial sums stay in the first cache
 LONG = 256  # floats of a row

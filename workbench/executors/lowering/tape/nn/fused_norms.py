@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.norms import write_batch_norm, write_batch_norm_grad
+from workbench.executors.lowering.tape.nn.norms import write_batch_norm, write_batch_norm_grad
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require, require_plain
 from workbench.executors.lowering.tape.vector_code import Unsuitable
@@ -15,7 +15,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, find_op
-from workbench.ops.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION
+from workbench.ops.nn.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION
 
 
 @native(FUSED_BATCH_NORM_ACT)

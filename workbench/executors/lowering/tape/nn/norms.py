@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.executors.lowering.tape.math.sums import sum_axes
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import expression, operands, require, require_plain
-from workbench.executors.lowering.tape.sums import sum_axes
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.channels import channel_axis, uses_given_statistics
-from workbench.ops.norm import BATCH_NORM, LAYER_NORM
+from workbench.ops.nn.channels import channel_axis, uses_given_statistics
+from workbench.ops.nn.norm import BATCH_NORM, LAYER_NORM
 from workbench.runtime.native.tape import address
 
 Array = np.ndarray

@@ -11,8 +11,8 @@ from workbench.executors.lowering.tape.rules import FLOAT, expression, operands,
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.dropout import DROPOUT, kept_factor, mask_shape
-from workbench.ops.random import UNIFORM_RANDOM
+from workbench.ops.random.distributions import UNIFORM_RANDOM
+from workbench.ops.random.dropout import DROPOUT, kept_factor, mask_shape
 from workbench.runtime.words.stream import BITS, CHUNK
 
 

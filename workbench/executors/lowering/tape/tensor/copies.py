@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.elementwise import elementwise
+from workbench.executors.lowering.tape.math.elementwise import elementwise
+from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
     FLOAT,
@@ -18,16 +19,15 @@ from workbench.executors.lowering.tape.rules import (
     require,
     require_plain,
 )
-from workbench.executors.lowering.tape.sums import add_up
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.creation import ASSIGN, FILL_ANY_LIKE, FILL_CONSTANT
-from workbench.ops.join import CONCAT, SPLIT, SPLIT_LIKE, STACK, UNSTACK
-from workbench.ops.math import CAST
-from workbench.ops.pad import CONSTANT, PAD, UNPAD
-from workbench.ops.slicing import SLICE, SLICE_PUT, STRIDED_SLICE, sliced
-from workbench.ops.tile import EXPAND, EXPAND_AS, TILE
+from workbench.ops.math.arithmetic import CAST
+from workbench.ops.tensor.creation import ASSIGN, FILL_ANY_LIKE, FILL_CONSTANT
+from workbench.ops.tensor.join import CONCAT, SPLIT, SPLIT_LIKE, STACK, UNSTACK
+from workbench.ops.tensor.pad import CONSTANT, PAD, UNPAD
+from workbench.ops.tensor.slicing import SLICE, SLICE_PUT, STRIDED_SLICE, sliced
+from workbench.ops.tensor.tile import EXPAND, EXPAND_AS, TILE
 
 Array = np.ndarray
 

@@ -18,8 +18,8 @@ from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import lower
 from workbench.framework.op.record import find_op
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE, Node
-from workbench.ops.bound_updates import Split, traced
-from workbench.ops.update import UPDATES
+from workbench.ops.update.bound_updates import Split, traced
+from workbench.ops.update.optimizers import UPDATES
 
 
 @native(*map(find_op, UPDATES))
