@@ -1,4 +1,4 @@
-"""Prepared calls of the parameter updates (see `bound`): the formulas of `update`, traced and bound to buffers."""
+"""Prepared calls of the parameter updates (see `bound`): the formulas of `optimizers`, traced and bound to buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions as rows of a tape: which form each takes (see `kernels.convolutions`, `kernels.columns`)."""
+"""Convolutions as rows of a tape: which form each takes (see `kernels.conv`)."""
 
 from __future__ import annotations
 
