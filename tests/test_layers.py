@@ -46,6 +46,7 @@ ROW_OF = {package: row for row, packages in ROWS.items() for package in packages
 ROOMS: dict[str, tuple[str, ...]] = {
     "framework": ("", "values", "expr", "op", "program", "text"),
     "graph": ("", "passes"),
+    "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "runtime": ("", "words", "reach", "kernels", "native", "comm"),
     "executors": (
         "",

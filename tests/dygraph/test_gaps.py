@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as paddle
-from workbench.dygraph.mode import dynamic_recorder
+from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.framework.op.recorder import recording
 from workbench.framework.program.guard import program_guard, static_mode
 

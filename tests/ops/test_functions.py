@@ -25,7 +25,7 @@ MINE = {f"workbench.ops.{topic}" for topic in TOPICS}
 
 @pytest.fixture(autouse=True)
 def _dynamic_mode() -> Iterator[None]:
-    from workbench.dygraph.mode import dynamic_recorder
+    from workbench.dygraph.dispatch.recorder import dynamic_recorder
     from workbench.framework.op.recorder import recording
 
     with recording(dynamic_recorder):

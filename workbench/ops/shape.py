@@ -11,6 +11,7 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.framework.values.views import RESHAPED, Transposed
@@ -410,19 +411,20 @@ def shape(input: Any) -> Any:
 @op(
     "size",
     "Input -> Out",
-    infer=lambda x: Spec((1,), int64),
+    attrs={"zero_dim": False},
+    infer=lambda x, zero_dim: Spec(() if zero_dim else (1,), int64),
     shape_only="Input",
 )
-def SIZE(xp: Any, x: Any) -> Any:
-    return xp.full((1,), x.size, dtype="int64")
+def SIZE(xp: Any, x: Any, zero_dim: bool) -> Any:
+    return xp.full(() if zero_dim else (1,), x.size, dtype="int64")
 
 
 @tensor_method("numel")
 def numel(x: Any, name: str | None = None) -> Any:
-    """The number of elements `x` has when the program runs: int64 of shape [1].
+    """The number of elements `x` has when the program runs: int64 of shape [1], in dynamic mode [].
 
     Example:
         >>> print(wb.numel(wb.zeros([2, 3])).numpy())
         [6]
     """
-    return SIZE(x, name=name)
+    return SIZE(x, zero_dim=zero_dim(), name=name)
