@@ -1,4 +1,4 @@
-"""Every op case in dynamic mode: the same bits as the op's body, and through the tape the gradients of its backward op."""
+"""Every op case in dynamic mode: the bits of the op's body, and through the tape the gradients of its backward op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.recorder import recording
 from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import spec_of
-
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +53,7 @@ def flat(values: Any) -> list[Any]:
 
 @over()
 def test_forward(case: C.Case) -> None:
-    """The bits of the body, in memory of its own unless the op is a view; shape and dtype are what they are said to be."""
+    """The bits of the body, in memory of its own unless the op is a view; shape and dtype as they are said to be."""
     for dtype in case.run_dtypes():
         arrays = case.arrays(dtype)
         want = C.run_forward(case.op, arrays, case.full_attrs)

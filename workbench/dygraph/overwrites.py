@@ -32,12 +32,12 @@ class Write(NamedTuple):
     """The latest write to a piece of memory.
 
     Attributes:
-        time: how many writes there were then, this one included. count: how many there were to this memory.
+        time: how many writes there were then, this one included. version: how many there were to this memory.
         by: name of the op or method.
     """
 
     time: int
-    count: int
+    version: int
     by: str
     spot: Spot
     memory: ref[Any]
@@ -87,7 +87,7 @@ def written(array: Any, by: str) -> None:
     key = id(memory)
     before = _writes.get(key)
     _writes[key] = Write(
-        clock.now, before.count + 1 if before else 1, by, here(), ref(memory, lambda gone: _forget(key, gone))
+        clock.now, before.version + 1 if before else 1, by, here(), ref(memory, lambda gone: _forget(key, gone))
     )
 
 
@@ -108,4 +108,4 @@ def write_since(array: Any, time: int) -> Write | None:
 def writes_to(array: Any) -> int:
     """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
     found = _writes.get(id(memory_of(array)))
-    return found.count if found is not None else 0
+    return found.version if found is not None else 0

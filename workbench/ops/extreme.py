@@ -83,8 +83,8 @@ def max(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
         x: tensor of any dtype; axis, keepdim: as for `sum`.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. Every element that equals the maximum
-        gets its whole gradient.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. Every element that equals
+        the maximum gets its whole gradient.
 
     Raises:
         InvalidArgument: a dimension of size 0, an axis that `x` does not have.

@@ -109,7 +109,8 @@ def _basic_part(x: Any, entries: list[Any]) -> Any:
             ranges.append((axis, *_bounds(entry)))
     axes, starts, ends, strides = (list(column) for column in zip(*ranges, strict=True)) if ranges else ([], [], [], [])
     if any(s != 1 for s in strides):
-        return STRIDED_SLICE(x, axes=axes, starts=starts, ends=ends, strides=strides, decrease_axis=gone, zero_dim=zero_dim())
+        where: dict[str, Any] = {"axes": axes, "starts": starts, "ends": ends, "strides": strides}
+        return STRIDED_SLICE(x, **where, decrease_axis=gone, zero_dim=zero_dim())
     if axes or not any(map(_is_array, entries)):
         return SLICE(x, axes=axes, starts=starts, ends=ends, decrease_axis=gone, zero_dim=zero_dim())
     return x

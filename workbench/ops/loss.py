@@ -74,7 +74,7 @@ def mse_loss(input: Any, label: Any, reduction: str = "mean", name: str | None =
 
     Example:
         >>> print(F.mse_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
-        [2.]
+        2.0
     """
     _require_reduction(reduction)
     return _reduced(square_error_cost(input, label), reduction, name)
@@ -85,7 +85,7 @@ def l1_loss(input: Any, label: Any, reduction: str = "mean", name: str | None = 
 
     Example:
         >>> print(F.l1_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
-        [1.]
+        1.0
     """
     _require_reduction(reduction)
     return _reduced(abs(input - label), reduction, name)
@@ -119,7 +119,7 @@ def smooth_l1_loss(input: Any, label: Any, reduction: str = "mean", delta: float
 
     Example:
         >>> print(F.smooth_l1_loss(wb.to_tensor([0.0, 0.0]), wb.to_tensor([0.5, 3.0])).numpy())
-        [1.3125]
+        1.3125
     """
     _require_reduction(reduction)
     if delta <= 0:
@@ -184,7 +184,7 @@ def binary_cross_entropy_with_logits(
     Example:
         >>> score, label = wb.to_tensor([0.0, 0.0]), wb.to_tensor([1.0, 0.0])
         >>> print(F.binary_cross_entropy_with_logits(score, label).numpy().round(3))
-        [0.693]
+        0.693
     """
     _require_reduction(reduction)
     loss = SIGMOID_CROSS_ENTROPY(logit, label)
@@ -222,7 +222,7 @@ def binary_cross_entropy(
     Example:
         >>> p, label = wb.to_tensor([0.5, 0.5]), wb.to_tensor([1.0, 0.0])
         >>> print(F.binary_cross_entropy(p, label).numpy().round(3))
-        [0.693]
+        0.693
     """
     _require_reduction(reduction)
     loss = BCE_LOSS(input, label)
@@ -254,7 +254,7 @@ def kl_div(input: Any, label: Any, reduction: str = "mean", name: str | None = N
     Example:
         >>> p = wb.to_tensor([0.5, 0.5])
         >>> print(F.kl_div(wb.log(p), p, reduction="sum").numpy().round(3))
-        [0.]
+        0.0
     """
     _require_reduction(reduction, (*REDUCTIONS, "batchmean"))
     loss = KL_LOSS(input, label)
@@ -285,7 +285,8 @@ def cross_entropy(
         weight: `[C]`, a factor per class.
         ignore_index: hard labels of this value give loss 0 and take no part in the mean.
         reduction: `"mean"` (with weights: divided by the sum of the weights that took part), `"sum"`, both of
-            shape [1] (in dynamic mode []), or `"none"` (shape of a hard label; of `input` with 1 at `axis` for soft ones).
+            shape [1] (in dynamic mode []), or `"none"` (shape of a hard label; of `input` with 1 at `axis` for soft
+            ones).
 
     Raises:
         InvalidArgument: shapes, dtypes or options that do not fit; when run, a label out of range.
@@ -293,7 +294,7 @@ def cross_entropy(
     Example:
         >>> scores, label = wb.to_tensor([[0.0, 0.0], [9.0, 0.0]]), wb.to_tensor([1, 0])
         >>> print(F.cross_entropy(scores, label).numpy().round(3))
-        [0.347]
+        0.347
     """
     _require_reduction(reduction)
     axis = normalize_axis(axis, len(input.shape))
@@ -375,7 +376,8 @@ def nll_loss(
         label: integers in [0, C), `[N]` or `[N, d1, ...]`.
         weight: `[C]`, a factor per class.
         ignore_index: labels of this value give loss 0 and take no part in the mean.
-        reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1] (in dynamic mode []), or `"none"`.
+        reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1] (in dynamic mode []), or
+            `"none"`.
 
     Raises:
         InvalidArgument: shapes or options that do not fit; when run, a label out of range.
@@ -383,7 +385,7 @@ def nll_loss(
     Example:
         >>> logp = wb.log(wb.to_tensor([[0.5, 0.5]]))
         >>> print(F.nll_loss(logp, wb.to_tensor([0])).numpy().round(3))
-        [0.693]
+        0.693
     """
     _require_reduction(reduction)
     if len(input.shape) < 2 or len(label.shape) != len(input.shape) - 1:

@@ -327,7 +327,7 @@ def bmm(x: Any, y: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.bmm(wb.ones([5, 2, 3]), wb.ones([5, 3, 4])).shape
-        (5, 2, 4)
+        [5, 2, 4]
     """
     if len(x.shape) != 3 or len(y.shape) != 3 or not same_dim(x.shape[0], y.shape[0]):
         raise ShapeError(
@@ -369,6 +369,6 @@ def dot(x: Any, y: Any, name: str | None = None) -> Any:
 
     Example:
         >>> print(wb.dot(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 4.0])).numpy())
-        [11.]
+        11.0
     """
     return DOT(x, y, zero_dim=zero_dim(), name=name)

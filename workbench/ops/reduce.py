@@ -288,8 +288,8 @@ def prod(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, 
         dtype: cast `x` to this dtype first.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. An empty product is 1. The gradient is
-        right where elements are 0, too.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. An empty product is 1. The
+        gradient is right where elements are 0, too.
 
     Raises:
         InvalidArgument: an axis that `x` does not have. InvalidType: an axis is no int.

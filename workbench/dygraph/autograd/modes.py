@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Any
 
@@ -22,14 +22,22 @@ class GradientRecording(Replaced):
             return super().__call__(function)
 
         @wraps(function)
-        def generate(*args: Any, **kwargs: Any) -> Iterator[Any]:
-            with self._recreate_cm():
-                yield from function(*args, **kwargs)
+        def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            generator, sent = function(*args, **kwargs), None
+            try:
+                while True:  # whoever takes the values goes on in a mode of their own
+                    with self._recreate_cm():
+                        value = generator.send(sent)
+                    sent = yield value
+            except StopIteration as end:
+                return end.value
+            finally:
+                generator.close()
 
         return generate
 
 
-class no_grad(GradientRecording):  # noqa: N801 (Paddle's name)
+class no_grad(GradientRecording):
     """Nothing that is computed inside records a gradient.
 
     Example:
@@ -49,7 +57,7 @@ class no_grad(GradientRecording):  # noqa: N801 (Paddle's name)
         super().__init__(False)
 
 
-class enable_grad(GradientRecording):  # noqa: N801 (Paddle's name)
+class enable_grad(GradientRecording):
     """What is computed inside records gradients, also within `no_grad`.
 
     Example:
@@ -65,7 +73,7 @@ class enable_grad(GradientRecording):  # noqa: N801 (Paddle's name)
         super().__init__(True)
 
 
-class set_grad_enabled(GradientRecording):  # noqa: N801 (Paddle's name)
+class set_grad_enabled(GradientRecording):
     """From now on record gradients, or do not; as a `with` statement, until its body ends.
 
     Example:

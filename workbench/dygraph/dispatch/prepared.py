@@ -69,7 +69,7 @@ class PreparedOp:
         return self._body(*arrays)
 
     def _body(self, *arrays: Any) -> Any:
-        extra = {}
+        extra: dict[str, Any] = {}
         if self.op.needs:
             if "rng" in self.op.needs:
                 extra["rng"] = RandomStream.dynamic(self.attrs.get("seed", 0))
@@ -110,10 +110,6 @@ class PreparedOp:
         return [*arrays, *[results[i] for i in self._kept_outputs]] if self._kept_outputs else arrays
 
     # Backward
-
-    def kinds(self, node: TapeNode) -> list[Kind]:
-        """The kind of every output."""
-        return [kind_like(spec) for spec in _opened(self.specs)]
 
     def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
         """Gradients of the receivers, as arrays."""

@@ -32,11 +32,8 @@ class RecordedCall(Protocol):
     saves: bool
 
     def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
-        """Gradients of `node.edges`, None for those not wanted, given that of the output (`is_single`) or a list of those
-        of the outputs, None for one that nothing depends on."""
-
-    def kinds(self, node: TapeNode) -> Sequence[Any]:
-        """The kind of every output."""
+        """Gradients of `node.edges`, None for those not wanted, given that of the output (`is_single`) or a list of
+        those of the outputs, None for one that nothing depends on."""
 
 
 class TapeNode:
@@ -45,7 +42,7 @@ class TapeNode:
     Attributes:
         call: what was applied.
         arrays: the values the gradient needs; None once they are freed.
-        edges: where gradients go, one per input that can get one: a `TapeNode`, an `TapeOutput`, a leaf tensor, or None.
+        edges: where gradients go, one per input that can get one: a node, a `TapeOutput`, a leaf tensor or None.
         number: later nodes have larger ones.
         time: of the clock of writes, when it was recorded.
         code, lasti: the user's line.

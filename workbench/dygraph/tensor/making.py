@@ -55,7 +55,9 @@ def _array(data: Any) -> np.ndarray:
 
 
 def _plain(data: Any) -> Any:
-    return [_plain(d) for d in data] if isinstance(data, list | tuple) else data.array if isinstance(data, Tensor) else data
+    if isinstance(data, list | tuple):
+        return [_plain(d) for d in data]
+    return data.array if isinstance(data, Tensor) else data
 
 
 def _has_dtype(data: Any) -> bool:

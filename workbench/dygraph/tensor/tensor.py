@@ -193,7 +193,7 @@ class Tensor(Infix):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.source is not None:
-            raise PreconditionNotMet("only a leaf can be copied deeply; take a clone() or detach() of what was computed")
+            raise PreconditionNotMet("only a leaf can be copied deeply; take a clone() or detach() of others")
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._name = None

@@ -43,7 +43,7 @@ def _edges(array: np.ndarray) -> np.ndarray:
 def _element(value: Any) -> str:
     if value.dtype.kind != "f":
         return str(value)
-    if np.isfinite(value) and float(value).is_integer() or np.isinf(value):
+    if (np.isfinite(value) and float(value).is_integer()) or np.isinf(value):
         return f"{value:.0f}."
     return f"{value:.{DIGITS}f}"
 
