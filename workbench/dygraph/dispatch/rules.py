@@ -12,8 +12,8 @@ from workbench.dygraph.tape.node import TapeNode, TapeOutput
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import Unimplemented
 from workbench.framework.op.grad_op import call_rule
-from workbench.framework.op.record import find_op
 from workbench.framework.values.spec import Spec
+from workbench.ops.reduce import REDUCE_TO_LIKE
 
 
 def recorded_gradients(call: PreparedOp, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> list[Any]:
@@ -52,7 +52,7 @@ def _fitted(grad: Any, like: Any) -> Any:
     if grad is None:
         return None
     if grad.shape != like.shape:
-        grad = find_op("reduce_to_like")(grad, like)
+        grad = REDUCE_TO_LIKE(grad, like)
     return grad.astype(like.dtype)
 
 
