@@ -36,11 +36,13 @@ class Evaluator:
     """A recorder that computes with the array module `xp` and wraps results in `EvaluatedArray`."""
 
     name = "evaluate"
+    zero_dim = False
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        inputs, attrs = op.every_input(inputs), op.complete(attrs)
         arrays = [self.unwrap(value) for value in inputs]
         return self.wrap_outputs(op, op.forward(self.xp, *arrays, **self.extras(op, attrs), **attrs))
 

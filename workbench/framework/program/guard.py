@@ -85,8 +85,10 @@ class StaticRecorder:
     """Appends every applied op to the current block of the default main program."""
 
     name = "static"
+    zero_dim = False
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        inputs, attrs = op.every_input(inputs), op.complete(attrs)
         program, site = _main.get(), caller()
         specs, in_names = _describe(op, inputs, site)
         out_specs = infer(op, specs, attrs, in_names, site)
