@@ -13,9 +13,11 @@ from tests.executors.models import Model, regression
 from workbench import events, static
 from workbench.errors import PreconditionNotMet
 from workbench.executors.running import step_runner, transaction
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.state import REACTIONS, Phase, Reaction, Trigger
 from workbench.executors.running.step_cache import StepCache
+from workbench.runtime.devices import cpu_places
 
 Call = Callable[[], Any]
 
@@ -27,12 +29,14 @@ class Trained:
         self.model: Model = regression(dropout=False)
         self.scope, executor = static.Scope(), static.Executor()
         executor.run(self.model.startup, scope=self.scope)
-        self.exe = static.ParallelExecutor(False, self.model.loss.name, self.model.main, scope=self.scope)
-        self.engine: Engine = self.exe._engine
+        self.exe = static.CompiledProgram(self.model.main)
+        self.exe.with_data_parallel(self.model.loss.name, places=cpu_places(1))
+        self.exe.bind(self.scope)
+        self.engine: Engine = self.exe.engine
         self.step()
 
     def step(self) -> None:
-        self.exe.run([], self.model.feed(1))
+        self.exe.run_step(self.model.feed(1), [])
 
     def state(self) -> dict[str, bytes]:
         return self.model.state(self.scope)
@@ -55,7 +59,7 @@ def _disturbing(trained: Trained, phase: Phase, call: Call) -> Any:
     if phase is Phase.BEGUN:
         return patch.object(StepCache, "find", before(StepCache.find))
     if phase is Phase.LOADED:
-        return _in_parts(patch.object(step_runner, "speculate", before(step_runner.speculate)))
+        return _in_parts(patch.object(BoundStep, "speculate", before(BoundStep.speculate)))
     if phase is Phase.SPECULATED:
         return _in_parts(patch.object(step_runner.StepRunner, "commit", before(step_runner.StepRunner.commit)))
     if phase is Phase.COMMITTING:
@@ -116,7 +120,7 @@ def test_a_drop_within_a_step(trained: Trained, phase: Phase) -> None:
     undisturbed = Trained()
     undisturbed.step()
     with events.subscribe(note, events.ScopeDrop):
-        trained.disturbed_in(phase, trained.exe.drop_local_exe_scopes)
+        trained.disturbed_in(phase, trained.exe.drop_temporaries)
     assert told == [(2, True)]  # never under a step that is not applied yet
     assert trained.state() == undisturbed.state()
 
@@ -152,7 +156,7 @@ def test_a_broken_executor_refuses_steps_and_still_drops(trained: Trained) -> No
     assert trained.engine.state.phase is Phase.BROKEN
     with pytest.raises(PreconditionNotMet, match="cannot run: half of it is done"):
         trained.step()
-    trained.exe.drop_local_exe_scopes()
+    trained.exe.drop_temporaries()
     assert trained.state() == before
 
 

@@ -163,8 +163,7 @@ class CompiledProgram(Debugging):
         if self._bound[1] != place:
             self._engine = None
             return self._start(place, scope)
-        if self._engine.shares is None:
-            self._engine.scope = scope
+        self._engine.move_to(scope)
         self._bound = (scope, place)
         return self._engine
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import PreconditionNotMet
-from workbench.executors.lowering.binding import Binding
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.transaction import Broken
 from workbench.runtime.scope import Scope
 
@@ -82,14 +82,20 @@ def is_mid_step(root: Scope) -> bool:
     return state is not None and root.lock._is_owned() and state.phase in _MIDDLE
 
 
+UnderWay = tuple[int, int, Phase]  # when a step began in ns, how many had been applied before it, where it is
+_NEVER: UnderWay = (0, 0, Phase.BEGUN)
+
+
 class StepState:
     """Of an engine and those that run its program pruned on the same values.
 
+    An observer of a step may make another one, when the first has been applied: who begins a step keeps `at`, and gives
+    it to `end`.
+
     Attributes:
         counter: how many steps have been applied, one int64; compiled steps count themselves.
-        is_under_way: whether a step has begun and has not ended, or a signal has left it to look so.
-        begun: when the step under way, or the last one, began, in ns.
-        last: the binding of the last step that was applied; None before the first and after a drop.
+        at: the step that has begun and has not ended, or that a signal has left to look so; None if there is none.
+        last: what the last step that was applied ran; None before the first and after a drop.
         broken: why no step can be made any more.
         drop_for: why temporaries are to be dropped at the end of the step under way, "" if they are not.
     """
@@ -97,9 +103,9 @@ class StepState:
     def __init__(self) -> None:
         self.counter: np.ndarray = np.zeros(1, np.int64)
         self._counted = self.counter.data
-        self._before = self.begun = 0
-        self._phase, self.is_under_way = Phase.IDLE, False
-        self.last: Binding | None = None
+        self.at: UnderWay | None = None
+        self._ended = _NEVER
+        self.last: BoundStep | None = None
         self.broken: Broken | None = None
         self.drop_for = ""
 
@@ -109,50 +115,67 @@ class StepState:
         return self._counted[0]
 
     @property
+    def begun(self) -> int:
+        """When the step under way, or the last one, began, in ns."""
+        return (self.at or self._ended)[0]
+
+    @property
     def is_applied(self) -> bool:
         """Whether the step under way, or the last one, has been applied."""
-        return self._counted[0] != self._before
+        return self._counted[0] != (self.at or self._ended)[1]
 
     @property
     def phase(self) -> Phase:
         """Where the step is."""
         if self.broken is not None:
             return Phase.BROKEN
-        if not self.is_under_way:
+        if self.at is None:
             return Phase.IDLE
-        return Phase.APPLIED if self.is_applied else self._phase
+        return Phase.APPLIED if self.is_applied else self.at[2]
 
     def begin(self, now: int) -> None:
-        """A step begins."""
-        self.begun, self._before, self._phase, self.is_under_way = now, self._counted[0], Phase.BEGUN, True
+        """A step begins, or the next one of the same call.
+
+        Args:
+            now: in ns.
+        """
+        self.at = now, self._counted[0], Phase.BEGUN
 
     def load(self) -> None:
         """What it reads is in place; it has not been applied."""
-        self._before, self._phase = self._counted[0], Phase.LOADED
+        self.at = self.begun, self._counted[0], Phase.LOADED
 
     def speculate(self) -> None:
         """All that can fail has been done."""
-        self._phase = Phase.SPECULATED
+        self._come_to(Phase.SPECULATED)
 
     def commit(self) -> None:
         """The commit begins."""
-        self._phase = Phase.COMMITTING
+        self._come_to(Phase.COMMITTING)
 
-    def applying(self, binding: Binding) -> list[Callable[[], Any]]:
+    def _come_to(self, phase: Phase) -> None:
+        begun, before, _ = self.at or self._ended
+        self.at = begun, before, phase
+
+    def applying(self, step: BoundStep) -> list[Callable[[], Any]]:
         """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
-        return [partial(setitem, self.counter, 0, self.steps + 1), partial(setattr, self, "last", binding)]
+        return [partial(setitem, self.counter, 0, self.steps + 1), partial(setattr, self, "last", step)]
 
-    def apply(self, binding: Binding) -> None:
+    def apply(self, step: BoundStep) -> None:
         """A compiled step has counted itself."""
-        self.last = binding
+        self.last = step
 
     def breaks(self, error: Broken) -> None:
         """The commit could be neither finished nor undone."""
         self.broken = error
 
-    def end(self) -> None:
-        """The step is over, applied or not."""
-        self.is_under_way = False
+    def end(self, outer: UnderWay | None) -> None:
+        """The step is over, applied or not.
+
+        Args:
+            outer: what `at` was before it began.
+        """
+        self._ended, self.at = self.at or self._ended, outer
 
     def require_unbroken(self) -> None:
         """Raises: PreconditionNotMet: BROKEN."""
