@@ -89,8 +89,8 @@ NAMED: tuple[Named, ...] = (
     # Transactions
     Named("an op may write what the scope keeps", "transaction", "_guarded", "seen.flags.writeable = False"),
     Named("a user's update runs in the commit", "planning", "_can_commit", "record.bind is None", "False"),
-    Named("staged values are not set aside before the commit", "transaction", "_putting",
-          "array if tensor.holds(array) else np.array(array)", "array"),
+    Named("the scope gets staged memory of the step", "transaction", "setting",
+          "np.array(new)", "new"),
     Named("a commit that fails is not taken to its end", "transaction", "_finish", "task.complete", "True"),
     Named("step counters stand still", "transaction", "StepRunner.load", "self._counters(binding)", "[]"),
     Named("changes of a commit are not counted", "transaction", "commit", "calls += binding.writes.changed.counting()"),

@@ -66,7 +66,7 @@ def test_a_step_that_was_left_in_the_middle_is_put_in_order_before_the_next(lowe
     disturbed, calm = model.parallel(2), same_model.parallel(2)
     for step in range(5):
         if step >= 2:
-            disturbed.inspection.last_step._is_open = True
+            disturbed.inspection.last_step.is_open = True
         disturbed.run([], feed=batch(8, step))
         calm.run([], feed=batch(8, step))
     assert not disturbed.inspection.last_step.is_open

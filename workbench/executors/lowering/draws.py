@@ -19,13 +19,17 @@ class Draws:
 
     Args:
         blocks: calls of sub-blocks made so far; see `OpRunner`.
+
+    Attributes:
+        in_kernels: whether kernels draw.
     """
 
-    __slots__ = ("_runners", "_streams")
+    __slots__ = ("_runners", "_streams", "in_kernels")
 
     def __init__(self, program: Program, devices: int, blocks: dict[int, list[OpCall]]) -> None:
         self._runners = [OpRunner(program, place, blocks) for place in range(devices)]
         self._streams: dict[Node, np.ndarray] = {}
+        self.in_kernels = False
 
     def extras(self, node: Node) -> dict[str, Any]:
         """The keyword arguments an op `needs`, in the step that runs."""
@@ -33,12 +37,8 @@ class Draws:
 
     def stream(self, node: Node) -> np.ndarray:
         """The words of the random stream of a node, which a kernel draws from."""
+        self.in_kernels = True
         return self._streams.setdefault(node, np.zeros(STREAM_WORDS, np.uint64))
-
-    @property
-    def in_kernels(self) -> bool:
-        """Whether kernels draw."""
-        return bool(self._streams)
 
     def begin(self, drawn: Sequence[int]) -> None:
         """A step begins.

@@ -147,7 +147,9 @@ class Changed(NamedTuple):
 
     def counting(self) -> list[Call]:
         """What tells of one change more, as C functions."""
-        calls: list[Call] = [partial(setitem, b.words, 0, b.words[0] + 1) for b in self.buckets]
+        calls: list[Call] = []
+        for bucket in self.buckets:
+            calls.append(partial(setitem, bucket.words, 0, bucket.words[0] + 1))
         for tensor in self.tensors:
             calls += tensor.counting()
         return calls

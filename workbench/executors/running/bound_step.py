@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from workbench.executors.workers.pool import Task
 from workbench.framework.outside import is_from_outside
 from workbench.runtime.blas import one_blas_thread
 
+_task_of = attrgetter("task")
+
 
 class BoundStep:
     """The steps of certain fetches and shapes: what an engine keeps of them.
@@ -28,7 +31,8 @@ class BoundStep:
 
     Attributes:
         collector: of the fetches. watching: what observers have prepared.
-        whole: the step as one call, where there is such; it is made after a first one has run in parts.
+        has_run: whether a first step has run in parts; whole: the step as one call, where there is such from then on.
+        is_open: whether a speculation has begun and did not come to its end: flags may be up.
     """
 
     def __init__(self, binding: Binding, training: bool, loss: str | None) -> None:
@@ -36,18 +40,13 @@ class BoundStep:
         self.collector = Collector(binding, training)
         self.watching = Watching(binding)
         self.whole: WholeStep | None = None
-        self._has_run = self._is_open = False
+        self.has_run = self.is_open = False
         self._run = _way_to_run(binding)
 
     @cached_property
     def telltales(self) -> Telltales:
         """What is looked at for NaN and Inf."""
         return Telltales(self.binding, self._loss)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a speculation, or a step in one call, has begun and did not come to its end: flags may be up."""
-        return self._is_open or (self.whole is not None and self.whole.is_open)
 
     def speculate(self, programs: Sequence[ThreadProgram]) -> None:
         """Run everything but the commit.
@@ -59,10 +58,10 @@ class BoundStep:
             EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
             Unavailable: a thread has not come to an end in time; names it and the op it is at.
         """
-        self._is_open = True
+        self.is_open = True
         try:
-            self._run([program.task for program in programs])
-            self._is_open = False
+            self._run(list(map(_task_of, programs)))
+            self.is_open = False
         except Exception as error:
             explained = error if is_from_outside(error) else explain(self.binding, programs, error)
             self.reset()
@@ -79,13 +78,11 @@ class BoundStep:
         Args:
             counter: one int64 that counts the steps that have been applied.
         """
-        if not self._has_run:
-            self._has_run = True
-            self.whole = whole_step(self.binding, self.collector, counter)
+        self.has_run, self.whole = True, whole_step(self.binding, self.collector, counter)
 
     def part(self) -> None:
         """What it is joined for is not so any more: the next step runs in parts, and is looked at again."""
-        self.whole, self._has_run = None, False
+        self.whole, self.has_run = None, False
 
     def reset(self) -> None:
         """After a step that failed: no thread is at it, no flag up, no object kept."""
@@ -93,12 +90,12 @@ class BoundStep:
         self.watching.rewind()
         if self.whole is not None:
             self.whole.close()
-        self._is_open = False
+        self.is_open = False
 
 
 def _way_to_run(binding: Binding) -> Callable[[Sequence[Task]], Any]:
     if not binding.is_native:
-        return lambda tasks: one_blas_thread.run(partial(run_in_python, binding, tasks))
+        return partial(one_blas_thread.run, run_in_python, binding)
     if binding.calls_blas:
-        return lambda tasks: one_blas_thread.run(partial(binding.pool.run, tasks))
+        return partial(one_blas_thread.run, binding.pool.run)
     return binding.pool.run

@@ -14,6 +14,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from workbench import between
+from workbench.config import FLAG_VALUES
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
@@ -231,7 +232,7 @@ class Engine:
             step = self._cache.find(fetches, fed, self._pool)
             if self._execution._dry_run:
                 return _nothing(fetches)
-            run = self._runner.way()
+            run = self._runner.way() if LISTENERS or FLAG_VALUES["FLAGS_check_nan_inf"] else self._runner.run
             try:
                 if self._execution.num_iteration_per_run > 1:
                     self._repeat(partial(run, step, fed, return_numpy, merged))

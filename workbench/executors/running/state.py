@@ -143,23 +143,19 @@ class StepState:
 
     def load(self) -> None:
         """What it reads is in place; it has not been applied."""
-        self.at = self.begun, self._counted[0], Phase.LOADED
+        self.at = (self.at or self._ended)[0], self._counted[0], Phase.LOADED
 
     def speculate(self) -> None:
         """All that can fail has been done."""
-        self._come_to(Phase.SPECULATED)
+        self.at = (*(self.at or self._ended)[:2], Phase.SPECULATED)
 
     def commit(self) -> None:
         """The commit begins."""
-        self._come_to(Phase.COMMITTING)
-
-    def _come_to(self, phase: Phase) -> None:
-        begun, before, _ = self.at or self._ended
-        self.at = begun, before, phase
+        self.at = (*(self.at or self._ended)[:2], Phase.COMMITTING)
 
     def applying(self, step: BoundStep) -> list[Callable[[], Any]]:
         """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
-        return [partial(setitem, self.counter, 0, self.steps + 1), partial(setattr, self, "last", step)]
+        return [partial(setitem, self.counter, 0, self._counted[0] + 1), partial(setattr, self, "last", step)]
 
     def apply(self, step: BoundStep) -> None:
         """A compiled step has counted itself."""

@@ -44,16 +44,15 @@ class StepRunner:
         self._guards, self._reporter, self._draws = guards, reporter, draws
 
     def way(self) -> StepFunction:
-        """How a step is run now; called with (step, fed, return_numpy, merged)."""
-        asked = perf_counter_ns() if LISTENERS else 0
-        if LISTENERS and not LISTENERS.keys() <= BESIDE and events.heard(self._reporter.name, BESIDE):
-            return partial(self._watched_step, asked)
-        return partial(self._watched_step, asked) if FLAG_VALUES["FLAGS_check_nan_inf"] else self.run
+        """How a step is run while somebody listens, or looks for NaN; called with (step, fed, return_numpy, merged)."""
+        asked = perf_counter_ns()
+        is_told = not LISTENERS.keys() <= BESIDE and events.heard(self._reporter.name, BESIDE)
+        return partial(self._watched_step, asked) if is_told or FLAG_VALUES["FLAGS_check_nan_inf"] else self.run
 
     def run(self, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
         """One step: in one call, if it takes the feed that way."""
         whole = step.whole
-        if step.is_open:
+        if step.is_open or (whole is not None and whole.is_open):
             self._put_in_order(step, whole)
         if whole is not None and merged and (fed.recipe is whole.recipe or whole.takes(fed)):
             results = self._in_one_call(step, whole, fed)
@@ -76,7 +75,7 @@ class StepRunner:
         if self._guards.all and not step.telltales.are_finite():
             self._call_guards(step, fed)
         self.commit(step, phases.commit, counters, fills)
-        if merged and not self._draws:
+        if merged and not (step.has_run or self._draws):
             step.join(self._state.counter)
         return results
 
@@ -97,7 +96,7 @@ class StepRunner:
         try:
             if binding.is_native and not finite:
                 return self.run(step, fed, return_numpy, merged)
-            if step.is_open:
+            if step.is_open or (step.whole is not None and step.whole.is_open):
                 self._put_in_order(step, step.whole)
             return self._in_parts(step, fed, return_numpy, merged, watched)
         finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call, undisturbed
 
 Fill = Callable[[], Any]
+_task_of = attrgetter("task")
 
 
 class Broken(ExecutionError):
@@ -101,10 +103,10 @@ def commit(
         ExecutionError: a call raised; the step has been applied all the same.
         Broken: it could not be.
     """
-    tasks = [program.task for program in programs]
+    tasks = list(map(_task_of, programs))
     calls: list[Fill] = []
     for source, tensor in binding.writes.staged:
-        calls += _putting(tensor, source.value if type(source) is Cell else source)
+        calls += _putting(tensor, source.value) if type(source) is Cell else tensor.setting(source)
     calls += binding.writes.changed.counting()
     for counter in counters:
         calls += counter.taking(_next(counter))
@@ -121,11 +123,10 @@ def _next(counter: LoDTensor) -> Any:
 
 
 def _putting(tensor: LoDTensor, value: Any) -> list[Fill]:
-    """What puts a value aside into the scope; where there is no room for it, a copy of it becomes the storage."""
+    """What puts an object aside into the scope."""
     if isinstance(value, Patch):
         return tensor.patching(value.rows, value.values)
-    array = np.asarray(dense(np, value))
-    return tensor.taking(array if tensor.holds(array) else np.array(array))
+    return tensor.setting(np.asarray(dense(np, value)))
 
 
 def _perform(binding: Binding, tasks: Sequence[Task], calls: Sequence[Fill]) -> BaseException | None:
