@@ -19,6 +19,7 @@ from workbench.executors.running.whole_step import WholeStep, whole_step
 from workbench.executors.workers.pool import Task
 from workbench.framework.outside import is_from_outside
 from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.ending import require_time, the_end
 
 _task_of = attrgetter("task")
 
@@ -56,8 +57,10 @@ class BoundStep:
 
         Raises:
             EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
-            Unavailable: a thread has not come to an end in time; names it and the op it is at.
+            Unavailable: a thread has not come to an end in time; names it and the op it is at. Or the process ends.
         """
+        if the_end.has_come:
+            require_time()
         self.is_open = True
         try:
             self._run(list(map(_task_of, programs)))

@@ -38,36 +38,59 @@ class Phase(Enum):
 
 
 class Reaction(Enum):
-    """To a call, by the thread of the step or of a child process, while the step is in some phase."""
+    """To what comes while the step is in some phase."""
 
     DONE = "it is done at once"
     REFUSED = "it raises, and changes nothing"
     DEFERRED = "it is done at the end of the step"
     DISCARDED = "nothing of the step is kept"
-    COMPLETED = "the commit is taken to its end first"
+    COMPLETED = "the step, or its commit, is taken to its end first"
     KEPT = "the step stays applied"
+    BROKEN = "the executor makes no further step"
+    NEVER = "it cannot be: no thread is at work then"
 
 
 class Trigger(Enum):
-    """What may come in the middle of a step."""
+    """What may come in the middle of a step: by its own thread, by another one, or by the end of one."""
 
     RUN = "run() of the same executor, or one that changes its values, from a signal handler, a finaliser, an observer"
     DROP = "drop_local_exe_scopes() from there"
     FAILURE = "an op, a guard or an observer raises, or a handler of any signal"
+    FORK = "another thread forks the process; the child gets the values of a whole step, and no thread of this one"
+    EXIT = "the interpreter ends while the step is another thread's, for which it waits some seconds"
+    LOST = "a worker does not come to rest in time"
 
 
-_BEFORE = {Trigger.RUN: Reaction.REFUSED, Trigger.DROP: Reaction.DEFERRED, Trigger.FAILURE: Reaction.DISCARDED}
-REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
-    Phase.IDLE: {Trigger.RUN: Reaction.DONE, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.DONE},
-    Phase.BEGUN: _BEFORE,
-    Phase.LOADED: _BEFORE,
-    Phase.SPECULATED: _BEFORE,
-    Phase.COMMITTING: {**_BEFORE, Trigger.FAILURE: Reaction.COMPLETED},
-    Phase.APPLIED: {Trigger.RUN: Reaction.DONE, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.KEPT},
-    Phase.BROKEN: {Trigger.RUN: Reaction.REFUSED, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.KEPT},
+_BEGUN = {
+    Trigger.RUN: Reaction.REFUSED,
+    Trigger.DROP: Reaction.DEFERRED,
+    Trigger.FAILURE: Reaction.DISCARDED,
+    Trigger.FORK: Reaction.DEFERRED,
+    Trigger.EXIT: Reaction.DISCARDED,
+    Trigger.LOST: Reaction.NEVER,
 }
-"""A thread of another step waits; a child that was forked in mid-step refuses to run (`runtime.scope`); at the end of
-the process a step of another thread is stopped before its commit, or waited for (`runtime.ending`)."""
+_BETWEEN = {**dict.fromkeys(Trigger, Reaction.DONE), Trigger.LOST: Reaction.NEVER}
+REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
+    Phase.IDLE: _BETWEEN,
+    Phase.BEGUN: _BEGUN,
+    Phase.LOADED: {**_BEGUN, Trigger.LOST: Reaction.DISCARDED},
+    Phase.SPECULATED: {**_BEGUN, Trigger.EXIT: Reaction.COMPLETED},
+    Phase.COMMITTING: {
+        **_BEGUN,
+        Trigger.FAILURE: Reaction.COMPLETED,
+        Trigger.EXIT: Reaction.COMPLETED,
+        Trigger.LOST: Reaction.BROKEN,
+    },
+    Phase.APPLIED: {
+        **_BETWEEN,
+        Trigger.FAILURE: Reaction.KEPT,
+        Trigger.FORK: Reaction.DEFERRED,
+        Trigger.EXIT: Reaction.KEPT,
+    },
+    Phase.BROKEN: {**_BETWEEN, Trigger.RUN: Reaction.REFUSED, Trigger.FAILURE: Reaction.KEPT},
+}
+"""A thread of another step waits. A fork that has waited for seconds goes on, and the child refuses to run in this scope
+(`runtime.scope`). A process that ends (`runtime.ending`) stops a step in front of its next row, or refuses to begin."""
 
 _MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Trigger.DROP] is Reaction.DEFERRED)
 
