@@ -10,6 +10,7 @@ import numpy as np
 from tests.graph.interpret import _Run
 from tests.parallel.models import Model
 from tests.parallel.plan_checker import check_plan
+from tests.planning.stage_checkers import check_stages
 from workbench.executors.reference.runner import OpRunner
 from workbench.executors.running.engine import Engine
 from workbench.framework.values.rows import Rows, dense
@@ -74,6 +75,7 @@ def step(model: Model, engine: Engine, feed: Mapping[str, Any], names: Sequence[
     results = engine.run(feed, names, merged=False)
     assert engine.last is not None
     check_plan(engine.last.plan)
+    check_stages(engine.last.plan)
     shared = engine._one_copy(graph)
     for found, node in zip(results, [n for n in graph.nodes if n.type == FETCH], strict=True):
         for array, value in zip(found, node.reads, strict=True):

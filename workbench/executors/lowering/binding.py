@@ -17,7 +17,7 @@ from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
 from workbench.executors.lowering.tape.writer import TapeWriter
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.reference.calls import Call as OpCall
 from workbench.executors.reference.runner import OpRunner
