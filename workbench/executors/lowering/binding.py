@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.executors.failures import Explained
-from workbench.executors.feeding.split import SplitRecipe
+from workbench.executors.feeding.feed_plan import FeedPlan
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions, sum_in_order
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
@@ -123,7 +123,7 @@ class Binding:
         self.in_use = self.has_run = False
         self.whole_step: Any = None
         self.telltales: Any = None
-        self._recipe: SplitRecipe | None = None
+        self._recipe: FeedPlan | None = None
         self.kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self._bound: list[tuple[str, int, LoDTensor, Any]] = []
         self._context = Context(
@@ -156,7 +156,7 @@ class Binding:
 
     # Where values are
 
-    def places_of(self, recipe: SplitRecipe) -> tuple[list[Any], list[Any]]:
+    def places_of(self, recipe: FeedPlan) -> tuple[list[Any], list[Any]]:
         """Where feeds go: (device, name, rows, array), and (device, name, rows, cell) of those without memory."""
         if self._recipe is not recipe:
             self._recipe = None  # until both are there: Ctrl-C may come in between
@@ -165,7 +165,7 @@ class Binding:
             self._recipe = recipe
         return self._arrays_fed, self._cells_fed
 
-    def _reading(self, recipe: SplitRecipe, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
+    def _reading(self, recipe: FeedPlan, targets: Mapping[tuple[str, int], Any]) -> list[Any]:
         return [
             (place, name, index, targets[name, place])
             for rows in (recipe.data, recipe.persistable)

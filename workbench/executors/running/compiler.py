@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.tape.table import has_kernels, joins_natively
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 
 from workbench import events
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.running.exchanges import Exchange, Exchanges, contribution

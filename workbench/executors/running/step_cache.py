@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.failures import no_memory
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan
@@ -70,9 +70,9 @@ class StepCache:
         recipe, newest = self._newest.get(names, _NONE)
         # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
         schedules = len(self._program.lr_schedulers)
-        if recipe is not fed.recipe or newest is None or newest.schedules != schedules or not newest.is_current():
+        if recipe is not fed.plan or newest is None or newest.schedules != schedules or not newest.is_current():
             newest = self.binding(names, fed, pool)
-            self._newest = {names: (fed.recipe, newest)}
+            self._newest = {names: (fed.plan, newest)}
         return newest
 
     def binding(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> Binding:

@@ -10,7 +10,7 @@ from typing import Any
 from workbench import events
 from workbench.config import get_flag
 from workbench.events import LISTENERS
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.guards import Guards

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, ExecutionError, Unavailable, located
 from workbench.executors.failures import node_failure, where
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.lowering.operands import Cell
 from workbench.executors.planning.plan import Row
@@ -39,7 +39,7 @@ class Broken(ExecutionError):
 def load(binding: Binding, fed: Fed) -> None:
     """Put what is fed where the plan reads it; what it does not read is left out."""
     sources = fed.sources
-    arrays, cells = binding.places_of(fed.recipe)
+    arrays, cells = binding.places_of(fed.plan)
     for place, name, index, target in arrays:
         target[...] = sources[place][name][index]
     for place, name, index, cell in cells:

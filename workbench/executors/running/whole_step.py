@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.feeding.split import Fed, SplitRecipe
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.fetching.merge import Merger
 from workbench.executors.lowering.binding import Binding, ThreadProgram
 from workbench.executors.lowering.tape.segment import Segment
@@ -67,7 +67,7 @@ class WholeStep:
         self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
-        self._recipe: SplitRecipe | None = None
+        self._recipe: FeedPlan | None = None
         self._sources: list[_Source] | None = None
         self._stretches = 0
         self.looks = self.blemished = False
@@ -81,15 +81,15 @@ class WholeStep:
 
     def takes(self, fed: Fed, binding: Binding) -> bool:
         """Whether what is fed can be put in place by the call; looks only if it is not what it was the last time."""
-        if fed.recipe is not self._recipe:
+        if fed.plan is not self._recipe:
             self._recipe = None  # until the words of the new one are there: Ctrl-C may come in between
             self._sources = self._prepare(fed, binding)
-            self._recipe = fed.recipe
+            self._recipe = fed.plan
         return self._sources is not None
 
     def _prepare(self, fed: Fed, binding: Binding) -> list[_Source] | None:
         """Where feeds of this recipe go to."""
-        arrays, cells = binding.places_of(fed.recipe)
+        arrays, cells = binding.places_of(fed.plan)
         moves: list[_Move] = []
         for place, name, index, target in arrays:
             whole = fed.sources[place][name]
