@@ -68,6 +68,9 @@ FLAGS = {
         "Executor runs programs on compiled plans; 'reference': op by op on NumPy, in program order",
         choices=("compiled", "reference"),
     ),
+    "FLAGS_plan_cache_mib": FlagSpec(
+        int, 256, "MiB an executor keeps for the plans of shapes and fetches it has seen; those used last are kept"
+    ),
     "FLAGS_fuse_parameter_memory_size": FlagSpec(
         float,
         -1.0,

@@ -82,6 +82,7 @@ class Binding:
     Args:
         fed: persistable values that are given with the feed instead of read from the scope, as (name, device).
         weights: coefficients of the loss gradients under WeightedBySamples.
+        scratch: memory for the temporaries of rows, by thread; bindings that never run at the same time may share it.
 
     Attributes:
         speculative, commit: one `ThreadProgram` per thread.
@@ -106,12 +107,13 @@ class Binding:
         fed: frozenset[tuple[str, int]],
         weights: Sequence[float],
         blocks: dict[int, list[OpCall]],
+        scratch: dict[int, Scratch],
     ) -> None:
         self.plan, self.replicas, self.arenas, self.pool = plan, replicas, dict(arenas), pool
         program = plan.graph.program
         self.runners = [OpRunner(program, place, blocks) for place in range(plan.graph.devices)]
         self.cells: dict[Value, Cell] = {}
-        self.scratch: dict[int, Scratch] = {}
+        self.scratch = scratch
         self.flags: list[Flag | NativeFlag] = []
         self._streams: dict[Node, np.ndarray] = {}
         self._arrays: dict[Value, np.ndarray] = {}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.failures import no_memory
-from workbench.executors.feeding.feed_plan import Fed
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.operands import Scratch
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.replicas import Replicas
@@ -24,7 +25,15 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.device import Device, DeviceMemory
 
-_NONE = (None, None)
+_FEEDS = 8192  # pairs of fetches and feed plans whose binding is found at once
+
+
+class _Found(NamedTuple):
+    """The binding for feeds of one signature, and the key of its plan. It keeps the feed plan: no other has its id."""
+
+    plan: FeedPlan
+    key: Any
+    binding: Binding
 
 
 class StepCache:
@@ -57,23 +66,40 @@ class StepCache:
         self._blocks: dict[int, list[Call]] = {}
         self.arenas: dict[int, DeviceMemory] = {}
         self.bindings: dict[Any, Binding] = {}
-        self._newest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
+        self._scratch: dict[int, Scratch] = {}  # one step runs at a time: all bindings use the same
+        self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
+        self._last: FeedPlan | None = None
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
-        return next((recipe.rows for recipe, _ in self._newest.values()), {})
+        return {} if self._last is None else self._last.rows
 
     def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding:
-        """The binding; without looking at the feed again if its shapes are those of the last one."""
-        names = tuple(fetches)
-        recipe, newest = self._newest.get(names, _NONE)
-        # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
-        schedules = len(self._program.lr_schedulers)
-        if recipe is not fed.plan or newest is None or newest.schedules != schedules or not newest.is_current():
-            newest = self.binding(names, fed, pool)
-            self._newest = {names: (fed.plan, newest)}
-        return newest
+        """The binding; without looking at the feed where one of its signature has been seen."""
+        names, before, self._last = tuple(fetches), self._last, fed.plan
+        found = self._by_feed.get((names, id(fed.plan)))
+        if found is None or found.plan is not fed.plan or not self._is_current(found.binding):
+            return self._find(names, fed, pool)
+        if before is not fed.plan:
+            self._compiler.use(found.key)
+        return found.binding
+
+    def _is_current(self, bound: Binding) -> bool:
+        """Whether it still serves; `set_lr` makes a schedule of what was a variable."""
+        return bound.schedules == len(self._program.lr_schedulers) and bound.is_current()
+
+    def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> Binding:
+        """The binding, which is found at once the next time."""
+        bound = self.binding(names, fed, pool)
+        if len(self._by_feed) > _FEEDS:
+            self._by_feed.clear()
+        self._by_feed[names, id(fed.plan)] = _Found(fed.plan, self._key(names, fed, False), bound)
+        return bound
+
+    def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Any:
+        """What a plan is kept under."""
+        return tuple(names), shapes_of(fed), observed, len(self._program.lr_schedulers)
 
     def binding(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> Binding:
         """The binding for this feed's shapes and these fetches, made or made anew where needed.
@@ -81,7 +107,7 @@ class StepCache:
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
-        key = (tuple(fetches), shapes_of(fed), observed, len(self._program.lr_schedulers))
+        key = self._key(fetches, fed, observed)
         bound = self.bindings.get(key)
         if bound is not None and bound.is_current():
             self._compiler.use(key)
@@ -92,14 +118,15 @@ class StepCache:
     def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> Binding:
         given = self._given_persistables(fed)
         plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
-        self.bindings = {k: b for k, b in self.bindings.items() if k in self._compiler.plans}
+        self._forget(self.bindings.keys() - self._compiler.plans.keys())
         if not self._replicas.is_whole():
             self._replicas.renew()
         self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
         arenas = self._own_room(plan) if observed else self._room_for(plan)
         try:
             binding = Binding(
-                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks
+                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks,
+                {} if observed else self._scratch,
             )  # fmt: skip
         except EnforceNotMet:
             if not self._state.steps:
@@ -109,6 +136,12 @@ class StepCache:
         if not observed:
             self.bindings[key] = binding
         return binding
+
+    def _forget(self, keys: Iterable[Any]) -> None:
+        """Let go of the bindings of plans that are not kept any more."""
+        gone = {id(self.bindings.pop(key)) for key in keys}
+        if gone:
+            self._by_feed = {key: found for key, found in self._by_feed.items() if id(found.binding) not in gone}
 
     def _weights(self, fed: Fed) -> list[float]:
         """Each device's share of the batch."""
@@ -132,10 +165,23 @@ class StepCache:
 
     def _room_for(self, plan: Plan) -> dict[int, DeviceMemory]:
         for place, nbytes in plan.sizes.items():
-            if place not in self.arenas or self.arenas[place].nbytes < nbytes:
-                self.arenas[place] = self._allocated(plan, place, nbytes)
-                self.bindings, self._newest = {}, {}
+            there = self.arenas[place].nbytes if place in self.arenas else -1
+            if there < nbytes:
+                self.arenas[place] = self._larger(plan, place, nbytes, there)
+                self.bindings, self._by_feed = {}, {}
         return self.arenas
+
+    def _larger(self, plan: Plan, place: int, nbytes: int, there: int) -> DeviceMemory:
+        """An arena for a plan that needs more than the last one had, with room for larger ones still.
+
+        A new arena means that everything is bound anew, so there had better be few. What nobody writes takes no memory.
+        """
+        if there > 0 and self._devices[place].grows_by_use:
+            try:
+                return self._devices[place].allocate(max(nbytes, 2 * there))
+            except Unavailable:
+                pass
+        return self._allocated(plan, place, nbytes)
 
     def _own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
         """Memory no other step uses: what is observed stays while others run."""
@@ -149,7 +195,8 @@ class StepCache:
 
     def abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""
-        self.arenas, self.bindings, self._newest = {}, {}, {}
+        self.arenas, self.bindings, self._by_feed = {}, {}, {}
+        self._scratch = {}
 
     def release(self, freed: dict[int, int]) -> None:
         """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""
