@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.running.engine import Engine

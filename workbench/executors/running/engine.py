@@ -20,7 +20,8 @@ from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import fed_names
 from workbench.executors.feeding.feed_notes import note_feed
-from workbench.executors.feeding.split import Fed, Splitter
+from workbench.executors.feeding.feed_plan import Fed
+from workbench.executors.feeding.split import Splitter
 from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
