@@ -15,7 +15,6 @@ from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedRedu
 from workbench.executors.lowering.operands import Cell, Context, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.scope_values import ScopeReads, ScopeWrites, Storage
-from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
@@ -138,7 +137,7 @@ def bind(
     commit = lowering.programs(plan.commit, with_waits=False, apart=apart)
     writes = ScopeWrites(plan, replicas, [*given, *unread], replicated, values.place_of)
     storage = Storage(replicas, replicated, reads, writes)
-    is_native = all(isinstance(unit, Segment) for program in (*speculative, *commit) for unit in program.units)
+    is_native = all(program.is_native for program in (*speculative, *commit))
     return Binding(
         plan, replicas, dict(arenas), pool, values, storage, fed_places, draws, reductions, replicated, lowering,
         speculative, commit, writes, is_native, len(plan.graph.program.lr_schedulers),
