@@ -79,7 +79,7 @@ def test_many_shapes_stay_within_the_limit_and_it_is_said_once() -> None:
         run_all(exe, model, range(1, 60))
     inspection = exe.inspection
     assert len(told) == 1 and kept_bytes(exe) <= 2**20
-    assert {binding.plan for binding in inspection.bindings} <= set(inspection.plans)
+    assert {id(binding.plan) for binding in inspection.bindings} <= set(map(id, inspection.plans))
     newest = inspection.bindings[-1]
     exe.run([model.loss], feed=ZOO["classifier"].feed(59, 0))
     assert inspection.last is newest
