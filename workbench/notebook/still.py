@@ -36,15 +36,17 @@ class Still:
         self._shown: DisplayHandle | None = None
         self.hidden = f".{self._name}, {_CELL}:has(.{self._name}) {{ display: none !important; }}"
 
-    def show(self, widget: tuple[dict[str, Any], dict[str, Any]], said: Sequence[str], words: str, seen: str) -> None:
+    def show(
+        self, widget: tuple[dict[str, Any], dict[str, Any]], name: str, said: Sequence[str], words: str, seen: str
+    ) -> None:
         """Show the widget and what stands beside it as outputs of the running cell.
 
         Args:
-            widget: its mimebundle and metadata. said: why it is not here, in lines.
-            words: what it shows, as text, seen: as HTML.
+            widget: its mimebundle and metadata. name: the widget where there are no widgets, in a few words.
+            said: why it is not here, in lines. words: what it shows, as text, seen: as HTML.
         """
         bundle, metadata = widget
-        display({**bundle, "text/plain": words.partition("\n")[0]}, metadata=metadata, raw=True)
+        display({**bundle, "text/plain": name}, metadata=metadata, raw=True)
         self._shown = DisplayHandle()
         self._shown.display(self._bundle(said, words, seen), raw=True)
 

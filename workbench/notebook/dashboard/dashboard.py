@@ -149,7 +149,8 @@ class Dashboard:
             print(self)
             return
         self._picture, self._cell = self._drawn(), _this_cell()
-        self._page.still.show(self._page.view(), *self._still())
+        said, words, seen = self._still()
+        self._page.still.show(self._page.view(), words.partition("\n")[0], said, words, seen)
 
     def _come_to_rest(self) -> None:
         """What is left of the page, in a notebook that is saved now, tells what came of the steps."""

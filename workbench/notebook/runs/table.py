@@ -19,6 +19,7 @@ from workbench.experiments.run_columns import cell, head, short_apart
 from workbench.experiments.run_table import Runs
 from workbench.experiments.run_table_text import titled
 from workbench.notebook.still import Still
+from workbench.notebook.summary import count
 
 MOST = 2000  # runs that the page gets
 PAGE = 15  # rows at a time
@@ -100,7 +101,8 @@ class RunTable:
         """
         bundle: Any = self.widget._repr_mimebundle_()
         found = bundle if isinstance(bundle, tuple) else (bundle, {})
-        self._still.show(found, ["The table of when the cell was run; run it again to sort and select."], words, seen)
+        said = ["The table of when the cell was run; run it again to sort and select."]
+        self._still.show(found, f"a table of {count(len(self.runs), 'run')}", said, words, seen)
 
     @property
     def selected(self) -> list[RecordedRun]:
