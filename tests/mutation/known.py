@@ -98,7 +98,7 @@ NAMED: tuple[Named, ...] = (
     Named("a commit that fails is not taken to its end", "transaction", "_finish", "task.complete", "True"),
     Named("step counters stand still", "transaction", "StepRunner.load", "self._counters(binding)", "[]"),
     Named("changes of a commit are not counted", "transaction", "commit", "calls += binding.writes.changed.counting()"),
-    Named("a stale step of the serial executor commits", "transaction", "_is_fresh",
+    Named("a stale step of the serial executor commits", "transaction", "InterpretedStep.commit",
           "tensor.version == version", "True"),
     Named("the scope gets memory of the step", "transaction", "_own", "value.copy() if borrowed else value", "value"),
     Named("variables of a layer that failed stay", "transaction", "restore",
