@@ -36,7 +36,7 @@ class PreparedOp:
         is_plain: every input is one tensor, the output is one tensor of `kind`.
         outputs: how many there are, lists opened. is_single: one output that is no list.
         receivers: positions of the inputs that can get a gradient; empty if there is none.
-        saves: the gradient needs values.
+        saves: the gradient needs values. is_users: False, see `RecordedCall`.
         compute: from arrays to the body's result.
     """
 
@@ -44,6 +44,8 @@ class PreparedOp:
         "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "input_kinds", "is_plain",
         "is_single", "kind", "name", "op", "outputs", "receivers", "saves", "specs",
     )  # fmt: skip
+
+    is_users = False
 
     def __init__(self, op: Op, attrs: dict[str, Any], kinds: Sequence[Any], specs: Sequence[Any]) -> None:
         self.op, self.attrs, self.name = op, attrs, op.type
@@ -101,6 +103,15 @@ class PreparedOp:
         ]
         self._kept_outputs = tuple(i for i, slot in enumerate(op.outputs) if slot.name in op.saved)
         self.saves = any(slot.name in op.saved for slot in op.inputs) or bool(self._kept_outputs)
+
+    @property
+    def is_kept(self) -> list[bool]:
+        """Of each entry of `saved`, whether it is a value, a single one."""
+        inputs = [
+            type(kind) is Kind and stand_in is None
+            for kind, stand_in in zip(self.input_kinds, self._placeholders, strict=True)
+        ]
+        return inputs + [not self.op.outputs[i].is_list for i in self._kept_outputs]
 
     def saved(self, arrays: list[Any], results: Sequence[Any]) -> list[Any]:
         """The values the gradient needs, in the order of the backward op's slots; stand-ins for those of which it

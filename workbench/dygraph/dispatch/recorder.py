@@ -14,6 +14,7 @@ from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.kinds import kind_of
 from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
+from workbench.dygraph.tape.packing import PackedArrays, packing
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidType, add_line
 from workbench.framework.op.record import Op
@@ -76,6 +77,8 @@ class DynamicRecorder:
         Raises:
             InvalidArgument, InvalidType: naming op, expected, got and the line.
         """
+        from workbench.dygraph.tensor import methods  # noqa: F401 (they need the ops; loaded with the first tensor)
+
         inputs = tuple([_operand(op, value) for value in op.every_input(given)])
         kinds = [_kinds(value) for value in inputs]
         key = _key(op, attrs, kinds)
@@ -106,7 +109,8 @@ class DynamicRecorder:
             if slot.is_list:
                 made.append([_tensor(array, next(sources)) for array in result])
             else:
-                made.append(_tensor(result, next(sources)))
+                source = next(sources)
+                made.append(_tensor(result, None if slot.name in call.op.by_products else source))
         return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -152,6 +156,9 @@ def _node(call: PreparedOp, edges: tuple[Any, ...], saved: list[Any]) -> TapeNod
     node.call, node.arrays, node.edges = call, saved, edges
     node.number, node.time = next_number(), clock.now
     node.hooks = node.retained = None
+    hooks = packing.get()
+    if hooks is not None:
+        node.arrays = PackedArrays(hooks, saved, call.is_kept)
     frame = sys._getframe(3)
     while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back

@@ -75,6 +75,7 @@ class Op:
         grad_view: the same of the backward op, whose output shows the gradient of the output.
         like_x: names of the output slots that have the shape of the first input (of its terms, if that is a list).
         same_rows: names of the output slots that have as many rows, the first dimension, as the first input.
+        by_products: names of the output slots no gradient goes through: statistics, for one.
         replicated: names of the output slots that hold the same on all devices although the inputs do not, as they
             follow from sums over all devices.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
@@ -126,6 +127,7 @@ class Op:
     like_x: tuple[str, ...] = ()
     same_rows: tuple[str, ...] = ()
     replicated: tuple[str, ...] = ()
+    by_products: tuple[str, ...] = ()
     is_elementwise: bool = False
     is_product: bool = False
     is_activation: bool = False
