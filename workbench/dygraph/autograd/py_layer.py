@@ -13,7 +13,7 @@ from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.kinds import Kind
 from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
-from workbench.dygraph.tape.packing import PackedArrays, PackingHooks, packing
+from workbench.dygraph.tape.packing import PackingHooks, hooks_in_use, pack, packing
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.site import is_ours
@@ -141,7 +141,8 @@ def _recorded(cls: type[PyLayer], context: PyLayerContext, inputs: list[Tensor],
     numbers = {id(value): i for i, value in enumerate(outputs) if isinstance(value, Tensor)}
     kinds = [value.kind if isinstance(value, Tensor) else None for value in outputs]
     node = TapeNode()
-    node.arrays = _saved_arrays(context)
+    node.arrays = [t.array if isinstance(t, Tensor) else t for t in context._saved]
+    pack(node, [isinstance(t, Tensor) for t in context._saved])
     node.call = PyLayerCall(cls, context, inputs, kinds, numbers)
     node.edges = tuple([None if t.stop_gradient or not t.kind.is_float else t.source or t for t in inputs])
     node.number, node.time, node.hooks, node.retained = next_number(), clock.now, None, None
@@ -155,14 +156,6 @@ def _recorded(cls: type[PyLayer], context: PyLayerContext, inputs: list[Tensor],
             one.source, one.stop_gradient = node if node.call.is_single else TapeOutput(node, i), False
     context._not_differentiable, context._not_inplace = [], []
     return made
-
-
-def _saved_arrays(context: PyLayerContext) -> Any:
-    arrays = [t.array if isinstance(t, Tensor) else t for t in context._saved]
-    hooks = packing.get()
-    if hooks is None:
-        return arrays
-    return PackedArrays(hooks, arrays, [isinstance(t, Tensor) for t in context._saved])
 
 
 class PyLayerCall:
@@ -268,6 +261,8 @@ class saved_tensors_hooks:
         self._hooks = PackingHooks(lambda array: pack_hook(Tensor(array)), lambda kept: _array(unpack_hook(kept)))
 
     def __enter__(self) -> None:
+        if not hooks_in_use:
+            hooks_in_use.append(self._hooks)
         self._body = packing.replaced(self._hooks)
         self._body.__enter__()
 

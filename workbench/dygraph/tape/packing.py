@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from workbench.dygraph.tape.node import TapeNode
 from workbench.framework.current import Current
 
 
@@ -18,6 +19,9 @@ class PackingHooks(NamedTuple):
 packing: Current[PackingHooks | None] = Current("workbench_saved_tensors_hooks", None)
 
 
+hooks_in_use: list[PackingHooks] = []  # that were ever in force; so that most programs need not look
+
+
 class PackedArrays:
     """Saved values some of which were packed."""
 
@@ -29,3 +33,10 @@ class PackedArrays:
     def unpacked(self) -> list[Any]:
         """The values as they were saved."""
         return [self._unpack(v) if packed else v for v, packed in zip(self._values, self._packed, strict=True)]
+
+
+def pack(node: TapeNode, is_value: list[bool]) -> None:
+    """Have the hooks in force, if there are any, pack the values of a node that was just recorded."""
+    hooks = packing.get()
+    if hooks is not None:
+        node.arrays = PackedArrays(hooks, node.arrays, is_value)

@@ -11,24 +11,53 @@ import numpy as np
 
 import workbench.ops  # noqa: F401 (methods and operators every tensor has)
 from workbench.dygraph.gradmode import recording_gradients
-from workbench.dygraph.tensor import inplace, views  # noqa: F401 (they attach theirs)
+from workbench.dygraph.tensor import inplace, operators, views  # noqa: F401 (they attach theirs)
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.op.infix import is_number
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import bool_
-from workbench.ops.indexing import IndexOutOfRange, getitem
+from workbench.ops.indexing import FAR, IndexOutOfRange, getitem
 from workbench.ops.put import PUT_AT
 from workbench.ops.shape import RESHAPE
+from workbench.ops.slicing import SLICE
 
 __all__ = ["Tensor"]
 
 
 def _get(x: Tensor, item: Any) -> Any:
     """`x[item]`; a boolean mask picks the elements where it is True."""
-    entries = item if isinstance(item, tuple) else (item,)
+    entries = item if type(item) is tuple else (item,)
+    part = _part(x, entries)
+    if part is not None:
+        return part
     if any(map(_is_mask, entries)):
         item = tuple(found for entry in entries for found in _without_mask(entry))
     return getitem(x, item)
+
+
+def _part(x: Tensor, entries: tuple[Any, ...]) -> Any:
+    """`x[entries]`, the quick way for ints and slices without a step; None for other entries, and wrong ones."""
+    shape = x.kind.shape
+    if len(entries) > len(shape):
+        return None
+    axes, starts, ends, gone = [], [], [], []
+    for axis, entry in enumerate(entries):
+        if type(entry) is int:
+            if not -shape[axis] <= entry < shape[axis]:
+                return None
+            first, last = entry, entry + 1 or FAR
+            gone.append(axis)
+        elif type(entry) is slice and entry.step is None:
+            first, last = entry.start or 0, FAR if entry.stop is None else entry.stop
+            if not type(first) is int is type(last):
+                return None
+        else:
+            return None
+        axes.append(axis)
+        starts.append(first)
+        ends.append(last)
+    return SLICE(x, axes=axes, starts=starts, ends=ends, decrease_axis=gone, zero_dim=zero_dim())
 
 
 def _is_mask(entry: Any) -> bool:
