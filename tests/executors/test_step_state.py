@@ -91,6 +91,7 @@ MID_STEP = [Phase.BEGUN, Phase.LOADED, Phase.SPECULATED, Phase.COMMITTING, Phase
 def test_a_step_within_a_step(trained: Trained, phase: Phase) -> None:
     """It is refused before anything of it begins, or, once the outer one is applied, it is a step like any other."""
     raised: list[Exception] = []
+    phases: list[Phase] = []
 
     def within() -> None:
         if len(raised) + trained.engine.steps > 2:
@@ -99,11 +100,57 @@ def test_a_step_within_a_step(trained: Trained, phase: Phase) -> None:
             trained.step()
         except PreconditionNotMet as error:
             raised.append(error)
+        phases.append(trained.engine.state.phase)
+
+    trained.disturbed_in(phase, within)
+    refused = REACTIONS[phase][Trigger.RUN] is Reaction.REFUSED
+    assert len(raised) == refused and phases == [phase]
+    assert trained.engine.state.phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("phase", MID_STEP, ids=lambda phase: phase.name)
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_step_by_hand_within_a_step(trained: Trained, phase: Phase, applied: bool) -> None:
+    """It begins and is applied where a step may run; the step around it is then where it was."""
+    raised: list[Exception] = []
+    phases: list[tuple[Phase, int]] = []
+    undisturbed = Trained()
+
+    def within() -> None:
+        if phases:
+            return
+        phases.append((trained.engine.state.phase, trained.engine.steps))
+        try:
+            with trained.exe.stepper(trained.model.feed(1)) as step:
+                if applied:
+                    step.finish()
+        except PreconditionNotMet as error:
+            raised.append(error)
+        phases.append((trained.engine.state.phase, trained.engine.steps))
 
     trained.disturbed_in(phase, within)
     refused = REACTIONS[phase][Trigger.RUN] is Reaction.REFUSED
     assert len(raised) == refused
-    assert trained.engine.state.phase is Phase.IDLE
+    (_, before), after = phases
+    more = int(applied and not refused)
+    assert phases[0][0] is phase and after == (phase, before + more)
+    for _ in range(1 + more):
+        undisturbed.step()
+    assert trained.state() == undisturbed.state() and trained.engine.state.phase is Phase.IDLE
+
+
+def test_a_step_begun_by_hand_is_not_applied_within_another(trained: Trained) -> None:
+    """Which would overwrite it with what it made of the values before."""
+    undisturbed = Trained()
+    undisturbed.step()
+    step = trained.exe.stepper(trained.model.feed(1))
+
+    def within() -> None:
+        with pytest.raises(PreconditionNotMet, match="a step of this executor is under way"):
+            step.finish()
+
+    trained.disturbed_in(Phase.SPECULATED, within)
+    assert step.is_over and trained.state() == undisturbed.state() and trained.engine.steps == 2
 
 
 @pytest.mark.parametrize("phase", MID_STEP, ids=lambda phase: phase.name)

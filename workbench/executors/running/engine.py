@@ -190,6 +190,7 @@ class Engine:
             self._require_place_in(root.step, feed)
         with self._alone():
             outer, root.step = root.step, state
+            around = state.position if outer is state else None
             state.begin(begun)
             try:
                 results = self._run(feed, fetches, return_numpy, merged)
@@ -203,6 +204,8 @@ class Engine:
                 raise
             finally:
                 root.step = outer
+                if around is not None:
+                    state.return_to(around)
                 if state.drop_for:
                     self.whole._drop(state.dropped())
             return results
@@ -284,19 +287,38 @@ class Engine:
         return self.guards.add(guard)
 
     def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
-        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
-        binding = self._cache.binding(fetches, fed, self._pool, observed=True)
-        counters = self._runner.load(binding, fed)
-        self.state.end()  # it is gone through by hand, others may step meanwhile
-        return binding, counters
+        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile.
+
+        Raises:
+            PreconditionNotMet: called in the middle of a step, by a signal handler, a finalizer or an observer.
+        """
+        self._require_boundary()
+        around = self.state.position
+        try:
+            binding = self._cache.binding(fetches, fed, self._pool, observed=True)
+            return binding, self._runner.load(binding, fed)
+        finally:
+            self.state.return_to(around)  # it is gone through by hand, others may step meanwhile
 
     def apply(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
-        """Commit a step that has been begun and run."""
+        """Commit a step that has been begun and run.
+
+        Raises:
+            PreconditionNotMet: see `begin`.
+        """
+        self._require_boundary()
+        around = self.state.position
         try:
             self._runner.commit(binding, binding.commit, counters, fills)
         finally:
-            self.state.end()
+            self.state.return_to(around)
         self.whole._count()
+
+    def _require_boundary(self) -> None:
+        """What is done by hand is not done in the middle of a step, of this executor or another on its values."""
+        root = self.scope.root
+        if is_mid_step(root):
+            raise _inside() if root.step is self.state else _beside()
 
     def _alone(self) -> Any:
         """One step of a scope at a time."""

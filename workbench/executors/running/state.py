@@ -82,6 +82,9 @@ def is_mid_step(root: Scope) -> bool:
     return state is not None and root.lock._is_owned() and state.phase in _MIDDLE
 
 
+Position = tuple[Phase, bool, int, int]
+
+
 class StepState:
     """Of an engine and those that run its program pruned on the same values.
 
@@ -125,6 +128,15 @@ class StepState:
     def begin(self, now: int) -> None:
         """A step begins."""
         self.begun, self._before, self._phase, self.is_under_way = now, self._counted[0], Phase.BEGUN, True
+
+    @property
+    def position(self) -> Position:
+        """Where the step is, for one that begins and ends within it: `return_to` it then."""
+        return self._phase, self.is_under_way, self._before, self.begun
+
+    def return_to(self, position: Position) -> None:
+        """A step within the one under way is over."""
+        self._phase, self.is_under_way, self._before, self.begun = position
 
     def load(self) -> None:
         """What it reads is in place; it has not been applied."""
