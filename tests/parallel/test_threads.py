@@ -145,7 +145,7 @@ def test_one_thread_does_not_overlap(slow: Slow, make: Any, devices: int) -> Non
     slow.forward = lambda place: meeting.wait(0.1)
     model = make(slow).start()
     exe = model.parallel(devices, exec_strategy=threads(1))
-    with pytest.raises(ExecutionError, match=r"op 'slow' failed on device 0: BrokenBarrierError") as caught:
+    with pytest.raises(ExecutionError, match=r"op 'slow' failed on cpu:0: BrokenBarrierError") as caught:
         exe.run([], feed={"X": column(1, 2, 3, 4)})
     assert isinstance(caught.value.__cause__, threading.BrokenBarrierError)
     assert model.value("fc_0.w_0") == 1  # nothing of the step was applied

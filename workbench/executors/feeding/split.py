@@ -27,6 +27,7 @@ from workbench.executors.feeding.feed import (
 )
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
+from workbench.framework.values.place import Place
 
 Arrays = dict[str, np.ndarray]
 Index = slice | EllipsisType  # which rows of an array a device gets; `...` is the whole array
@@ -43,7 +44,7 @@ def split_sizes(batch: int, devices: int, rule: str = "floor") -> list[int]:
 
     Args:
         batch: number of rows, B.
-        devices: number of devices, N.
+        places: the N devices.
         rule: `"floor"` (X-11): each of the first N-1 gets B // N, the last the rest; a batch of B < N rows is split
             over B devices, one row each. `"ceil"` (X-10): every device gets ceil(B / N) until the rows are used up.
 
@@ -154,11 +155,10 @@ class Splitter:
 
     Args:
         program: what is fed; it must not change afterwards.
-        devices: number of devices, N.
+        places: the N devices.
         rule: `"floor"` or `"ceil"`, see `split_sizes`.
         partial: devices may be left without data, as in inference graphs (X-31); never in training graphs (X-32).
         reads: names the program reads and nothing writes; a feed without one of them is refused.
-        kind: of the devices, for messages: `Place.kind`.
 
     Raises:
         InvalidArgument: an unknown rule, or no device.
@@ -167,17 +167,17 @@ class Splitter:
     def __init__(
         self,
         program: Program,
-        devices: int,
+        places: Sequence[Place],
         rule: str = "floor",
         partial: bool = False,
         reads: Collection[str] = (),
-        kind: str = "cpu",
     ) -> None:
-        split_sizes(0, devices, rule)
-        self.program, self.devices, self.rule, self.partial = program, devices, rule, partial
-        self.reads, self.kind = sorted(reads), kind
+        split_sizes(0, len(places), rule)
+        self.program, self.places, self.devices = program, tuple(places), len(places)
+        self.rule, self.partial = rule, partial
+        self.reads = sorted(reads)
         self._recipes: dict[Key, SplitRecipe] = {}
-        self._nothing: Sequence[Mapping[str, np.ndarray]] = tuple({} for _ in range(devices))
+        self._nothing: Sequence[Mapping[str, np.ndarray]] = tuple({} for _ in places)
 
     def split(self, feed: Feed) -> Fed:
         """What each device gets.
@@ -293,7 +293,7 @@ class Splitter:
         advice = [f"feed at least {self.devices} rows"] if batch < self.devices else []
         if not advice:
             advice = ['set ExecutionStrategy.feed_split = "floor", which leaves no device without rows']
-        advice.append(_FEWER.get(self.kind, "use fewer devices").format(len(sizes)))
+        advice.append(_FEWER.get(self.places[0].kind, "use fewer devices").format(len(sizes)))
         if not variable.shape or variable.shape[0] >= 0:
             advice.append("if the value is the same for every device, feed a list of dicts, one per device")
         raise PreconditionNotMet(
@@ -348,10 +348,10 @@ class Splitter:
         )
 
     def _check_element(self, device: int, arrays: Arrays, first: Arrays) -> None:
-        where = f" on device {device}"
+        where = f" on {self.places[device]}"
         for name in sorted(arrays.keys() ^ first.keys()):
             has, lacks = (device, 0) if name in arrays else (0, device)
-            raise InvalidArgument(f"feed {name!r} is given for device {has} and not for device {lacks}")
+            raise InvalidArgument(f"feed {name!r} is given for {self.places[has]} and not for {self.places[lacks]}")
         for name, array in arrays.items():
             variable = self.program.global_block().var(name)
             if _is_checked(variable):
@@ -368,7 +368,7 @@ class Splitter:
             raise InvalidArgument(f"feed {name!r} is missing: {variable.spec}{more}{made_at(variable)}")
 
     def _all_devices(self) -> str:
-        return f"the {_count(self.devices, 'device')} ({self.kind.upper()})"
+        return f"the {_count(self.devices, 'device')} ({self.places[0].kind.upper()})"
 
 
 _FEWER = {

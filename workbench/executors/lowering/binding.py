@@ -251,7 +251,7 @@ class Binding:
         tensor = self.replicas.find(value.name, value.place)
         if tensor is None:
             raise self._uninitialised(value, variable)
-        _require_agreement(variable, tensor, f" of device {value.place}" if self.plan.graph.devices > 1 else "")
+        _require_agreement(variable, tensor, self._somewhere("of", value))
         return tensor
 
     def give_rate(self, name: str, place: int, rate: float) -> None:
@@ -263,11 +263,16 @@ class Binding:
     def _uninitialised(self, value: Value, variable: Variable) -> EnforceNotMet:
         reader = next(n for n in self.plan.graph.nodes if value in n.reads or value in n.writes)
         what = "parameter" if variable.is_parameter else "persistable variable"
-        where = f" on device {value.place}" if self.plan.graph.devices > 1 else ""
+        where = self._somewhere("on", value)
         return PreconditionNotMet(
             f"{what} {value.name!r} is not initialised{where}; run the startup program first\n"
             f"  needed by op {reader.type!r} at {reader.site}"
         )
+
+    def _somewhere(self, preposition: str, value: Value) -> str:
+        """` on cpu:1`, where there are several devices."""
+        graph = self.plan.graph
+        return f" {preposition} {graph.places[value.place]}" if graph.devices > 1 else ""
 
     @property
     def fused_reductions(self) -> FusedReductions:
@@ -325,7 +330,7 @@ class Binding:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
             writer, program = writers[thread], programs[thread]
-            with Explained(row.node, self.plan.shapes.specs):
+            with Explained(row.node, self.plan.graph, self.plan.shapes.specs):
                 if writer is not None and writer.add(row, awaited, announced):
                     if apart and (segment := writer.cut()) is not None:
                         program.add(PythonRow(row, [], [segment], []))
@@ -371,7 +376,7 @@ class Binding:
         for node, others in self.plan.waits_without(() if apart else self._fused_reductions.collectives).items():
             for other in others:
                 if node in run and other in run:
-                    flag = self._flag(f"op {other.type!r} of device {other.place}")
+                    flag = self._flag(f"op {other.type!r} on {self.plan.graph.places[other.place]}")
                     self.flags.append(flag)
                     waits.setdefault(node, []).append(flag)
                     raised.setdefault(other, []).append(flag)

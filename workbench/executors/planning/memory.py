@@ -151,7 +151,7 @@ class MemoryPlan:
                 if value not in self.refs and value not in self.uses.writer:
                     self._begin_with(value)
         for node in self.schedule.order:
-            with Explained(node, self.shapes.specs):
+            with Explained(node, self.graph, self.shapes.specs):
                 for k, value in enumerate(node.writes):
                     if is_static(self.shapes.specs[value]) and value not in patched:
                         self._give(node, k, value)

@@ -102,9 +102,7 @@ class Engine:
             spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
             self._pool.control is not None,
         )  # fmt: skip
-        self._splitter = Splitter(
-            spec.program, count, spec.execution.feed_split, separable, self._reads(), spec.places[0].kind
-        )
+        self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, self._reads())
         devices = [open_device(place) for place in spec.places]
         self._cache = StepCache(
             spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy
@@ -359,7 +357,7 @@ class Engine:
             )
         if not self.started:
             raise PreconditionNotMet("the devices get their scopes at the first run")
-        return LocalScope(self.replicas.scopes[device], device, self.last)
+        return LocalScope(self.replicas.scopes[device], device, self.spec.places[device], self.last)
 
     @property
     def last(self) -> Binding | None:

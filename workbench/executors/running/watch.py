@@ -68,7 +68,7 @@ class _Check:
 
     def __call__(self) -> None:
         for value, data in blemished(self.binding, self.row):
-            raise not_finite(self.row, value, data)
+            raise not_finite(self.binding, self.row, value, data)
 
 
 def blemished(binding: Binding, row: Row) -> Iterator[tuple[Value, np.ndarray]]:
@@ -85,12 +85,12 @@ def numbers(content: Any) -> np.ndarray | None:
     return data if isinstance(data, np.ndarray) and data.dtype.kind in "fV" else None
 
 
-def not_finite(row: Row, value: Value, data: np.ndarray) -> ExecutionError:
+def not_finite(binding: Binding, row: Row, value: Value, data: np.ndarray) -> ExecutionError:
     """The error for a value that holds NaN or Inf."""
     nans, infs = int(np.isnan(data).sum()), int(np.isinf(data).sum())
     error = ExecutionError(
         f"op {row.node.type!r} made {nans} NaN and {infs} Inf among the {data.size} elements of {value.name!r} on "
-        f"device {value.place}\n  found because FLAGS_check_nan_inf is set\n  at {row.node.site}"
+        f"{binding.plan.graph.places[value.place]}\n  found because FLAGS_check_nan_inf is set\n  at {row.node.site}"
     )
     located(error)
     return error
