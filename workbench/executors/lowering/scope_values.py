@@ -52,7 +52,7 @@ class ScopeReads:
         program = self._plan.graph.program
         variable = program.global_block().var(value.name)
         tensor = self._replicas.find(value.name, value.place)
-        where = f" device {value.place}" if self._plan.graph.devices > 1 else ""
+        where = f" {self._plan.graph.places[value.place]}" if self._plan.graph.devices > 1 else ""
         if tensor is None:
             reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
             raise uninitialised(value.name, variable, where and f" on{where}", reader.type, reader.site)
