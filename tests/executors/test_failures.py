@@ -17,7 +17,7 @@ from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.lowering import programs
 from workbench.executors.lowering.operands import Scratch
-from workbench.executors.planning import memory
+from workbench.executors.planning.memory import aliases, request, storage
 
 
 def run(built: Any, feed: dict[str, np.ndarray], fetch: Any) -> Any:
@@ -98,7 +98,7 @@ def alarm() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize(
     "where",
-    [(programs, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory, "shown_input")],
+    [(programs, "lower"), (request, "is_static"), (storage, "nbytes_of"), (aliases, "shown_input")],
     ids=lambda where: where[1],
 )
 def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:
