@@ -189,7 +189,7 @@ class Stuck:
     def __init__(self) -> None:
         with costly_ops():
             self.model, execution = classifier().start(), static.ExecutionStrategy()
-            execution.num_threads, execution.timeout = 2, 0.2
+            execution.num_threads, execution.timeout = 2, 20.0
             self.exe = self.model.parallel(2, exec_strategy=execution)
             self.step(0)
         self.free = threading.Event()
@@ -201,6 +201,7 @@ class Stuck:
         return held(self.exe, self.model.main)
 
     def stay_in(self, program: ThreadProgram) -> None:
+        self.exe.inspection.last.pool.timeout = 0.5
         program.task.piece = None
         program.task.calls.insert(0, lambda: self.free.wait(20) and None)
 
