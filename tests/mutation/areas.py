@@ -76,8 +76,8 @@ AREAS = (
     ),
     Area(
         "binding",
-        ("ThreadProgram", "BoundValues", "ScopeReads", "RowLowering", "BoundStep", "WholeStep", "Compiler", "StepCache",
-         "Cache"),
+        ("ThreadProgram", "BoundValues", "ScopeStorage", "RowLowering", "BoundStep", "WholeStep", "Compiler",
+         "StepCache", "Cache"),
         (
             "tests/parallel/failures/test_commit_calls.py",
             "tests/parallel/test_whole_step.py",

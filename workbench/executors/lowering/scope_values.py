@@ -101,7 +101,7 @@ def _distinct(tensors: Sequence[LoDTensor]) -> list[LoDTensor]:
     return list({id(t): t for t in tensors}.values())
 
 
-class Storage:
+class ScopeStorage:
     """Whether the scopes still hold the storage a plan was bound to; costs one comparison while nothing moved."""
 
     __slots__ = ("_copied", "_held", "_moves", "_replicas", "_replicated")
