@@ -108,14 +108,8 @@ class Engine:
             spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
             self._pool.control is not None,
         )  # fmt: skip
-        self._splitter = Splitter(
-            spec.program,
-            count,
-            spec.execution.feed_split,
-            separable,
-            feeds_of(spec.program.global_block()),
-            spec.places[0].kind,
-        )
+        reads = feeds_of(spec.program.global_block())
+        self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads)
         devices = [open_device(place) for place in spec.places]
         self._cache = StepCache(
             spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy
@@ -292,7 +286,12 @@ class Engine:
         return self.guards.add(guard)
 
     def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[BoundStep, list[LoDTensor]]:
-        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
+        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile.
+
+        Raises:
+            PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
+        """
+        self._require_boundary()
         step = self._cache.step(fetches, fed, self._pool, observed=True)
         outer = None if self._root.step is None else self.state.at
         try:
@@ -305,9 +304,9 @@ class Engine:
         """Commit a step that has been begun and run.
 
         Raises:
-            PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
+            PreconditionNotMet: see `begin`.
         """
-        refuse_in_mid_step(self.scope)
+        self._require_boundary()
         outer = None if self._root.step is None else self.state.at
         try:
             self.state.begin(perf_counter_ns())
@@ -315,6 +314,11 @@ class Engine:
         finally:
             self.state.end(outer)
         self.whole._count()
+
+    def _require_boundary(self) -> None:
+        """What is done by hand is not done in the middle of a step, of this executor or another on its values."""
+        if is_mid_step(self._root):
+            raise _inside() if self._root.step is self.state else _beside()
 
     def _alone(self) -> Any:
         """One step of a scope at a time."""
@@ -355,7 +359,7 @@ class Engine:
             )
         if not self.started:
             raise PreconditionNotMet("the devices get their scopes at the first run")
-        return LocalScope(self.replicas.scopes[device], device, self.last)
+        return LocalScope(self.replicas.scopes[device], device, self.spec.places[device], self.last)
 
     @property
     def last(self) -> Binding | None:
