@@ -213,7 +213,9 @@ class Engine:
             raise _beside()
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
-        fed = self.prepare(feed)
+        if the_end.has_come or self.state.broken is not None or not self.started or self._pool.lost:
+            self._get_ready()
+        fed = self._splitter.split(feed)
         if self.guards.all:
             self.guards.note(self.state.steps, fed)
         try:
@@ -249,16 +251,18 @@ class Engine:
             PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
             Unavailable: the process is ending.
         """
+        self._get_ready()
+        return self._splitter.split(feed)
+
+    def _get_ready(self) -> None:
         if the_end.has_come:
             require_time()
-        if self.state.broken is not None:
-            self.state.require_unbroken()
+        self.state.require_unbroken()
         if not self.started:
             with collector_paused():
                 self.start()
         if self._pool.lost:
             self._abandon()
-        return self._splitter.split(feed)
 
     def end(self, seconds: float) -> None:
         """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
