@@ -129,7 +129,7 @@ class Splitter:
         if type(feed) is dict:
             feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
             if (plan := self._plans.get(signature_of(feed))) is not None:
-                return plan.divide(feed)
+                return Fed(plan, [feed] * self.devices)  # as `divide` does it, which would be one call more
         if type(feed) is list and all(type(element) is dict for element in feed):
             feed = [element.copy() for element in feed]
             if (plan := self._plans.get(tuple(map(signature_of, feed)))) is not None:

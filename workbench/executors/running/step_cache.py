@@ -79,16 +79,16 @@ class StepCache:
         """What a step runs; without looking at the feed where one of its signature has been seen."""
         names, before, self._last = tuple(fetches), self._last, fed.plan
         found = self._by_feed.get((names, id(fed.plan)))
-        if found is None or found.plan is not fed.plan or not self._is_current(found.step):
+        if (
+            found is None
+            or found.plan is not fed.plan
+            or found.step.binding.schedules != len(self._program.lr_schedulers)  # `set_lr` makes one of a variable
+            or not found.step.binding.storage.is_current()
+        ):
             return self._find(names, fed, pool)
         if before is not fed.plan:
             self._compiler.use(found.key)
         return found.step
-
-    def _is_current(self, step: BoundStep) -> bool:
-        """Whether it still serves; `set_lr` makes a schedule of what was a variable."""
-        binding = step.binding
-        return binding.schedules == len(self._program.lr_schedulers) and binding.storage.is_current()
 
     def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> BoundStep:
         """The step, which is found at once the next time."""
