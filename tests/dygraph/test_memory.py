@@ -100,14 +100,14 @@ def left_alone() -> None:
 
 @pytest.mark.parametrize("step", [training, written_in_place, hooked, second_order, by_hand, lists, left_alone])
 def test_memory_is_flat(step: Callable[[], None]) -> None:
-    for _ in range(10):
+    for _ in range(50):
         step()
     gc.collect()
     before = sys.getallocatedblocks()  # every object is at least one block, an array among them
     for _ in range(1000):
         step()
     assert gc.collect() == 0  # no cycles; it empties Python's lists of objects kept for reuse, as above
-    assert sys.getallocatedblocks() - before < 200
+    assert sys.getallocatedblocks() - before < 500
 
 
 def test_values_are_freed_while_backward_passes() -> None:
