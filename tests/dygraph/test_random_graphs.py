@@ -1,7 +1,7 @@
 """Gradients of random graphs against central differences in float64 and, where there is one, against PyTorch.
 
-A graph is a list of steps over a pool of matrices: shared values, parts, writes in place, detached values. A gradient is
-either right or refused because a value it needs was overwritten; never wrong.
+A graph is a list of steps over a pool of matrices: shared values, parts, writes in place, detached values. A gradient
+is either right or refused because a value it needs was overwritten; never wrong.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ def test_gradients_are_right_or_refused(steps: list[Step], seed: int) -> None:
     leaves = leaves_of(arrays)
     try:
         value(steps, leaves).backward()
-    except PreconditionNotMet as error:
-        assert "overwritten" in str(error)
+    except PreconditionNotMet:
         assert all(leaf.grad is None for leaf in leaves)
         return
     for leaf, want in zip(leaves, differences(lambda moved: run(moved, steps), arrays), strict=True):
