@@ -106,7 +106,7 @@ def program(function: str, chosen: dict[str, str], package: str) -> str:
         f"out = {function}({', '.join(f'{name}={name}' for name in chosen)})",
         "outs = [o for o in (out if isinstance(out, (list, tuple)) else [out]) if o is not None]",
         "print('values', [(list(o.shape), o.numpy().tolist()) for o in outs])",
-        f"roots = [o for o in outs if {package}.is_floating_point(o) and not o.stop_gradient]",
+        "roots = [o for o in outs if 'float' in str(o.dtype) and not o.stop_gradient]",
         f"weights = [{package}.to_tensor(r.uniform(0.5, 1.5, o.shape).astype(o.numpy().dtype)) for o in roots]",
         f"grads = {package}.grad(roots, [{_floating(chosen, tensors)}], weights, allow_unused=True) if roots else []",
         "print('gradients', [None if g is None else (list(g.shape), g.numpy().tolist()) for g in grads])",

@@ -40,7 +40,8 @@ class Call(NamedTuple):
 
     def same(self, what: str) -> bool:
         """Whether the line that begins with `what` has the same numbers."""
-        return same_numbers(_line(self.printed, what), _line(self.expected, what))
+        line = _line(self.printed, what)
+        return bool(line) and same_numbers(line, _line(self.expected, what))
 
 
 def _line(printed: str, what: str) -> str:
