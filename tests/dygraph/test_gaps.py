@@ -29,8 +29,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "create_parameter": lambda x: static.create_parameter([2], "float32"),
     "create_global_var": lambda x: static.create_global_var([1], 0.0, "float32"),
     "backward": lambda x: x.backward(),
-    "minimize": lambda x: paddle.optimizer.SGD(0.1).minimize(paddle.mean(x)),
-    "step": lambda x: paddle.optimizer.SGD(0.1).step(),
     "grad of a tensor": lambda x: x.grad,
     "no_grad": lambda x: paddle.no_grad(),
     "Layer": lambda x: paddle.nn.Linear(3, 3),

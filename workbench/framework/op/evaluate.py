@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.errors import PreconditionNotMet
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import DType, as_dtype
@@ -43,6 +44,10 @@ class Evaluator:
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         arrays = [self.unwrap(value) for value in inputs]
         return self.wrap_outputs(op, op.forward(self.xp, *arrays, **self.extras(op, attrs), **attrs))
+
+    def record_into(self, op: Op, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
+        """Rules make values, they write none."""
+        raise PreconditionNotMet(f"op {op.type!r} writes existing values, which a gradient rule cannot do")
 
     def extras(self, op: Op, attrs: dict[str, Any]) -> dict[str, Any]:
         """What the op `needs` besides attributes."""

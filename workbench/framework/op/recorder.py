@@ -25,6 +25,16 @@ class Recorder(Protocol):
         Returns the outputs in slot order: one value, or a tuple if the op has several output slots.
         """
 
+    def record_into(self, op: Any, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
+        """Handle an op that writes existing values: an update, which replaces what it reads.
+
+        Args:
+            inputs, outputs: by slot; absent ones are left out.
+
+        Returns:
+            the operator where one was appended, else None.
+        """
+
 
 _default: Recorder | None = None
 _override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)

@@ -111,6 +111,9 @@ class StaticRecorder:
         block.add_operator(op.type, given, outputs, attrs, site)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def record_into(self, op: Op, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
+        return _main.get().current_block().append_op(op.type, inputs=inputs, outputs=outputs, attrs=attrs)
+
 
 def _count_steps(program: Program) -> None:
     """Give a program the step counter its random ops draw with; the startup program sets it to 0."""
