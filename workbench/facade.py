@@ -73,7 +73,7 @@ PLANNED = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "optimizer", "regularizer", "io", "experiments", "utils", "events", "profiler"]
+MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler"]
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.activation": (
@@ -122,9 +122,17 @@ PROFILER = {"workbench.executors.profiling.profile": "profile=Profile"}  # `work
 
 IO = {  # `workbench.io`
     "workbench.data": (
-        "BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequenceSampler Subset TensorDataset "
-        "random_split"
+        "BatchSampler ChainDataset ComposeDataset ConcatDataset DataLoader Dataset DistributedBatchSampler "
+        "IterableDataset RandomSampler Sampler SequenceSampler Subset SubsetRandomSampler TensorDataset "
+        "WeightedRandomSampler get_worker_info random_split"
     ),
+}
+
+METRIC = {  # `workbench.metric`
+    "workbench.metrics.metric": "Metric",
+    "workbench.metrics.accuracy": "Accuracy Precision Recall",
+    "workbench.metrics.auc": "Auc",
+    "workbench.ops.metric": "accuracy",
 }
 
 
