@@ -17,7 +17,7 @@ from workbench.magics.dashboards import DashboardMagics
 from workbench.magics.programs import ProgramMagics
 from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
-from workbench.notebook.dashboard.displayed import show_in, show_no_more
+from workbench.notebook.dashboard.page.displayed import show_in, show_no_more
 from workbench.notebook.notices import show_as_before, show_plainly
 from workbench.notebook.session import session_of
 from workbench.notebook.sites import CellNames

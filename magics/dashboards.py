@@ -14,8 +14,8 @@ from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments import Run
 from workbench.framework.program.program import Program
 from workbench.magics.arguments import parse
-from workbench.notebook.dashboard.dashboard import Dashboard, dashboard
-from workbench.notebook.dashboard.views import GraphView, PanelView, feeds, scopes, ssa
+from workbench.notebook.dashboard.page.dashboard import Dashboard, dashboard
+from workbench.notebook.dashboard.page.views import GraphView, PanelView, feeds, scopes, ssa
 from workbench.notebook.session import Session
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)

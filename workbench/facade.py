@@ -22,38 +22,40 @@ TENSOR = {
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor": "Tensor to_tensor",
-    "workbench.ops.math": (
+    "workbench.ops.math.arithmetic": (
         "add cast clip divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
     ),
-    "workbench.ops.unary": (
+    "workbench.ops.math.unary": (
         "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
         "sqrt square"
     ),
-    "workbench.ops.accumulate": "add_n increment",
-    "workbench.ops.reduce": "all any logsumexp mean prod sum",
-    "workbench.ops.extreme": "argmax argmin max min",
-    "workbench.ops.compare": (
+    "workbench.ops.math.accumulate": "add_n increment",
+    "workbench.ops.math.reduce": "all any logsumexp mean prod sum",
+    "workbench.ops.math.extreme": "argmax argmin max min",
+    "workbench.ops.math.compare": (
         "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
         "not_equal where"
     ),
-    "workbench.ops.creation": ("arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"),
-    "workbench.ops.random": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
-    "workbench.ops.activation": "tanh",
+    "workbench.ops.tensor.creation": (
+        "arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"
+    ),
+    "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
+    "workbench.ops.nn.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.builders.variables": "create_parameter",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
-    "workbench.notebook.dashboard.dashboard": "dashboard",
-    "workbench.notebook.dashboard.views": "feeds scopes ssa",
+    "workbench.notebook.dashboard.page.dashboard": "dashboard",
+    "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
-    "workbench.ops.matmul": "bmm dot matmul mm",
-    "workbench.ops.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
-    "workbench.ops.join": "chunk concat split stack unbind unstack",
-    "workbench.ops.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
-    "workbench.ops.slicing": "slice strided_slice",
-    "workbench.ops.gather": (
+    "workbench.ops.math.matmul": "bmm dot matmul mm",
+    "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
+    "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
+    "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
+    "workbench.ops.tensor.slicing": "slice strided_slice",
+    "workbench.ops.index.gather": (
         "gather gather_nd index_add index_select put_along_axis scatter scatter_nd_add take_along_axis"
     ),
-    "workbench.ops.sort": "argsort sort topk",
+    "workbench.ops.index.sort": "argsort sort topk",
 }
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
@@ -76,21 +78,21 @@ PLANNED = {
 MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler"]
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
-    "workbench.ops.activation": (
+    "workbench.ops.nn.activation": (
         "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid silu "
         "softplus softsign swish tanh tanhshrink"
     ),
-    "workbench.ops.softmax": "log_softmax softmax softmax_with_cross_entropy",
-    "workbench.ops.loss": (
+    "workbench.ops.loss.softmax": "log_softmax softmax softmax_with_cross_entropy",
+    "workbench.ops.loss.losses": (
         "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy kl_div l1_loss mse_loss nll_loss "
         "smooth_l1_loss square_error_cost"
     ),
-    "workbench.ops.norm": "batch_norm layer_norm",
-    "workbench.ops.embedding": "embedding one_hot",
-    "workbench.ops.dropout": "dropout",
-    "workbench.ops.conv": "conv2d conv2d_transpose",
-    "workbench.ops.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
-    "workbench.ops.pad": "pad",
+    "workbench.ops.nn.norm": "batch_norm layer_norm",
+    "workbench.ops.index.embedding": "embedding one_hot",
+    "workbench.ops.random.dropout": "dropout",
+    "workbench.ops.conv.conv": "conv2d conv2d_transpose",
+    "workbench.ops.conv.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
+    "workbench.ops.tensor.pad": "pad",
 }
 
 STATIC = {
@@ -108,7 +110,7 @@ STATIC = {
     "workbench.checkpoint.program_files": ("load load_persistables load_vars save save_persistables save_vars"),
     "workbench.builders.data": "data",
     "workbench.builders.variables": "create_global_var create_parameter",
-    "workbench.ops.metric": "accuracy",
+    "workbench.ops.loss.metric": "accuracy",
 }
 
 STATIC_NN = {  # `workbench.static.nn`
@@ -132,7 +134,7 @@ METRIC = {  # `workbench.metric`
     "workbench.metrics.metric": "Metric",
     "workbench.metrics.accuracy": "Accuracy Precision Recall",
     "workbench.metrics.auc": "Auc",
-    "workbench.ops.metric": "accuracy",
+    "workbench.ops.loss.metric": "accuracy",
 }
 
 

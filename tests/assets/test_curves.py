@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.assets.conftest import Dashboard
-from workbench.experiments.ranges import typical_range
+from workbench.experiments.charts.ranges import typical_range
 
 pytestmark = pytest.mark.browser
 MODULE = "panels"

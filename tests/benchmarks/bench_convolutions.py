@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from tests.native.kernels.test_convolutions import geometry
 from tests.native.one_row import kernels
-from tests.native.test_convolutions import geometry
-from workbench.executors.lowering.tape.convolution_tables import turned_round
-from workbench.executors.lowering.tape.convolutions import (
+from workbench.executors.lowering.tape.conv.convolution_tables import turned_round
+from workbench.executors.lowering.tape.conv.convolutions import (
     convolve,
     filter_form_of,
     filter_gradient,
     form_of,
     input_gradient,
 )
-from workbench.ops.convolve import Geometry
+from workbench.ops.conv.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address

@@ -20,9 +20,9 @@ import numpy as np
 import workbench as wb
 from workbench import static
 from workbench.experiments.run import Run
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.publisher import Publisher
-from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.page.publisher import Publisher
 from workbench.notebook.messages import encode
 
 _WINDOW_S = 1.0

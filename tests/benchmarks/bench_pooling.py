@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.bench_convolutions import Rows, seconds
-from tests.native.test_pooling import ATTRS, write
-from workbench.executors.lowering.tape.pooling import pool2d, pool2d_grad
-from workbench.ops.pool import POOL
+from tests.native.kernels.test_pooling import ATTRS, write
+from workbench.executors.lowering.tape.conv.pooling import pool2d, pool2d_grad
+from workbench.ops.conv.pool import POOL
 
 PAIRS: dict[str, Any] = {"ksize": [2, 2], "strides": [2, 2]}
 THREES: dict[str, Any] = {"ksize": [3, 3], "strides": [2, 2], "paddings": [1, 1, 1, 1]}

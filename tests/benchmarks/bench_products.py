@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.native.one_row import kernels
-from workbench.executors.lowering.tape.products import _Product
+from workbench.executors.lowering.tape.math.products import _Product
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address

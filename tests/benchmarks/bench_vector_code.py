@@ -15,8 +15,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from tests.native.kernels.vector_rows import Op, form_of
 from tests.native.one_row import kernels
-from tests.native.vector_rows import Op, form_of
 from workbench.executors.lowering.operands import Scratch
 from workbench.executors.lowering.tape.vector_code import VectorCode
 from workbench.framework.expr.expr import Recording as xp

@@ -14,7 +14,7 @@ import pytest
 from tests.browser.kernel import Kernel
 from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
 from workbench.experiments import runs
-from workbench.experiments.runs_file import RunProgress, RunsFile
+from workbench.experiments.records.runs_file import RunProgress, RunsFile
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
 PICTURES = Path(os.environ["WORKBENCH_PICTURES"]) if os.environ.get("WORKBENCH_PICTURES") else None

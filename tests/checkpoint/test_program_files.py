@@ -34,8 +34,8 @@ from workbench.executors.api.executor import Executor
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
-from workbench.ops.dropout import dropout
-from workbench.ops.loss import mse_loss
+from workbench.ops.loss.losses import mse_loss
+from workbench.ops.random.dropout import dropout
 from workbench.optimizer import Adam, lr
 from workbench.optimizer.optimizer import Optimizer
 from workbench.runtime.scope import Scope, global_scope, scope_guard

@@ -24,7 +24,8 @@ def main(path: str) -> None:
     declared, run = (blocks := sys.stdin.read().split("\0"))[:4], blocks[4:]
     namespace: dict[str, Any] = {}
     execute(declared, namespace)
-    build.GROUPS, build.MODULES = (("interpreter", "whole_step"),), ("interpreter", "whole_step")
+    build.MODULES = ("tape.interpreter", "tape.whole_step")
+    build.GROUPS = (build.MODULES,)
     write_image(path, *build.build(processes=1))
     library._found = Kernels(path)
     execute(run, namespace)

@@ -17,7 +17,7 @@ import pytest
 import workbench as wb
 import workbench.ops  # fills the op table, from which the fixture takes the example's ops again
 from tests.autodiff.small import Built
-from tests.executors.tape_runs import tape
+from tests.executors.tape.runs import tape
 from tests.graph.building import apply, build, regression
 from tests.graph.interpret import bits, interpret, some_values
 from tests.ops import case as harness
@@ -25,8 +25,8 @@ from tests.parallel.models import devices as devices_of
 from workbench.executors.planning.shapes import Shapes
 from workbench.experiments.bench.roofline import rows_by_lowering
 from workbench.framework.op.record import OPS
-from workbench.notebook.dashboard.graph_message import graph_message
-from workbench.notebook.dashboard.node_message import node_message
+from workbench.notebook.dashboard.watching.graph_message import graph_message
+from workbench.notebook.dashboard.watching.node_message import node_message
 from workbench.runtime import devices
 
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"

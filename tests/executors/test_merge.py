@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.executors.fetching.merge import Merger, check_merge, merge
 from workbench.framework.values.rows import Rows
-from workbench.ops.control_flow import Stack
+from workbench.ops.flow.control_flow import Stack
 
 FIRSTS = st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=1, max_size=6)
 TAILS = st.lists(st.integers(0, 3), max_size=2).map(tuple)

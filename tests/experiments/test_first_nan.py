@@ -13,7 +13,7 @@ import workbench as wb
 from tests.parallel.models import Model, build, column, constant
 from workbench import static
 from workbench.experiments.first_nan import StoppedOnNaN
-from workbench.experiments.setup import Setup
+from workbench.experiments.launch.setup import Setup
 from workbench.framework.program.guard import static_mode
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.experiments.line_chart import COLORS, ChartLine, color, dash, line_chart, round_numbers, thinned
-from workbench.experiments.ranges import typical_range
+from workbench.experiments.charts.line_chart import COLORS, ChartLine, color, dash, line_chart, round_numbers, thinned
+from workbench.experiments.charts.ranges import typical_range
 
 FALLING = 2.0 * np.exp(-np.arange(200) / 40) + 0.1
 

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from workbench.experiments import runs
-from workbench.experiments.overlay import overlay_html
-from workbench.experiments.parallel_chart import BOTTOM, HEIGHT, LEFT, MOST, RIGHT, TOP, WIDTH, parallel_chart
-from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import RunProgress, RunsFile
+from workbench.experiments.charts.overlay import overlay_html
+from workbench.experiments.charts.parallel_chart import BOTTOM, HEIGHT, LEFT, MOST, RIGHT, TOP, WIDTH, parallel_chart
+from workbench.experiments.records.runs_file import RunProgress, RunsFile
+from workbench.experiments.tables.run_table import Runs
 
 RATES = (0.001, 0.01, 0.1)
 

@@ -21,9 +21,10 @@ import workbench as wb
 from tests.executors.models import regression
 from tests.experiments.recorded import python, run_of
 from workbench import events
-from workbench.experiments import recorder, runs
-from workbench.experiments.runs_file import Entry, Happening, RunProgress, RunsFile
-from workbench.experiments.surroundings import surroundings
+from workbench.experiments import runs
+from workbench.experiments.records import recorder
+from workbench.experiments.records.runs_file import Entry, Happening, RunProgress, RunsFile
+from workbench.experiments.records.surroundings import surroundings
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_long_histories_come_in_pieces(file: Path, monkeypatch: pytest.MonkeyPat
 WRITER = """
 from pathlib import Path
 from tests.experiments.recorded import run_of
-from workbench.experiments import recorder
+from workbench.experiments.records import recorder
 recorder.PERIOD = 0.01
 for number in range(4):
     run_of(Path({file!r}), 40, name={name!r}).wait(60)
@@ -167,7 +168,7 @@ def test_a_crash_loses_no_more_than_the_last_second(file: Path, monkeypatch: pyt
     safe = max(int(step) for step, at in lines if float(at) < end - 1.0)
     (found,) = runs(file)
     assert found.step >= safe and len(found.scalars["loss"]) >= safe and found.state == "running"
-    monkeypatch.setattr("workbench.experiments.recorded_run.LOST_S", 0.0)
+    monkeypatch.setattr("workbench.experiments.records.recorded_run.LOST_S", 0.0)
     assert runs(file)[1].state == "lost"
 
 
@@ -189,7 +190,7 @@ def trained_with_a_notice(file: Path) -> tuple[Any, str]:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "PERIOD", 0.02)
     monkeypatch.setattr(recorder, "LAST_TRY", 0.2)
-    monkeypatch.setattr("workbench.experiments.runs_file.BUSY_S", 0.05)
+    monkeypatch.setattr("workbench.experiments.records.runs_file.BUSY_S", 0.05)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -258,7 +259,7 @@ FULL = """
 import resource, warnings
 from pathlib import Path
 from tests.experiments.recorded import run_of
-from workbench.experiments import recorder
+from workbench.experiments.records import recorder
 recorder.PERIOD = 0.02
 run_of(Path({file!r}), 1).wait(60)
 recorder.LAST_TRY = 0.2
@@ -564,9 +565,10 @@ GONE = """
 import threading, time, warnings
 from pathlib import Path
 from tests.experiments.recorded import run_of
-from workbench.experiments import recorder, runs
-from workbench.experiments.runs_file import Entry, Happening, RunProgress, RunsFile
-from workbench.experiments.surroundings import surroundings
+from workbench.experiments.records import recorder
+from workbench.experiments import runs
+from workbench.experiments.records.runs_file import Entry, Happening, RunProgress, RunsFile
+from workbench.experiments.records.surroundings import surroundings
 recorder.PERIOD, recorder.LAST_TRY = 0.02, 0.3
 add = RunsFile.add
 def hang(self, *arguments, **options):
@@ -596,7 +598,8 @@ FORKED = """
 import os, sys, time
 from pathlib import Path
 from tests.experiments.recorded import run_of
-from workbench.experiments import recorder, runs
+from workbench.experiments.records import recorder
+from workbench.experiments import runs
 file = Path({file!r})
 run = run_of(file, 10**9, on_step=lambda run: time.sleep(0.001))
 while not run.step:
@@ -621,7 +624,7 @@ def test_a_forked_child_leaves_its_parents_runs_alone(file: Path) -> None:
 
 FORKED_IN_A_TRANSACTION = """
 import os, sys, threading
-from workbench.experiments.runs_file import RunsFile
+from workbench.experiments.records.runs_file import RunsFile
 
 file, begun = RunsFile({file!r}), threading.Event()
 file.begin("of the parent", None, {{}})

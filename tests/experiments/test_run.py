@@ -14,7 +14,8 @@ import pytest
 
 import workbench as wb
 from tests.executors.models import Model, regression
-from workbench.experiments import Run, train
+from workbench.experiments import Run
+from workbench.experiments.training import train
 
 
 @pytest.fixture

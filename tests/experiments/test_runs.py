@@ -16,9 +16,9 @@ import pytest
 import workbench as wb
 from tests.experiments.recorded import run_of
 from workbench.experiments import compare, runs
-from workbench.experiments.compare_runs import Comparison
-from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import Entry, Happening, RunProgress, RunsFile
+from workbench.experiments.charts.compare_runs import Comparison
+from workbench.experiments.records.runs_file import Entry, Happening, RunProgress, RunsFile
+from workbench.experiments.tables.run_table import Runs
 
 
 @pytest.fixture

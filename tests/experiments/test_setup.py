@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, classifier
 from workbench.experiments import runs
-from workbench.experiments.setup import Setup, setup
+from workbench.experiments.launch.setup import Setup, setup
 from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 

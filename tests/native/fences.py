@@ -23,8 +23,8 @@ import workbench as wb
 from tests.fuzz.both import run
 from tests.fuzz.corpus import MODELS, Seed, seed, seeds
 from tests.fuzz.mutate import Mutant
+from tests.native.kernels.test_convolutions import check, geometry
 from tests.native.one_row import kernels, run_tape
-from tests.native.test_convolutions import check, geometry
 from workbench import static
 from workbench.framework.program.guard import static_mode
 from workbench.framework.text.serialize import program_from_dict, program_to_dict

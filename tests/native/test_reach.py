@@ -12,7 +12,7 @@ import pytest
 from tests.native.fences import APART
 from tests.native.one_row import kernels
 from workbench.errors import NotFound
-from workbench.executors.lowering.tape import convolutions
+from workbench.executors.lowering.tape.conv import convolutions
 from workbench.runtime.native.tape import Tape, pointer
 from workbench.runtime.reach.declare import OutOfReach
 from workbench.runtime.reach.table import REACHES
@@ -102,7 +102,7 @@ def test_a_kernel_without_a_declaration_is_in_no_row() -> None:
 
 def test_tables_that_lead_outside_are_noticed(monkeypatch: Any) -> None:
     """What a convolution reads follows from its table of positions, not from its sizes."""
-    from tests.native.test_convolutions import Writer, geometry
+    from tests.native.kernels.test_convolutions import Writer, geometry
 
     geo = geometry(2, 3, (8, 20), 6, (3, 3))
     x, w, out = numbers(2, 3, 8, 20), numbers(6, 3, 3, 3), numbers(2, 6, *geo.out)

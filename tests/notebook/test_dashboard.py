@@ -16,10 +16,10 @@ from IPython.core.error import UsageError
 
 import workbench as wb
 from tests.notebook.conftest import Notebook
-from tests.notebook.test_extension import completed
+from tests.notebook.magics.test_extension import completed
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
-from workbench.notebook.dashboard import dashboard as module
-from workbench.notebook.dashboard.displayed import show_in
+from workbench.notebook.dashboard.page import dashboard as module
+from workbench.notebook.dashboard.page.displayed import show_in
 from workbench.notebook.figures.still import captioned
 
 NET = """%%static_program net

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench import between
-from workbench.notebook.dashboard.line import KernelLine
+from workbench.notebook.dashboard.page.line import KernelLine
 
 
 class Stream:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from jupyter_client.manager import KernelManager
 
-from tests.notebook.test_program import Text
+from tests.notebook.magics.test_program import Text
 from workbench.cli.headless import this_python
 from workbench.experiments import Run
 from workbench.notebook import live

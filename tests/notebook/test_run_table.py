@@ -12,9 +12,9 @@ import pytest
 
 from workbench.errors import NotFound
 from workbench.experiments import runs
-from workbench.experiments.run_table import Runs
-from workbench.experiments.runs_file import RunProgress, RunsFile
-from workbench.notebook.dashboard import displayed
+from workbench.experiments.records.runs_file import RunProgress, RunsFile
+from workbench.experiments.tables.run_table import Runs
+from workbench.notebook.dashboard.page import displayed
 from workbench.notebook.runs.table import RunTable
 
 

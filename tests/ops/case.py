@@ -1,7 +1,7 @@
 """Cases for ops, and how a case is turned into arrays and run without an executor.
 
 A case gives one op inputs, attributes and an independent answer. `test_cases.py` runs every check on every
-case of every `cases_<topic>.py` beside it.
+case of every `cases_<topic>.py` in the folders beside it.
 """
 
 from __future__ import annotations

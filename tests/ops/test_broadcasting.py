@@ -19,7 +19,7 @@ from workbench.framework.op.evaluate import EvaluatedArray, Evaluator, reduce_to
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import recording
 from workbench.framework.values.spec import Spec, broadcast_shapes, spec_of
-from workbench.ops import extreme, reduce
+from workbench.ops.math import extreme, reduce
 
 BINARY = [
     "elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max", "elementwise_min",

@@ -35,9 +35,9 @@ def _collect() -> tuple[list[C.Case], dict[str, str]]:
     """All cases, and the errors of the files that could not be read (which fail a test)."""
     found: list[C.Case] = []
     broken: dict[str, str] = {}
-    for path in sorted(HERE.glob("cases_*.py")):
+    for path in sorted(HERE.rglob("cases_*.py")):
         try:
-            found += importlib.import_module(f"tests.ops.{path.stem}").CASES
+            found += importlib.import_module(f"tests.ops.{path.parent.name}.{path.stem}").CASES
         except Exception:
             broken[path.name] = traceback.format_exc()
     return found, broken
@@ -106,7 +106,7 @@ def test_case_files_can_be_read() -> None:
 def test_every_op_has_a_case() -> None:
     forward = {type for type, record in OPS.items() if not record.is_grad}
     missing = sorted(forward - RECORDED - set(COVERED_ELSEWHERE))
-    assert not missing, f"ops without a case in tests/ops/cases_*.py: {missing}"
+    assert not missing, f"ops without a case in tests/ops/*/cases_*.py: {missing}"
 
 
 def test_every_differentiable_op_has_a_gradient_case() -> None:

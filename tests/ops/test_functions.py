@@ -16,7 +16,8 @@ from workbench.facade import names as public_names
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
-from workbench.ops import compare, creation
+from workbench.ops.math import compare
+from workbench.ops.tensor import creation
 
 F = wb.nn.functional
 TOPICS = ("math", "unary", "accumulate", "reduce", "extreme", "compare", "creation", "random", "activation")
@@ -277,7 +278,7 @@ def test_assign_copies() -> None:
 
 
 def test_python_builtins_are_not_shadowed_for_users() -> None:
-    """`from workbench.ops.reduce import *` aside, the modules' own `sum` and `max` stay in their modules."""
+    """`from workbench.ops.math.reduce import *` aside, the modules' own `sum` and `max` stay in their modules."""
     assert sum([1, 2]) == 3 and max(1, 2) == 2
     assert compare.where is wb.where and creation.full is wb.full
 

@@ -8,10 +8,10 @@ import pytest
 
 import workbench as wb
 from workbench.framework.program.guard import static_mode
-from workbench.ops.embedding import LOOKUP_TABLE
-from workbench.ops.loss import sigmoid_cross_entropy_with_logits
-from workbench.ops.norm import BATCH_NORM
-from workbench.ops.reduce import sum as sum_of
+from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.ops.loss.losses import sigmoid_cross_entropy_with_logits
+from workbench.ops.math.reduce import sum as sum_of
+from workbench.ops.nn.norm import BATCH_NORM
 
 F = wb.nn.functional
 rng = np.random.default_rng(40)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tests.graph.interpret import _Run
+from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model
-from tests.parallel.plan_checker import check_plan
 from workbench.executors.reference.runner import OpRunner
 from workbench.executors.running.engine import Engine
 from workbench.framework.values.rows import Rows, dense

@@ -10,8 +10,8 @@ import pytest
 
 import workbench as wb
 from tests.parallel.lowerings import in_both, same_numbers
+from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model, build
-from tests.parallel.plan_checker import check_plan
 from workbench import static
 
 W = np.random.default_rng(3).standard_normal((1, 4, 6)).astype(np.float32)

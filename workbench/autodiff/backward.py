@@ -15,7 +15,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
-from workbench.ops.creation import FILL_ANY_LIKE, FILL_CONSTANT
+from workbench.ops.tensor.creation import FILL_ANY_LIKE, FILL_CONSTANT
 
 
 def append_backward(

@@ -14,8 +14,8 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import Spec
-from workbench.ops.control_flow import SAVED, cond_grad_op, cond_op, while_grad_op, while_op
-from workbench.ops.creation import FILL_ANY_LIKE
+from workbench.ops.flow.control_flow import SAVED, cond_grad_op, cond_op, while_grad_op, while_op
+from workbench.ops.tensor.creation import FILL_ANY_LIKE
 
 
 @grad_maker(cond_op)

@@ -15,9 +15,9 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import BACKWARD, ROLE
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import ROWS, Spec
-from workbench.ops.accumulate import SUM
-from workbench.ops.creation import FILL_ANY_LIKE
-from workbench.ops.embedding import DENSIFY
+from workbench.ops.index.embedding import DENSIFY
+from workbench.ops.math.accumulate import SUM
+from workbench.ops.tensor.creation import FILL_ANY_LIKE
 
 GradMaker = Callable[["Walk", Use], None]
 Seeds = Sequence[tuple[str, str]]

@@ -14,8 +14,8 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.guard import default_main_program, default_startup_program, in_static_mode
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Variable
-from workbench.ops.control_flow import cond_op, while_op
-from workbench.ops.creation import FILL_CONSTANT
+from workbench.ops.flow.control_flow import cond_op, while_op
+from workbench.ops.tensor.creation import FILL_CONSTANT
 
 Function = Callable[..., Any]
 

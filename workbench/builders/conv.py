@@ -11,10 +11,10 @@ from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Variable
-from workbench.ops import conv as ops
 from workbench.ops.arguments import one_int, pair
-from workbench.ops.math import ADD
-from workbench.ops.shape import reshape
+from workbench.ops.conv import conv as ops
+from workbench.ops.math.arithmetic import ADD
+from workbench.ops.tensor.shape import reshape
 
 
 def conv2d(

@@ -13,8 +13,8 @@ from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import normalize_axis, size_of
-from workbench.ops.embedding import LOOKUP_TABLE
-from workbench.ops.math import ADD
+from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.ops.math.arithmetic import ADD
 
 
 def fc(

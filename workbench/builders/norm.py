@@ -12,7 +12,7 @@ from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import DType, bfloat16, float16, float32
 from workbench.framework.values.spec import size_of
-from workbench.ops.norm import BATCH_NORM, LAYER_NORM
+from workbench.ops.nn.norm import BATCH_NORM, LAYER_NORM
 
 _HALVES = (float16, bfloat16)
 

@@ -8,10 +8,11 @@ from pkgutil import iter_modules
 
 
 def import_all(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, in alphabetical order.
+    """Import every module of a package, in alphabetical order, those of its sub-packages with them.
 
     Args:
         package, path: its `__name__` and `__path__`.
     """
     for name in sorted(module.name for module in iter_modules(path)):
-        import_module(f"{package}.{name}")
+        found = import_module(f"{package}.{name}")
+        import_all(found.__name__, getattr(found, "__path__", ()))

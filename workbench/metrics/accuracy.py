@@ -10,9 +10,9 @@ import numpy as np
 from workbench.errors import InvalidArgument
 from workbench.framework.values.dtype import float32
 from workbench.metrics.metric import Metric, as_array
-from workbench.ops.compare import equal
-from workbench.ops.extreme import argmax
-from workbench.ops.sort import topk
+from workbench.ops.index.sort import topk
+from workbench.ops.math.compare import equal
+from workbench.ops.math.extreme import argmax
 
 
 class Accuracy(Metric):

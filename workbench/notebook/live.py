@@ -14,7 +14,7 @@ import numpy as np
 from IPython.display import display
 
 from workbench.experiments import Run
-from workbench.experiments.line_chart import ChartLine, line_chart
+from workbench.experiments.charts.line_chart import ChartLine, line_chart
 from workbench.notebook.buckets import Buckets
 from workbench.notebook.summary import CODE
 

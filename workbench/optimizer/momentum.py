@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import Unimplemented
-from workbench.ops import update
+from workbench.ops.update import optimizers as update
 from workbench.optimizer.checks import checked_number
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.groups import GroupOption

@@ -32,7 +32,7 @@ from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.portable import portable
-from workbench.ops.math import CAST
+from workbench.ops.math.arithmetic import CAST
 from workbench.optimizer.checks import (
     Pairs,
     are_tensors,

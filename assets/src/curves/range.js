@@ -1,5 +1,5 @@
 // The range of values that the runs of a chart are drawn in. A run that diverged, or a spike, must not flatten all else:
-// it leaves the frame instead. `workbench/experiments/ranges.py` computes the same for pictures.
+// it leaves the frame instead. `workbench/experiments/charts/ranges.py` computes the same for pictures.
 
 const FAR = 3; // times as far from zero as usual: out of the frame
 const LEAST = 1; // nothing nearer to zero than this is far: accuracies may rise from anywhere

@@ -14,8 +14,8 @@ from tests.parallel.models import classifier
 from workbench.framework import names
 from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject
 
 
 @pytest.fixture(autouse=True)

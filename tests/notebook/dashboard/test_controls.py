@@ -16,8 +16,8 @@ from workbench import static
 from workbench.errors import InvalidArgument
 from workbench.graph.strategy import ReduceStrategy
 from workbench.io import DataLoader
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject
 
 ModelOf = Callable[[Any], Model]
 

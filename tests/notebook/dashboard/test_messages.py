@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from workbench.notebook.dashboard.previews import preview
+from workbench.notebook.dashboard.watching.previews import preview
 from workbench.notebook.messages import DTYPES, Table, encode
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

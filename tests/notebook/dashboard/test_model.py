@@ -16,14 +16,14 @@ from tests.parallel.models import Model as Built
 from workbench import events, static
 from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
-from workbench.experiments.recorder import record_of
+from workbench.experiments.records.recorder import record_of
 from workbench.framework.values.place import CPUPlace
 from workbench.io import DataLoader
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.publisher import Publisher
-from workbench.notebook.dashboard.sampled_steps import SampledStep
-from workbench.notebook.dashboard.samples import Samples, sample_message
-from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.page.publisher import Publisher
+from workbench.notebook.dashboard.watching.sampled_steps import SampledStep
+from workbench.notebook.dashboard.watching.samples import Samples, sample_message
 from workbench.notebook.profiling import profile_step
 
 ModelOf = Callable[[Any], Model]
@@ -408,7 +408,7 @@ def test_the_graph_is_that_of_the_executor(built: Built, batch: Any, model_of: M
 
 
 def test_statistics_are_those_of_the_values(built: Built, batch: Any, model_of: ModelOf) -> None:
-    from workbench.notebook.dashboard.answers import answer
+    from workbench.notebook.dashboard.page.answers import answer
 
     exe = built.start().parallel(2)
     model = model_of(exe)

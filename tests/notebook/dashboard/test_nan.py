@@ -16,10 +16,10 @@ from tests.parallel.models import Model as Built
 from tests.parallel.models import build, column, constant
 from workbench import static
 from workbench.io import DataLoader
-from workbench.notebook.dashboard.answers import answer
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.nan_message import LoopNaN
-from workbench.notebook.dashboard.subject import Subject
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.page.answers import answer
+from workbench.notebook.dashboard.watching.nan_message import LoopNaN
 from workbench.notebook.figures.text import describe
 
 ModelOf = Callable[[Any], Model]

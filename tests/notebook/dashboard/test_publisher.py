@@ -11,8 +11,8 @@ import pytest
 
 from tests.parallel.models import Model as Built
 from workbench.errors import PreconditionNotMet
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.publisher import Publisher
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.page.publisher import Publisher
 
 ModelOf = Callable[[Any], Model]
 

@@ -12,9 +12,9 @@ from tests.parallel.models import Model as Built
 from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.profiling.chrome import trace_events
-from workbench.notebook.dashboard.answers import answer
-from workbench.notebook.dashboard.model import Model
-from workbench.notebook.dashboard.samples import Samples
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.page.answers import answer
+from workbench.notebook.dashboard.watching.samples import Samples
 
 ModelOf = Callable[[Any], Model]
 KINDS = events.Feed, events.OpRun, events.Wait, events.Collective, events.Step

@@ -12,7 +12,7 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.rows import dense
-from workbench.ops.control_flow import Stack
+from workbench.ops.flow.control_flow import Stack
 from workbench.runtime.tensor import LoDTensor
 
 

@@ -18,7 +18,7 @@ from workbench.executors.running.engine import Engine
 from workbench.framework.quiet import quietly
 from workbench.graph.replicated import own_variables
 from workbench.graph.ssa import Node, Value
-from workbench.ops.control_flow import Stack
+from workbench.ops.flow.control_flow import Stack
 
 
 @dataclass(frozen=True)

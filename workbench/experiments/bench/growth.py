@@ -13,9 +13,9 @@ from workbench.builders.data import data
 from workbench.builders.variables import create_parameter
 from workbench.experiments.bench.roofline import latest_binding, step_times
 from workbench.experiments.bench.workloads import WORKLOADS, Training, started, training
-from workbench.ops.activation import tanh
-from workbench.ops.math import scale
-from workbench.ops.matmul import mm
+from workbench.ops.math.arithmetic import scale
+from workbench.ops.math.matmul import mm
+from workbench.ops.nn.activation import tanh
 
 DEVICES = (1, 2, 3, 4, 5, 6, 7, 8)
 OPS = (102, 999, 5_001, 9_999, 20_001)  # three to a layer

@@ -21,12 +21,12 @@ from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
-from workbench.ops.activation import gelu
-from workbench.ops.matmul import matmul
-from workbench.ops.pool import max_pool2d
-from workbench.ops.reduce import mean
-from workbench.ops.shape import reshape, transpose
-from workbench.ops.softmax import softmax, softmax_with_cross_entropy
+from workbench.ops.conv.pool import max_pool2d
+from workbench.ops.loss.softmax import softmax, softmax_with_cross_entropy
+from workbench.ops.math.matmul import matmul
+from workbench.ops.math.reduce import mean
+from workbench.ops.nn.activation import gelu
+from workbench.ops.tensor.shape import reshape, transpose
 from workbench.optimizer.adam import Adam
 from workbench.optimizer.momentum import Momentum
 from workbench.optimizer.sgd import SGD

@@ -8,8 +8,8 @@ from workbench.graph.passes.activation import Activation, activation_of, made_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Uses
-from workbench.ops.fused import FUSED_ELEMWISE_ADD_ACTIVATION, is_activation, reads_result
-from workbench.ops.math import ADD
+from workbench.ops.math.arithmetic import ADD
+from workbench.ops.nn.fused import FUSED_ELEMWISE_ADD_ACTIVATION, is_activation, reads_result
 
 Group = tuple[list[Node], Node]
 

@@ -11,9 +11,9 @@ from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import Dims, dims_of
 from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Slot, Uses, Value
-from workbench.ops.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION, reads_result
-from workbench.ops.math import ADD
-from workbench.ops.norm import BATCH_NORM
+from workbench.ops.math.arithmetic import ADD
+from workbench.ops.nn.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION, reads_result
+from workbench.ops.nn.norm import BATCH_NORM
 
 
 class FuseBnAct:

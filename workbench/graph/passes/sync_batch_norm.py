@@ -10,8 +10,8 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.graph.passes.activation import made_of, results_of, slots_of
 from workbench.graph.ssa import ALL_REDUCE, Graph, Node, Value
-from workbench.ops.norm import BATCH_NORM
-from workbench.ops.sync_norm import SPREAD
+from workbench.ops.nn.norm import BATCH_NORM
+from workbench.ops.nn.sync_norm import SPREAD
 
 
 def joins_devices(program: Program) -> bool:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from workbench.experiments.ranges import typical_range
+from workbench.experiments.charts.ranges import typical_range
 from workbench.notebook.figures.facts import Message, floats, in_order
 from workbench.notebook.figures.numbers import number_text
 from workbench.notebook.figures.palette import FAINT, TEXT, dashes, device_color, lonely, styled

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sized
 from typing import Any, ParamSpec, TypeVar
 
-from workbench.experiments.line_chart import COLORS
+from workbench.experiments.charts.line_chart import COLORS
 from workbench.graph.ssa import COLLECTIVES
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito, 2008); never colour alone.

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from workbench.experiments.overlay import overlay_html
-from workbench.experiments.parallel_chart import parallel_chart, settings_of
-from workbench.experiments.recorded_run import RecordedRun
-from workbench.experiments.run_columns import cell, head, short_apart
-from workbench.experiments.run_table import Runs
-from workbench.experiments.run_table_text import titled
+from workbench.experiments.charts.overlay import overlay_html
+from workbench.experiments.charts.parallel_chart import parallel_chart, settings_of
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.tables.run_columns import cell, head, short_apart
+from workbench.experiments.tables.run_table import Runs
+from workbench.experiments.tables.run_table_text import titled
 
 MOST = 2000  # runs that the page gets
 PAGE = 15  # rows at a time

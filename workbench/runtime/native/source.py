@@ -9,14 +9,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 GROUPS = (
-    ("columns", "convolutions", "convolution_samples"),
-    ("labels", "losses", "norms", "sums"),
-    ("convolution_tiles",),
-    ("pooling", "transposes"),
-    ("vector",),
-    ("interpreter", "stamps", "whole_step"),
-    ("small_products", "products"),
-    ("random",),
+    ("conv.columns", "conv.convolutions", "conv.convolution_samples"),
+    ("index.labels", "loss.losses", "nn.norms", "math.sums"),
+    ("conv.convolution_tiles",),
+    ("conv.pooling", "tensor.transposes"),
+    ("math.vector",),
+    ("tape.interpreter", "tape.stamps", "tape.whole_step"),
+    ("math.small_products", "math.products"),
+    ("random.streams",),
 )
 """The modules of `runtime.kernels` that declare kernels. Those of a group call the same functions; long ones first."""
 
@@ -28,8 +28,8 @@ def fingerprint() -> str:
     """Differs whenever another image would be made: kernels, compiler, processor."""
     digest = hashlib.sha256()
     root = Path(__file__).resolve().parent.parent
-    for path in sorted(path for folder in ("kernels", "native", "words") for path in (root / folder).glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in sorted(path for folder in ("kernels", "native", "words") for path in (root / folder).rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for package in ("numba", "llvmlite"):
         digest.update(f"{package} {_version(package)}\n".encode())
     digest.update(_processor().encode())

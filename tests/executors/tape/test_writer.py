@@ -1,0 +1,54 @@
+"""The tape around rows that turn out to have no native form."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import workbench as wb
+import workbench.executors.lowering.tape.table  # all rules are there before one is replaced
+from tests.executors.tape.runs import compare
+from tests.executors.tape.test_sums import numbers
+from workbench.executors.lowering.tape.registry import RULES
+from workbench.executors.lowering.tape.rules import expression, operands
+from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.lowering.tape.writer import TapeWriter
+
+F = wb.nn.functional
+ADD = TapeWriter.add
+
+
+def waiting_for_nobody(writer: TapeWriter, row: Any, waits: Any = (), raised: Any = ()) -> bool:
+    """`add` of a pad that waits for another thread first; nothing of it stays on the tape."""
+    flags = [SimpleNamespace(array=np.zeros(8, np.int64))] if row.node.type.startswith("pad") else waits
+    return ADD(writer, row, flags, raised)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (40, 30), (3, 5, 6)])
+def test_pending_work_keeps_its_memory_when_the_next_row_waits_and_is_refused(shape: Any) -> None:
+    def body(x: Any, y: Any) -> list[Any]:
+        return [F.log_softmax(x), F.pad(y, [1, 1], mode="reflect", data_format="NCL")]
+
+    with mock.patch.object(TapeWriter, "add", waiting_for_nobody):
+        refused = compare(body, {"x": numbers(*shape), "y": numbers(2, 3, 9)})
+    assert any(kind.startswith("pad") for kind in refused)
+
+
+def test_what_a_rule_joined_to_pending_work_goes_when_it_refuses() -> None:
+    """It had doubled the operand, in place."""
+    joined = []
+
+    def doubled(writer: TapeWriter, row: Any) -> None:
+        _, (x,) = operands(writer, row)
+        pending = writer._vector
+        expression(writer, lambda x: x * np.float32(2.0), [x], [x])
+        joined.append(isinstance(pending, VectorCode) and writer._vector is not None)
+        raise Unsuitable
+
+    with mock.patch.dict(RULES, {"softmax": doubled}):
+        refused = compare(lambda x: [F.softmax(wb.tanh(x))], {"x": numbers(7, 5)})
+    assert refused == {"softmax"} and joined == [True]

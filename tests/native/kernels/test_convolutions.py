@@ -1,0 +1,248 @@
+"""Convolutions in all their forms, and the gradients, against sums over taps written out in double precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.native.one_row import kernels, run_inner_row, run_tape
+from workbench.executors.lowering.tape.conv import convolutions
+from workbench.executors.lowering.tape.conv.convolutions import (
+    convolve,
+    filter_gradient,
+    form_of,
+    input_gradient,
+    suits_samples,
+)
+from workbench.ops.conv.convolve import Geometry
+from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.tape import Tape
+
+GUARD = np.float32(-7.25)
+ERROR = 2e-5  # of the largest number of a result: the terms of a gradient cancel
+
+
+class Writer:
+    """What rules of convolutions ask of a writer; memory is not zero, and what lies behind it is watched."""
+
+    def __init__(self) -> None:
+        self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
+        self.watched: list[np.ndarray] = []
+
+    def row(self, kernel: str, *arguments: Any) -> None:
+        self.tape.row(kernel, *arguments)
+
+    def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
+        count = int(np.prod(shape))
+        made = np.full(count + 16, np.nan, dtype)
+        made[count:] = GUARD
+        self.tape.keep(made)
+        self.watched.append(made[count:])
+        return made[:count].reshape(shape)
+
+    def run(self) -> None:
+        assert run_tape(self.tape) == 0
+        for behind in self.watched:
+            assert (behind == GUARD).all()
+
+
+def geometry(
+    samples: int, channels: int, image: tuple[int, int], kernels: int, kernel: tuple[int, int],
+    strides: tuple[int, int] = (1, 1), pads: Any = ((0, 0), (0, 0)), dilations: tuple[int, int] = (1, 1),
+    groups: int = 1,
+) -> Geometry:  # fmt: skip
+    """Channels and kernels are those of a group."""
+    sizes = zip(image, kernel, strides, pads, dilations, strict=True)
+    out: Any = tuple((size + sum(p) - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes)
+    return Geometry(samples, channels * groups, *image, kernels * groups, kernel, strides, dilations, pads, groups, out)
+
+
+def taps(geo: Geometry) -> Any:
+    """For every tap (row, column) of a kernel: the output pixels it takes part in, and the entries it meets there."""
+    for i, j in np.ndindex(*geo.kernel):
+        found = []
+        for axis, t in ((0, i), (1, j)):
+            out = np.arange(geo.out[axis])
+            entry = out * geo.strides[axis] + t * geo.dilations[axis] - geo.pads[axis][0]
+            inside = (entry >= 0) & (entry < (geo.height, geo.width)[axis])
+            found.append((out[inside], entry[inside]))
+        (rows, from_rows), (columns, from_columns) = found
+        yield i, j, np.ix_(rows, columns), np.ix_(from_rows, from_columns)
+
+
+def expected(geo: Geometry, x: Any, w: Any, g: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The output, the gradient of the input and of the filter."""
+    x, w, g = (a.astype(float) for a in (x, w, g))
+    out, g_x, g_w = np.zeros(g.shape), np.zeros(x.shape), np.zeros(w.shape)
+    own, kernels = geo.channels // geo.groups, geo.kernels // geo.groups
+    for group in range(geo.groups):
+        cs, os = slice(group * own, (group + 1) * own), slice(group * kernels, (group + 1) * kernels)
+        for i, j, to, at in taps(geo):
+            seen, weights = x[:, cs][:, :, *at], w[os, :, i, j]
+            out[:, os][:, :, *to] += np.einsum("nchw,oc->nohw", seen, weights)
+            given = g[:, os][:, :, *to]
+            np.add.at(g_x[:, cs], (slice(None), slice(None), *at), np.einsum("nohw,oc->nchw", given, weights))
+            g_w[os, :, i, j] = np.einsum("nohw,nchw->oc", given, seen)
+    return out, g_x, g_w
+
+
+def guarded(array: np.ndarray) -> np.ndarray:
+    """A copy with as much on both sides that is not to be used."""
+    room = np.full((3, *array.shape), GUARD)
+    room[1] = array
+    return room[1]
+
+
+def is_guarded(array: np.ndarray) -> bool:
+    return bool((array.base[[0, 2]] == GUARD).all())
+
+
+def check(geo: Geometry) -> None:
+    rng = np.random.default_rng(0)
+    shapes: Any = (
+        (geo.samples, geo.channels, geo.height, geo.width),
+        (geo.kernels, geo.channels // geo.groups, *geo.kernel),
+        (geo.samples, geo.kernels, *geo.out),
+    )
+    x, w, g = (rng.standard_normal(shape, np.float32) for shape in shapes)
+    g_x, g_w, out = (guarded(np.full(shape, np.nan, np.float32)) for shape in shapes)
+    for write, *operands, result in (
+        (convolve, x, w, out), (input_gradient, g, w, g_x), (filter_gradient, x, g, g_w),
+    ):  # fmt: skip
+        writer: Any = Writer()
+        write(writer, geo, *operands, result)
+        writer.run()
+        assert is_guarded(result)
+    for found, wanted in zip((out, g_x, g_w), expected(geo, x, w, g), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=ERROR * max(1.0, abs(wanted).max()))
+
+
+SMALL = st.integers(1, 3)
+PAIRS = st.tuples(SMALL, SMALL)
+PADS = st.tuples(*[st.tuples(st.integers(0, 5), st.integers(0, 5))] * 2)
+KERNEL = st.tuples(st.integers(1, 5), st.sampled_from([1, 2, 3, 5]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    samples=SMALL, channels=st.integers(1, 7), image=st.tuples(st.integers(1, 20), st.integers(1, 36)),
+    kernels=st.one_of(st.integers(1, 13), st.sampled_from([16, 17, 32, 35, 49])), kernel=KERNEL,
+    strides=st.one_of(st.just((1, 1)), PAIRS), pads=PADS, dilations=st.one_of(st.just((1, 1)), PAIRS), groups=SMALL,
+)  # fmt: skip
+@example(4, 1, (28, 28), 6, (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1), 1)
+@example(4, 6, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(2, 1, (9, 40), 1, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 8)
+@example(2, 20, (13, 28), 33, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+@example(2, 3, (15, 15), 8, (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1), 1)
+@example(32, 3, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(12, 6, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(15, 6, (14, 14), 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(16, 8, (9, 10), 4, (3, 3), (2, 1), ((1, 0), (0, 0)), (1, 1), 1)
+@example(16, 8, (6, 10), 4, (3, 3), (3, 1), ((1, 1), (0, 0)), (1, 1), 1)
+@example(1, 1, (1, 1), 1, (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+@example(1, 2, (2, 12), 17, (2, 3), (1, 1), ((5, 4), (5, 4)), (1, 1), 1)
+def test_convolutions(
+    samples: int, channels: int, image: Any, kernels: int, kernel: Any, strides: Any, pads: Any, dilations: Any,
+    groups: int,
+) -> None:  # fmt: skip
+    geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations, groups)
+    if min(geo.out) >= 1:
+        check(geo)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    samples=st.integers(16, 33), channels=SMALL, image=st.tuples(st.integers(4, 9), st.integers(4, 20)),
+    kernels=st.integers(1, 14), kernel=st.tuples(st.integers(1, 5), st.integers(1, 5)), strides=PAIRS, pads=PADS,
+    dilations=PAIRS, groups=st.integers(1, 2),
+)  # fmt: skip
+@example(16, 1, (4, 4), 1, (1, 3), (1, 1), ((5, 5), (5, 5)), (1, 1), 1)
+@example(17, 2, (9, 20), 7, (3, 3), (2, 3), ((0, 0), (0, 0)), (1, 1), 1)
+def test_lanes_can_be_samples(
+    samples: int, channels: int, image: Any, kernels: int, kernel: Any, strides: Any, pads: Any, dilations: Any,
+    groups: int,
+) -> None:  # fmt: skip
+    """Whatever strides and dilations, also where another form would be chosen."""
+    geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations, groups)
+    if min(geo.out) < 1:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolutions, "form_of", lambda geo: "samples" if suits_samples(geo) else "columns")
+        check(geo)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    channels=st.integers(1, 4), image=st.tuples(st.integers(5, 12), st.integers(12, 36)),
+    kernels=st.integers(1, 40), kernel=KERNEL, pads=PADS, form=st.sampled_from(["pixels", "channels", "columns"]),
+)  # fmt: skip
+def test_every_form_computes_the_same(
+    channels: int, image: Any, kernels: int, kernel: Any, pads: Any, form: str
+) -> None:
+    """Also where another would be chosen."""
+    geo = geometry(2, channels, image, kernels, kernel, pads=pads)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolutions, "form_of", lambda geo: form)
+        if kernel[1] in convolutions.COLUMNS or form == "columns":
+            patch.setattr(convolutions, "filter_form_of", lambda geo: form)
+        check(geo)
+
+
+@pytest.mark.parametrize(
+    ("geo", "form"),
+    [
+        (geometry(32, 1, (28, 28), 6, (5, 5), pads=((2, 2), (2, 2))), "pixels"),
+        (geometry(32, 6, (14, 14), 16, (5, 5)), "samples"),
+        (geometry(8, 6, (14, 14), 16, (5, 5)), "channels"),
+        (geometry(8, 8, (32, 32), 16, (3, 3), pads=((1, 1), (1, 1))), "pixels"),
+        (geometry(8, 64, (28, 28), 64, (3, 3), pads=((1, 1), (1, 1))), "channels"),
+        (geometry(8, 1, (28, 28), 1, (3, 3), pads=((1, 1), (1, 1)), groups=64), "pixels"),
+        (geometry(8, 64, (28, 28), 64, (1, 1)), "columns"),
+        (geometry(8, 64, (28, 28), 64, (3, 3), strides=(2, 2)), "columns"),
+    ],
+)
+def test_the_form_that_is_chosen(geo: Geometry, form: str) -> None:
+    assert form_of(geo) == form
+
+
+def test_a_sum_does_not_depend_on_what_else_is_computed() -> None:
+    """Bits of one sample are the same in every batch."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((5, 3, 14, 14), np.float32), rng.standard_normal((20, 3, 3, 3), np.float32)
+    results = []
+    for samples in (5, 2):
+        out = np.empty((samples, 20, 12, 12), np.float32)
+        writer: Any = Writer()
+        convolve(writer, geometry(samples, 3, (14, 14), 20, (3, 3)), x[:samples], w, out)
+        writer.run()
+        results.append(out)
+    assert (results[0][:2] == results[1]).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(geo=st.builds(geometry, SMALL, SMALL, st.tuples(st.integers(1, 9), st.integers(1, 20)), SMALL, st.just((2, 3)),
+                     PAIRS, PADS, PAIRS))  # fmt: skip
+def test_unfolding_and_folding(geo: Geometry) -> None:
+    """Unfolding is the sum over taps with a filter of ones and zeros; folding is its transpose."""
+    if min(geo.out) < 1:
+        return
+    from workbench.executors.lowering.tape.conv.convolution_tables import sizes_of
+    from workbench.runtime.native.tape import address
+
+    x = np.random.default_rng(0).standard_normal((geo.channels, geo.height, geo.width)).astype(np.float32)
+    columns = np.full((geo.channels, *geo.kernel, *geo.out), np.nan, np.float32)
+    row = address(sizes := sizes_of(geo)), address(x), columns, 0, geo.out[0], *[0] * 6
+    assert run_inner_row("unfold", *row) == 0
+    wanted = np.zeros(columns.shape)
+    for i, j, to, at in taps(geo):
+        wanted[:, i, j][:, *to] = x[:, *at]
+    np.testing.assert_array_equal(columns, wanted)
+    back, total = np.zeros_like(x), np.zeros(x.shape)
+    assert run_inner_row("fold", sizes, back, *row[2:]) == 0
+    for i, j, to, at in taps(geo):
+        np.add.at(total, (slice(None), *at), wanted[:, i, j][:, *to])
+    np.testing.assert_allclose(back, total, rtol=1e-6)

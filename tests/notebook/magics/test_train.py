@@ -1,0 +1,155 @@
+"""`%train`: names in, a finished run out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from IPython.core.error import UsageError
+
+from tests.notebook.conftest import Notebook
+from tests.notebook.magics.test_extension import completed
+from workbench.errors import EnforceNotMet
+from workbench.experiments import Run
+from workbench.experiments.first_nan import StoppedOnNaN
+
+NET = """%%static_program net --seed 2
+x = static.data("x", [None, 4])
+t = static.data("t", [None, 1])
+loss = wb.mean((static.nn.fc(x, 1) - t) ** 2)
+wb.optimizer.SGD(0.01).minimize(loss)
+"""
+BATCHES = "batches = [(np.ones((5, 4), 'float32'), np.full((5, 1), k, 'float32')) for k in range(3)]"
+
+
+@pytest.fixture
+def net(notebook: Notebook) -> Notebook:
+    notebook.run(NET)
+    notebook.run(BATCHES)
+    return notebook
+
+
+def test_it_initialises_trains_waits_and_returns_the_run(net: Notebook) -> None:
+    run = net.run("run = %train net batches --epochs 4 --fetch loss --quiet\nrun")
+    assert isinstance(run, Run)
+    assert (str(run.state), run.step) == ("done", 12)
+    assert list(run.history) == ["loss"] and len(run.history["loss"]) == 12
+    net.run("exe = static.Executor()\nexe.run(net_startup)")
+    again = [
+        float(net.run(f"exe.run(net, feed=dict(zip('xt', batches[{k % 3}])), fetch_list=[loss])")[0][0])
+        for k in range(12)
+    ]
+    assert run.history["loss"] == pytest.approx(again, rel=1e-6)
+
+
+def test_a_second_time_it_goes_on(net: Notebook) -> None:
+    cell = "run = %train net batches --epochs {} --fetch loss --quiet\nrun.history['loss']"
+    parts = net.run(cell.format(1)) + net.run(cell.format(1))
+    net.run("static.Executor().run(net_startup)")
+    assert parts == net.run(cell.format(2))
+
+
+def test_it_fetches_by_the_users_name_or_the_variables(net: Notebook) -> None:
+    run = net.run("run = %train net batches --steps 1 --fetch loss net.fc_0.w_0 --quiet\nrun")
+    assert list(run.history) == ["loss", "net.fc_0.w_0"]
+
+
+def test_without_names_the_loss_is_fetched(net: Notebook) -> None:
+    run = net.run("run = %train net batches --steps 2 --quiet\nrun")
+    assert list(run.history) == ["loss"] and len(run.history["loss"]) == 2
+    net.run("%%static_program scores\nx = static.data('x', [None, 4])\ns = static.nn.fc(x, 2)")
+    run = net.run("rows = [(np.ones((5, 4), 'float32'),)]\nrun = %train scores rows --steps 2 --quiet\nrun")
+    assert (str(run.state), dict(run.history)) == ("done", {})
+
+
+def test_it_stops_in_front_of_a_nan(net: Notebook) -> None:
+    net.run("batches[1] = (np.full((5, 4), np.nan, 'float32'), batches[1][1])")
+    error = net.fail("run = %train net batches --stop-on-nan --quiet")
+    assert isinstance(error, StoppedOnNaN) and "NaN from step 2" in str(error)
+    assert str(net.run("run = %train net batches --epochs 1 --quiet\nrun").state) == "done"
+
+
+def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.experiments.training.progress._watched", lambda: True)
+    net.run("run = %train net batches --steps 3 --fetch loss")
+    assert "3/3" in net.printed
+    net.run("run = %train net batches --steps 3 --fetch loss --quiet")
+    assert "3/3" not in net.printed
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "required"),
+        ("nte batches", "there is no program 'nte'. Did you mean 'net'?"),
+        ("net batchs", "there is no 'batchs' to take batches from. Did you mean 'batches'?"),
+        ("net exe", "gives no batches"),
+        ("net batches --fetch los", "has no variable 'los'. Did you mean 'loss'?"),
+        ("net batches --fetch other_x", "is a variable of another program"),
+        ("net batches --steps -1", "at least 0"),
+        ("net batches --devices 0", "--devices takes a number of at least 1"),
+        ("net batches --valid nothing", "there is no 'nothing' to take batches from"),
+        ("net batches --valid-every 3", "needs validation data: --valid NAME"),
+        ("net batches --mode max", "need --checkpoints FOLDER"),
+        ("net batches --checkpoints made --mode least", "invalid choice"),
+        ("net batches --step_count 1", "unrecognized arguments"),
+    ],
+)
+def test_a_wrong_line_is_explained(net: Notebook, line: str, message: str) -> None:
+    net.run("exe = static.Executor()")
+    net.run("%%static_program other\nother_x = static.data('other_x', [None, 4])")
+    error = net.fail(f"%train {line}")
+    assert isinstance(error, UsageError)
+    assert message in str(error)
+    assert "Traceback" not in net.printed
+
+
+def test_what_fails_in_the_run_is_raised_here(net: Notebook) -> None:
+    net.run("batches[1] = (np.ones((5, 3), 'float32'), batches[1][1])")
+    error = net.fail("run = %train net batches --quiet")
+    assert isinstance(error, EnforceNotMet) and "'x'" in str(error)
+    assert "%train" in net.printed or "run_line_magic" in net.printed
+
+
+def test_an_interrupt_ends_it_at_a_step_boundary(net: Notebook) -> None:
+    net.run(
+        "import _thread\n"
+        "def endless():\n"
+        "    for k in range(10**9):\n"
+        "        if k == 50:\n            _thread.interrupt_main()\n"
+        "        yield batches[k % 3]\n"
+        "class Endless:\n    def __iter__(self):\n        return endless()\n"
+        "forever = Endless()"
+    )
+    run = net.run("run = %train net forever --fetch loss --quiet\nrun")
+    assert str(run.state) == "stopped"
+    assert 50 <= run.step < 10**9 and len(run.history["loss"]) == run.step
+
+
+def test_it_trains_on_several_devices(net: Notebook) -> None:
+    net.run("batches = [(np.ones((4, 4), 'float32') * k, np.full((4, 1), k, 'float32')) for k in range(3)]")
+    run = net.run("run = %train net batches --epochs 2 --fetch loss --devices 2 --quiet\nrun")
+    assert len(run.executor._to_debug().places) == 2 and run.step == 6
+    more = net.run("run = %train net batches --epochs 2 --fetch loss --devices 2 --quiet\nrun")
+    net.run("static.Executor().run(net_startup)")
+    one = net.run("run = %train net batches --epochs 4 --fetch loss --quiet\nrun")
+    assert run.history["loss"] + more.history["loss"] == pytest.approx(one.history["loss"], rel=1e-5)
+
+
+def test_it_evaluates_validation_data_and_keeps_the_best(net: Notebook, tmp_path: Path) -> None:
+    net.run("held_out = [(np.ones((2, 4), 'float32'), np.ones((2, 1), 'float32'))]")
+    kept = tmp_path / "kept"
+    run = net.run(f"run = %train net batches --fetch loss --valid held_out --checkpoints {kept} --quiet\nrun")
+    assert (run.epochs, run.epoch, run.step) == (10, 10, 30)
+    assert run.validated == list(range(3, 33, 3)) and len(run.history["val_loss"]) == 10
+    assert run.best_model_score == min(run.history["val_loss"])
+    assert {path.name for path in kept.iterdir()} == {Path(run.best_model_path).name, "last.checkpoint"}
+    line = f"--valid held_out --valid-every 4 --checkpoints {tmp_path / 'm'} --monitor loss --mode max"
+    run = net.run(f"run = %train net batches --epochs 2 --fetch loss {line} --quiet\nrun")
+    assert run.validated == [4, 6] and run.best_model_score == max(np.reshape(run.history["loss"], (2, 3)).mean(axis=1))
+
+
+def test_options_are_completed(net: Notebook) -> None:
+    net.run("held_out = [(np.ones((2, 4), 'float32'), np.ones((2, 1), 'float32'))]")
+    assert completed(net, "%train net batches --valid hel") == ["held_out"]
+    assert completed(net, "%train net batches --mode ") == ["max", "min"]
+    assert completed(net, "%train net batches --dev") == ["--devices"]

@@ -1,0 +1,68 @@
+"""Every rule of the engine and every row of its table of traps has a test named after it, which runs and can fail.
+
+The rules are those of sections 3 to 6 of the description of the real engine, and the traps those of section 10.
+"""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.assertions import Helper, skips, suite
+
+TESTS = Path(__file__).parents[2]
+FOLDERS = ("parallel", "graph", "executors", "runtime")
+
+RULES = {
+    "x": [*range(9), *range(10, 28), *range(30, 33), *range(40, 48), *range(50, 55), 60, 61],
+    "g": [1, 2, *range(10, 19), 20, 21, *range(30, 34), *range(40, 44), *range(50, 56)],
+    "b": [1, 2, *range(10, 15)],
+    "c": [*range(1, 9)],
+    "trap": [*range(1, 30), *range(34, 39)],  # 30 to 33 are about what comes later, see test_traps.py
+}
+
+
+@cache
+def named_tests() -> tuple[Helper, ...]:
+    """All functions of the engine's tests that are named like tests."""
+    folders = tuple(f"tests.{folder}." for folder in FOLDERS)
+    return tuple(test for test in suite().tests if test.module.startswith(folders))
+
+
+@pytest.fixture(scope="module")
+def collected() -> frozenset[str]:
+    """The names of the test functions that pytest finds and does not leave out."""
+    call = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:nbval", "-p", "no:cacheprovider",
+            "-o", "addopts=--import-mode=importlib", *(f"tests/{folder}" for folder in FOLDERS)]  # fmt: skip
+    listed = subprocess.run(call, cwd=TESTS.parent, capture_output=True, text=True, timeout=250, check=True).stdout
+    return frozenset(line.partition("[")[0].rpartition("::")[2] for line in listed.splitlines() if "::" in line)
+
+
+def is_named(rule: str, number: int, name: str) -> bool:
+    """Whether a test is named after a rule: `test_x_10_x_11_...`, `test_x12_...`, `test_trap_02_...`."""
+    return re.search(rf"_{rule}_?0*{number}(?=\D|$)", name) is not None
+
+
+@pytest.mark.parametrize(("rule", "number"), [(rule, n) for rule, numbers in RULES.items() for n in numbers])
+def test_it_has_a_test_that_runs_and_can_fail(rule, number, collected):
+    named = [test for test in named_tests() if is_named(rule, number, test.name.lower())]
+    assert named, "no test is named after it"
+    there = [test for test in named if test.name in collected]
+    assert there, f"pytest finds none of {named}"
+    assert any(test in suite().asserting and not skips(test.node) for test in there), f"{there} assert nothing"
+
+
+def test_names_are_taken_by_their_whole_number():
+    assert is_named("x", 1, "test_x_1_signature") and is_named("x", 12, "test_x12_x32_refused")
+    assert is_named("x", 32, "test_x12_x32_refused") and is_named("trap", 2, "test_trap_02")
+    assert not is_named("x", 1, "test_x_12_chunks") and not is_named("x", 2, "test_x_12_chunks")
+
+
+def test_no_test_is_named_after_a_rule_that_does_not_exist():
+    known = {(rule, number) for rule, numbers in RULES.items() for number in numbers}
+    for test in named_tests():
+        for rule, number in re.findall(r"_(x|g|b|c|trap)_?(\d+)(?=_|[a-z]?_)", test.name.lower()):
+            assert (rule, int(number)) in known, test

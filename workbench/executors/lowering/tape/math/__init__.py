@@ -1,0 +1,1 @@
+"""Rules of `ops.math`, of all element-wise ops, and of views."""

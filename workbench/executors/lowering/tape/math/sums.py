@@ -1,0 +1,241 @@
+"""Sums, means, extremes and norms as rows of a tape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_plain
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.planning.plan import Row
+from workbench.framework.expr.expr import Recording
+from workbench.ops.math.accumulate import SUM
+from workbench.ops.math.extreme import REDUCE_MAX, REDUCE_MIN
+from workbench.ops.math.reduce import (
+    BROADCAST_TO_LIKE,
+    EXPAND_REDUCED,
+    LOGSUMEXP,
+    MEAN,
+    REDUCE_MEAN,
+    REDUCE_SUM,
+    REDUCE_TO_LIKE,
+    reduced_axes,
+)
+from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
+
+PARTIAL = 1024  # columns whose partial sums stay in the first cache
+LONG = 256  # floats of a row
+
+
+def add_up(writer: TapeWriter, source: np.ndarray, out: np.ndarray, count: int = 1) -> None:
+    """The sum of an array over what the shape of `out`, which broadcasts to its own, lacks or has with size 1.
+
+    Args:
+        count: what the sum is divided by.
+    """
+    require_plain(source, out)
+    kept = (1,) * (source.ndim - out.ndim) + out.shape
+    require(len(kept) == source.ndim, all(k in (1, d) for k, d in zip(kept, source.shape, strict=True)))
+    sum_axes(writer, source, [a for a, k in enumerate(kept) if k != source.shape[a]], out, count)
+
+
+def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: np.ndarray, count: int = 1) -> None:
+    """The sum over some axes, divided by a number.
+
+    Neighbouring axes are one. Of several left the last goes first if it is long, else the first: long rows are summed
+    as fast as they are read, short ones had better be few.
+    """
+    require_plain(source, out)
+    groups = _groups(source.shape, axes)
+    require(out.size == math.prod(n for n, is_summed in groups if not is_summed))
+    while any(is_summed for _, is_summed in groups):
+        summed = [i for i, (_, is_summed) in enumerate(groups) if is_summed]
+        at = summed[-1] if groups[summed[-1]][0] >= LONG else summed[0]
+        outer, rows = math.prod(n for n, _ in groups[:at]), groups[at][0]
+        inner = math.prod(n for n, _ in groups[at + 1 :])
+        groups = _merged([*groups[:at], *groups[at + 1 :]])
+        last = not any(is_summed for _, is_summed in groups)
+        target = out if last else writer.temporary((outer * inner,))
+        _sum_one(writer, source, target, (outer, rows, inner), count if last else 1)
+        source = target
+    if source is not out:
+        _divided(writer, source.reshape(out.shape), out, count)
+
+
+def _groups(shape: Sequence[int], axes: Sequence[int]) -> list[tuple[int, bool]]:
+    """Sizes of neighbouring axes that are all summed over, or all kept."""
+    return _merged([(size, a in axes) for a, size in enumerate(shape) if size != 1])
+
+
+def _merged(groups: Sequence[tuple[int, bool]]) -> list[tuple[int, bool]]:
+    return [(math.prod(n for n, _ in same), kind) for kind, same in groupby(groups, key=lambda group: group[1])]
+
+
+def _sum_one(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int], count: int) -> None:
+    """The sum over the middle of [outer, rows, inner]."""
+    outer, rows, inner = sizes
+    if inner == 1:
+        writer.row("sum_rows", x, out, outer, rows, count)
+        return
+    partial = writer.temporary((PARTIAL,))
+    writer.row("sum_columns", x, out, partial, PARTIAL, outer, rows, inner, count)
+
+
+def _divided(writer: TapeWriter, x: np.ndarray, out: np.ndarray, count: int) -> None:
+    """x / count, repeated to the shape of `out`."""
+    expression(writer, lambda x: x if count == 1 else x / np.float32(count), [out], [x])
+
+
+def seen_along(reduced: np.ndarray, shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
+    """What a reduction of an array of `shape` gave, in a shape that broadcasts against it."""
+    require(reduced.flags.c_contiguous)
+    return reduced.reshape(tuple(1 if a in axes else d for a, d in enumerate(shape)))
+
+
+# Reductions
+
+
+def _axes(row: Row, rank: int) -> tuple[int, ...]:
+    """The axes an op reduces; those without attributes reduce all."""
+    attrs = row.node.attrs
+    return reduced_axes(rank, attrs.get("dim", ()), attrs.get("reduce_all", True))
+
+
+@native(REDUCE_SUM, REDUCE_MEAN, MEAN)
+def reduce(writer: TapeWriter, row: Row) -> None:
+    (out,), (x,) = operands(writer, row)
+    require_plain(x, out)
+    axes = _axes(row, x.ndim)
+    count = 1 if row.node.record is REDUCE_SUM else math.prod(x.shape[a] for a in axes)
+    sum_axes(writer, x, axes, out, count)
+
+
+@native(REDUCE_SUM.backward, REDUCE_MEAN.backward, MEAN.backward)
+def reduce_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (x, g) = operands(writer, row)
+    require(g is not None)
+    spread(writer, g, out, _axes(row, x.ndim), average=row.node.record is not REDUCE_SUM.backward)
+
+
+@native(EXPAND_REDUCED)
+def expand_reduced(writer: TapeWriter, row: Row) -> None:
+    (out,), (x, like) = operands(writer, row)
+    spread(writer, x, out, _axes(row, like.ndim), row.node.attrs["average"])
+
+
+def spread(writer: TapeWriter, reduced: np.ndarray, out: np.ndarray, axes: Sequence[int], average: bool) -> None:
+    """What a reduction gave, repeated along what it was taken over; or its share."""
+    require_plain(reduced, out)
+    count = math.prod(out.shape[a] for a in axes) if average else 1
+    _divided(writer, seen_along(reduced, out.shape, axes), out, count)
+
+
+@native(REDUCE_TO_LIKE)
+def reduce_to_like(writer: TapeWriter, row: Row) -> None:
+    (out,), (x, _) = operands(writer, row)
+    add_up(writer, x, out)
+
+
+@native(BROADCAST_TO_LIKE)
+def broadcast_to_like(writer: TapeWriter, row: Row) -> None:
+    (out,), (x, _) = operands(writer, row)
+    _divided(writer, x, out, 1)
+
+
+@native(REDUCE_MAX, REDUCE_MIN)
+def extreme(writer: TapeWriter, row: Row) -> None:
+    """Axes that are not the last ones are brought there first."""
+    (out,), (x,) = operands(writer, row)
+    require_plain(x, out)
+    turned = with_last(writer, x, _axes(row, x.ndim))
+    sign = 1.0 if row.node.record is REDUCE_MAX else -1.0
+    writer.row("extreme_of_rows", turned, out, out.size, x.size // out.size, sign)
+
+
+def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """An array with some axes as its last ones, row by row in memory."""
+    turned = x.transpose(*(a for a in range(x.ndim) if a not in axes), *axes)
+    if turned.flags.c_contiguous:
+        return turned
+    beside = writer.temporary(turned.shape)
+    copy(writer, turned, beside)
+    return beside
+
+
+@native(REDUCE_MAX.backward, REDUCE_MIN.backward)
+def extreme_grad(writer: TapeWriter, row: Row) -> None:
+    """The gradient for all elements that equal the extreme."""
+    (out,), (x, y, g) = operands(writer, row)
+    require(g is not None)
+    require_plain(x, y, g, out)
+    y, g = (seen_along(a, x.shape, _axes(row, x.ndim)) for a in (y, g))
+    expression(writer, lambda x, y, g: g * (x == y).astype("float32"), [out], [x, y, g])
+
+
+@native(LOGSUMEXP)
+def log_sum_exp(writer: TapeWriter, row: Row) -> None:
+    """log(sum of exp(x - top)) + top, top being the largest number, or 0 if that is not finite."""
+    (out,), (x,) = operands(writer, row)
+    require_plain(x, out)
+    rows, width = out.size, x.size // out.size
+    x, result = with_last(writer, x, _axes(row, x.ndim)).reshape(rows, width), out.reshape(rows, 1)
+    top, total, grown = (writer.temporary(shape) for shape in ((rows, 1), (rows, 1), (rows, width)))
+    writer.row("extreme_of_rows", x, top, rows, width, 1.0)
+    expression(writer, lambda t: Recording.where(Recording.isfinite(t), t, np.float32(0)), [top], [top])
+    expression(writer, lambda x, t: Recording.exp(x - t), [grown], [x, top])
+    add_up(writer, grown, total)
+    expression(writer, lambda t, s: Recording.log(s) + t, [result], [top, total])
+
+
+@native(LOGSUMEXP.backward)
+def log_sum_exp_grad(writer: TapeWriter, row: Row) -> None:
+    """g exp(x - y)."""
+    (out,), (x, y, g) = operands(writer, row)
+    require(g is not None)
+    require_plain(x, y, g, out)
+    y, g = (seen_along(a, x.shape, _axes(row, x.ndim)) for a in (y, g))
+    expression(writer, lambda x, y, g: g * Recording.exp(x - y), [out], [x, y, g])
+
+
+# Lists and norms
+
+
+@native(SUM)
+def add_n(writer: TapeWriter, row: Row) -> None:
+    """The terms in order."""
+    (out,), (terms,) = operands(writer, row)
+    require_plain(out, *terms)
+    expression(writer, lambda first, *rest: sum(rest, first), [out], terms)
+
+
+@native(SUM.backward)
+def add_n_grad(writer: TapeWriter, row: Row) -> None:
+    """The gradient of the sum is that of every term."""
+    (outs,), (*_, g) = operands(writer, row)
+    wanted = [out for out in outs if out is not None]
+    require(g is not None)
+    require_plain(g, *wanted)
+    expression(writer, lambda g: (g,) * len(wanted), wanted, [g])
+
+
+@native(squared_l2_norm)
+def squared_norm(writer: TapeWriter, row: Row) -> None:
+    (out,), (x,) = operands(writer, row)
+    require_plain(x, out)
+    writer.row("sum_squares", x, out, x.size)
+
+
+@native(clip_by_norm)
+def clip_by_norm_row(writer: TapeWriter, row: Row) -> None:
+    """x limit / max(norm, limit)."""
+    (out,), (x,) = operands(writer, row)
+    require_plain(x, out)
+    limit = np.float32(row.node.attrs["max_norm"])
+    square, factor = writer.temporary((1,)), writer.temporary((1,))
+    writer.row("sum_squares", x, square, x.size)
+    expression(writer, lambda s: limit / Recording.maximum(Recording.sqrt(s), limit), [factor], [square])
+    expression(writer, lambda x, f: x * f, [out.reshape(-1)], [x.reshape(-1), factor])

@@ -1,0 +1,67 @@
+"""Batch norm with an activation, and a sum between them, as rows of a tape: those of the ops they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lowering.tape.nn.norms import write_batch_norm, write_batch_norm_grad
+from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require, require_plain
+from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.planning.plan import Row
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.op.record import Op, find_op
+from workbench.ops.nn.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION
+
+
+@native(FUSED_BATCH_NORM_ACT)
+def batch_norm_act(writer: TapeWriter, row: Row) -> None:
+    (y, *statistics), ins = operands(writer, row)
+    require_plain(y)
+    write_batch_norm(writer, row, (y, *statistics), ins)
+    _write(writer, find_op(row.node.attrs["act_type"]), y, [y])
+
+
+@native(FUSED_BN_ADD_ACTIVATION)
+def batch_norm_add_act(writer: TapeWriter, row: Row) -> None:
+    (y, *statistics), (x, z, *channels) = operands(writer, row)
+    require_plain(y, z)
+    write_batch_norm(writer, row, (y, *statistics), (x, *channels))
+    expression(writer, lambda a, b: a + b, [y], [y, z])
+    _write(writer, find_op(row.node.attrs["act_type"]), y, [y])
+
+
+@native(FUSED_BATCH_NORM_ACT.backward)
+def batch_norm_act_grad(writer: TapeWriter, row: Row) -> None:
+    outs, (x, scale, _, _, _, y, mean, inverse, g_y, *_) = operands(writer, row)
+    g = _through_activation(writer, row, y, g_y, writer.temporary(x.shape))
+    write_batch_norm_grad(writer, row, outs, (x, scale, mean, inverse, g))
+
+
+@native(FUSED_BN_ADD_ACTIVATION.backward)
+def batch_norm_add_act_grad(writer: TapeWriter, row: Row) -> None:
+    (g_x, g_z, *outs), (x, _, scale, _, _, _, y, mean, inverse, g_y, *_) = operands(writer, row)
+    g = _through_activation(writer, row, y, g_y, writer.temporary(x.shape) if g_z is None else g_z)
+    write_batch_norm_grad(writer, row, (g_x, *outs), (x, scale, mean, inverse, g))
+
+
+def _through_activation(
+    writer: TapeWriter, row: Row, y: np.ndarray, g_y: np.ndarray | None, out: np.ndarray
+) -> np.ndarray:
+    """The gradient of what was activated; the activations that are fused know it from their result."""
+    require(g_y is not None)
+    require_plain(y, out)
+    record = find_op(find_op(row.node.attrs["act_type"]).grad_type)
+    _write(writer, record, out, [y, y, g_y] if len(record.inputs) == 3 else [y, g_y])
+    return out
+
+
+def _write(writer: TapeWriter, record: Op, out: np.ndarray, ins: Sequence[Any]) -> None:
+    form = steps_of(record, [FLOAT] * len(ins), record.attrs)
+    if form is None:
+        raise Unsuitable
+    writer.vector(form, out.shape, ins, [out])

@@ -1,0 +1,70 @@
+"""Dropout and uniform random numbers as rows of a tape; their bits are those of `framework.values.random`."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require, require_plain
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.planning.plan import Row
+from workbench.framework.expr.expr import Recording
+from workbench.ops.random.distributions import UNIFORM_RANDOM
+from workbench.ops.random.dropout import DROPOUT, kept_factor, mask_shape
+from workbench.runtime.words.stream import BITS, CHUNK
+
+
+def _stream(writer: TapeWriter, row: Row) -> tuple[np.ndarray, np.ndarray]:
+    """A node's stream, and memory for its words."""
+    return writer.context.stream(row.node), writer.temporary((CHUNK,))
+
+
+def _factor(row: Row) -> np.float32:
+    """What kept elements are multiplied by."""
+    attrs = row.node.attrs
+    return np.float32(kept_factor(attrs["dropout_prob"], attrs["is_test"], attrs["dropout_implementation"]))
+
+
+@native(DROPOUT, integers=True)
+def dropout(writer: TapeWriter, row: Row) -> None:
+    (out, mask), (x,) = operands(writer, row)
+    attrs, factor = row.node.attrs, _factor(row)
+    require(x.dtype == FLOAT, x.size > 0)
+    if attrs["is_test"]:
+        if mask is not None:
+            writer.row("draw_truths", *_stream(writer, row), mask, mask.size, 0)  # all are
+        expression(writer, lambda x: x * factor, [out], [x])
+        return
+    mask = writer.temporary(mask_shape(x.shape, attrs["axis"]), np.uint8) if mask is None else mask
+    require(mask.flags.c_contiguous)
+    least = ceil(float(np.float32(attrs["dropout_prob"])) * 2**BITS)  # as the op compares: in float32
+    writer.row("draw_truths", *_stream(writer, row), mask, mask.size, least)
+    if out is not None:
+        kept = mask.view(bool)
+        expression(writer, lambda x, kept: Recording.where(kept, x * factor, np.float32(0)), [out], [x, kept])
+
+
+@native(DROPOUT.backward)
+def dropout_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (_, mask, g, _) = operands(writer, row)
+    require(g is not None)
+    factor = _factor(row)
+    if row.node.attrs["is_test"]:
+        expression(writer, lambda g: g * factor, [out], [g])
+        return
+    expression(writer, lambda g, kept: g * (kept.astype("float32") * factor), [out], [g, mask.view(bool)])
+
+
+@native(UNIFORM_RANDOM)
+def uniform(writer: TapeWriter, row: Row) -> None:
+    (out,), _ = operands(writer, row)
+    require(not row.node.attrs["startup"])  # they draw anew at every run, whatever the step
+    require_plain(out)
+    low, high = row.node.attrs["min"], row.node.attrs["max"]
+    writer.row("draw_uniform", *_stream(writer, row), out, out.size)
+    if (low, high) == (0, 1):
+        return
+    below = np.nextafter(FLOAT.type(high), FLOAT.type(low))  # as the op does: rounding must not reach the bound
+    expression(writer, lambda x: Recording.minimum(x * (high - low) + low, below), [out], [out])

@@ -1,0 +1,139 @@
+"""Updates and collectives as rows of a tape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lowering.numpy.lower_collectives import as_one
+from workbench.executors.lowering.numpy.lower_updates import flat_operands, summands
+from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
+from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.planning.plan import Row
+from workbench.framework.expr.expr import Expr
+from workbench.framework.expr.lowered import lower
+from workbench.framework.op.record import find_op
+from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE, Node
+from workbench.ops.update.bound_updates import Split, traced
+from workbench.ops.update.optimizers import UPDATES
+
+
+@native(*map(find_op, UPDATES))
+def update(writer: TapeWriter, row: Row) -> None:
+    """One parameter."""
+    outs, ins = operands(writer, row)
+    write_update(writer, row.node.type, row.node.attrs, [outs], ins)
+
+
+def write_update(
+    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Sequence[Any]], ins: Sequence[Any],
+    powers: Sequence[np.ndarray] | None = None, summands: Sequence[np.ndarray] = (),
+) -> None:  # fmt: skip
+    """The formula of an update on arrays; what depends on rate and powers alone is computed once.
+
+    Args:
+        outs: of every copy that gets the results.
+        powers: what is multiplied by the betas in the end, where that is not the arrays in `ins`.
+        summands: what is added to the gradient, one after the other.
+    """
+    body = UPDATES[kind]
+    count = len(ins) - len(body.betas)
+    held = [ins[0], ins[1], *ins[3:count], *summands]
+    scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
+    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*held, *scalars)))
+    results = traced(body.formula, held, scalars, attrs, len(summands))
+    wanted = [
+        (r, out) for one in outs for r, out in zip(results, one, strict=False) if r is not None and out is not None
+    ]
+    split = Split(len(held), len(held + scalars))
+    remaining = [split.uniform(r) for r, _ in wanted]
+    given = [*held, *scalars]
+    numbers = [writer.temporary(()) for _ in split.found]
+    if numbers:
+        writer.vector(lower(split.found, [None if a is None else a.dtype for a in given]), (), given, numbers)
+    given += numbers
+    form = lower(remaining, [None if a is None else a.dtype for a in given])
+    writer.vector(form, held[0].shape, given, [out for _, out in wanted])
+    new_powers = powers or outs[0][len(outs[0]) - len(body.betas) :]
+    for out, power, beta in zip(new_powers, powers or ins[count:], body.betas, strict=True):
+        if out is not None:
+            _multiply(writer, power, attrs[beta], out)
+
+
+def _multiply(writer: TapeWriter, array: np.ndarray, number: float, out: np.ndarray) -> None:
+    expression(writer, lambda x: x * number, [out], [array])
+
+
+@native(FUSED_UPDATE)
+def fused_update(writer: TapeWriter, row: Row) -> None:
+    """Many parameters that lie together, as one array; powers that do not agree are left to NumPy."""
+    node = row.node
+    record = find_op(node.attrs["update"])
+    ins, outs, powers = _flat_operands(writer, node)
+    shards = writer.context.shards(node)
+    if shards is not None:
+        _require_one_rate(writer, shards)
+        own = _shard(ins[0].size, shards.index(node), len(shards))
+        everywhere = [_flat_operands(writer, other)[1] for other in shards]
+        outs_of_all = [[None if out is None else out[own] for out in outs] for outs in everywhere]
+        count = len(ins) - len(UPDATES[record.type].betas)
+        sharded = [a if a is None or k == 2 or k >= count else a[own] for k, a in enumerate(ins)]
+        others: list[np.ndarray] = []
+        if writer.context.reduces_in_update(node):
+            sharded[1], *others = (a[own] for a in summands(node, writer.context))
+        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, sharded, powers, others)
+        return
+    for p in powers:
+        writer.row("require_equal", p, p, p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
+    write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
+
+
+def _require_one_rate(writer: TapeWriter, shards: Sequence[Node]) -> None:
+    """Where devices have rates of their own, each of them does its whole update (X-19): all see the same."""
+    first, *others = [_flat_operands(writer, shard)[0][2] for shard in shards]
+    for rate in others:
+        writer.row("require_equal", first, rate, 1, 1)
+
+
+def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:
+    flat = flat_operands(node, find_op(node.attrs["update"]), writer.context)
+    if flat is None:
+        raise Unsuitable
+    return flat
+
+
+def _shard(size: int, index: int, count: int) -> slice:
+    """One of several shards of about equal size, each beginning at a cache line."""
+    ends = [size * k // count // 16 * 16 for k in range(count)] + [size]
+    require(size >= 16 * count)
+    return slice(ends[index], ends[index + 1])
+
+
+@native(ALL_REDUCE, FUSED_ALL_REDUCE)
+def all_reduce(writer: TapeWriter, row: Row) -> None:
+    """Sums over the devices, in device order, to all of them; nothing where updates take them."""
+    context, node = writer.context, row.node
+    if context.reduces_in_update(node):
+        return
+    require(context.comm.computes_here)
+    whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
+    members = [whole] if whole is not None else [
+        ([context.array(v) for v in contributions], [context.array(v) for v in results])
+        for contributions, results in zip(node.inputs, node.outputs, strict=True)
+    ]  # fmt: skip
+    for ins, outs in members:
+        require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*ins, *outs)))
+    for number, (ins, outs) in enumerate(members):
+        inputs = [Expr("input", value=i, dtype=FLOAT) for i in range(len(ins))]
+        total: Any = inputs[0]
+        for term in inputs[1:]:
+            total = total + term
+        try:
+            writer.vector(lower([total] * len(outs), [FLOAT] * len(ins)), ins[0].shape, ins, outs)
+        except Unsuitable:
+            assert number == 0, "members of one collective have one shape"
+            raise

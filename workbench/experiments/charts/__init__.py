@@ -1,0 +1,1 @@
+"""Charts of recorded runs, and runs side by side."""

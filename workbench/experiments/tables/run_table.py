@@ -1,0 +1,193 @@
+"""`runs()`: the table of recorded runs."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, overload
+
+from workbench.errors import InvalidArgument, NotFound, did_you_mean, one_of
+from workbench.experiments.records.recorded_run import COLUMNS, RecordedRun
+from workbench.experiments.records.runs_file import RunsFile
+from workbench.experiments.tables.export import write_csv, write_json
+from workbench.experiments.tables.run_columns import usual_columns
+from workbench.experiments.tables.run_table_text import as_html, as_text
+
+
+class Runs(Sequence[RecordedRun]):
+    """Recorded runs; `runs()` reads them. Sorting and filtering give new tables and change no file.
+
+    Attributes:
+        shown: the columns that are shown: those of `show`, else what tells these runs apart.
+        over: the settings that `show` was asked to draw values over; empty for those that tell most.
+    """
+
+    def __init__(
+        self, found: Iterable[RecordedRun], file: RunsFile, columns: Sequence[str] = (), over: Sequence[str] = ()
+    ) -> None:
+        self._found, self._file, self._columns, self.over = list(found), file, list(columns), list(over)
+        self._select: Callable[[], Sequence[RecordedRun]] = lambda: ()
+
+    def _of(self, found: Iterable[RecordedRun]) -> Runs:
+        return Runs(found, self._file, self._columns, self.over)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[RecordedRun]:
+        return iter(self._found)
+
+    @overload
+    def __getitem__(self, number: int) -> RecordedRun: ...
+    @overload
+    def __getitem__(self, number: slice) -> Runs: ...
+    def __getitem__(self, number: int | slice) -> RecordedRun | Runs:
+        """The run of a number as the table shows it; a slice is by position.
+
+        Raises:
+            NotFound: the table has no such run.
+        """
+        if isinstance(number, slice):
+            return self._of(self._found[number])
+        for run in self._found:
+            if run.number == number:
+                return run
+        raise NotFound(f"there is no run {number} in this table of {len(self)} runs from {self._file.path}")
+
+    @property
+    def columns(self) -> list[str]:
+        """Names that `sort`, `filter` and exports take: of the table, settings, fetched values."""
+        names = dict.fromkeys(COLUMNS)
+        for run in self._found:
+            names.update(dict.fromkeys(run.last))
+            fetched = run.settings.get("fetch")  # also before it has a value
+            names.update(dict.fromkeys(map(str, fetched)) if isinstance(fetched, list) else {})
+        for run in self._found:
+            names.update(dict.fromkeys(run.settings))
+        return list(names | dict.fromkeys(("begun", "ended", "steps", "error", "notes", "tags")))
+
+    def sort(self, by: str, descending: bool = False) -> Runs:
+        """By a column; runs that have nothing there come last, after those that have NaN.
+
+        Raises:
+            NotFound: no run has such a column.
+        """
+        self._require(by)
+        having = [run for run in self._found if not _is_absent(run.value(by))]
+        absent = [run for run in self._found if _is_absent(run.value(by))]
+        try:
+            having.sort(key=lambda run: run.value(by), reverse=descending)
+        except TypeError:
+            having.sort(key=lambda run: str(run.value(by)), reverse=descending)
+        return self._of([*having, *sorted(absent, key=lambda run: run.value(by) is None)])
+
+    def filter(self, test: Callable[[RecordedRun], bool] | None = None, tag: str | None = None, **wanted: Any) -> Runs:
+        """The runs for which `test(run)` holds, that have the tag and whose columns are as wanted.
+
+        Raises:
+            NotFound: no run has such a column.
+        """
+        for name in wanted:
+            self._require(name)
+        return self._of(
+            run
+            for run in self._found
+            if (test is None or test(run))
+            and (tag is None or tag in run.tags)
+            and all(run.value(name) == value for name, value in wanted.items())
+        )
+
+    @property
+    def shown(self) -> list[str]:
+        return list(self._columns) or usual_columns(self)
+
+    def show(self, *columns: str, over: Sequence[str] = ()) -> Runs:
+        """The same runs with these columns; without any, with the usual ones.
+
+            wb.runs().show("name", "loss", "batch_size")
+            wb.runs().show(over=["learning_rate", "batch_size"])
+
+        Args:
+            over: settings over which a notebook draws what came of the runs; those that tell most by default.
+
+        Raises:
+            NotFound: no run has such a column.
+        """
+        settings = [over] if isinstance(over, str) else list(over)
+        for name in (*columns, *settings):
+            self._require(name)
+        return Runs(self._found, self._file, columns, settings)
+
+    def delete(self) -> None:
+        """Forget all runs of this table, or, where that fails, none."""
+        self._file.delete([run.number for run in self._found])
+        self._found = []
+
+    @property
+    def selected(self) -> Runs:
+        """The runs that are selected in the table a notebook shows of these: `wb.compare(found.selected)`."""
+        return self._of(self._select())
+
+    def select_by(self, select: Callable[[], Sequence[RecordedRun]]) -> None:
+        """Have `select()` say which runs are selected; for what shows them."""
+        self._select = select
+
+    def rows(self, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Each run as a dict of columns; all columns by default."""
+        names = list(columns) if columns is not None else self.columns
+        return [{name: run.value(name) for name in names} for run in self._found]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of `rows()`, with the numbers as index.
+
+        Raises:
+            InvalidArgument: pandas is not installed.
+        """
+        try:
+            import pandas  # type: ignore[import-untyped]
+        except ImportError:
+            raise InvalidArgument("to_pandas() needs pandas: pip install pandas; rows() gives dicts") from None
+        return pandas.DataFrame(self.rows(), columns=self.columns).set_index("number")
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the table; see `export.write_csv`."""
+        write_csv(self.rows(), self.columns, path)
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write everything that is known of these runs; see `export.write_json`."""
+        write_json(self._found, path)
+
+    def _require(self, column: str) -> None:
+        known = self.columns
+        if column not in known:
+            hint = did_you_mean(column, known) or f" These have {one_of(known)}"
+            raise NotFound(f"no run has a column {column!r}.{hint}")
+
+    def __repr__(self) -> str:
+        return as_text(self._found, self.shown, len(self.columns))
+
+    def _repr_html_(self) -> str:
+        return as_html(self._found, self.shown, len(self.columns))
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether it has no place in an order: nothing, or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def runs(file: str | os.PathLike[str] | None = None) -> Runs:
+    """All recorded runs, newest first.
+
+    Args:
+        file: `WORKBENCH_RUNS` or the user's own file by default.
+
+    Raises:
+        Unavailable: the file cannot be read; says why.
+
+    Example:
+        >>> best = wb.runs().filter(state="done").sort("loss")[:3]
+        >>> wb.runs().to_csv("runs.csv")
+    """
+    source = RunsFile(file)
+    return Runs([RecordedRun(source, row) for row in reversed(source.rows())], source)

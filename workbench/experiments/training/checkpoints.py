@@ -1,0 +1,185 @@
+"""Checkpoints of runs: everything the next step depends on, so that a run goes on bit for bit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.checkpoint.files import read_tensors, write_tensors
+from workbench.checkpoint.program_files import restoring, snapshot
+from workbench.checkpoint.restore import Restore, as_before_on_error
+from workbench.checkpoint.tree import flatten, unflatten
+from workbench.data.loader import DataLoader
+from workbench.data.sampler import random_sampler_of
+from workbench.errors import InvalidArgument
+from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
+from workbench.executors.running.engine import Engine
+from workbench.experiments.runners import engine_of
+from workbench.experiments.training.kept import KeptFiles
+from workbench.experiments.training.loop import TrainingLoop
+from workbench.experiments.training.position import Position
+from workbench.experiments.training.settings import program_hash
+from workbench.framework.paths import path_text
+from workbench.runtime.undisturbed import undisturbed
+
+_ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
+_HISTORY = "history: {number}"  # and what recorded values are, whose labels may be no text a tensor can be named by
+
+
+class Restorable:
+    """A checkpoint that has been read and fits a loop in every part.
+
+    Attributes:
+        position: where the run goes on.
+    """
+
+    def __init__(self, loop: TrainingLoop, position: Position, values: Restore, own: Values, loader_state: Any) -> None:
+        self.position = position
+        self._loop, self._values, self._own, self._loader_state = loop, values, own, loader_state
+
+    def value(self, name: str) -> np.ndarray | None:
+        """What a variable of device 0 will hold, None if the checkpoint does not say."""
+        return self._values.arrays.get(name)
+
+    def apply(self) -> None:
+        """Bring parameters, state, every device, schedules and loader to where the checkpoint was written.
+
+        Raises:
+            Exception: of a schedule or a loader of the user's that does not take its state; nothing has changed then.
+        """
+        with self._loop.scope.in_use():
+            undisturbed(self._write)
+
+    def _write(self) -> None:
+        loop, engine = self._loop, engine_of(self._loop.executor)
+        give = None if engine is None else devices_restored(engine, self._own, self._values.arrays)
+        with as_before_on_error(*_movable(loop.loader)):
+            if isinstance(loop.loader, DataLoader):
+                loop.loader.load_state_dict(self._loader_state)
+            self._values.write(loop.scope)
+        if give is not None:
+            give()
+
+
+def _movable(loader: Any) -> list[Any]:
+    """A loader, and what is moved with it."""
+    if not isinstance(loader, DataLoader):
+        return []
+    sampler = random_sampler_of(loader.batch_sampler)
+    return [loader] if sampler is None else [loader, sampler]
+
+
+def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.PathLike[str]) -> None:
+    """Write a checkpoint between two steps; replaces the file whole.
+
+    Raises:
+        OSError: it cannot be written; a file that was there is unchanged.
+    """
+    tensors, metadata = snapshot(loop.program, loop.scope)
+    engine = engine_of(loop.executor)
+    own = {} if engine is None else device_values(engine)
+    tensors.update({_ON.format(place=place, name=name): array for (name, place), array in own.items()})
+    histories = enumerate(position.history.values())
+    tensors.update({_HISTORY.format(number=i): np.array(values, np.float64) for i, values in histories})
+    metadata["run"], _ = flatten({
+        "step": position.step, "passes": position.passes, "batches": position.batches, "metric": list(position.metric),
+        "program_hash": program_hash(loop.program),
+        "loader": loop.loader.state_dict() if isinstance(loop.loader, DataLoader) else None,
+        "length": loop.length,
+        "labels": list(position.history), "validated": position.validated, "val_labels": list(position.val_labels),
+        "kept": None if position.kept is None else position.kept.as_document(),
+        "own": [[name, place] for name, place in own],
+        "devices": _device_count(engine),
+    })  # fmt: skip
+    write_tensors(path, tensors, metadata)
+
+
+def read_checkpoint(loop: TrainingLoop, path: str | os.PathLike[str]) -> Restorable:
+    """Read a checkpoint for a loop that has not begun, and check it whole; nothing is changed.
+
+    Raises:
+        InvalidArgument: no checkpoint of a run, or of another program or loader, or of another number of devices
+            that hold values of their own.
+    """
+    path = path_text(path, "checkpoint")
+    tensors, metadata = read_tensors(path)
+    run = metadata.pop("run", None)
+    if not isinstance(run, dict):
+        raise InvalidArgument(f"{path} is no checkpoint of a run; static.load takes what static.save wrote")
+    try:
+        return _checked(loop, path, tensors, metadata, unflatten(run, {}))
+    except InvalidArgument as error:
+        raise error if path in str(error) else InvalidArgument(f"{path} does not fit: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        raise InvalidArgument(f"{path} is no checkpoint of a run that this workbench reads: {error!r}") from error
+
+
+def _checked(
+    loop: TrainingLoop, path: str, tensors: dict[str, np.ndarray], metadata: dict[str, Any], run: dict[str, Any]
+) -> Restorable:
+    if run["program_hash"] != program_hash(loop.program):
+        raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}")
+    _require_loader(loop, run)
+    history = {label: _numbers(tensors.pop(_HISTORY.format(number=i))) for i, label in enumerate(run["labels"])}
+    own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
+    values = restoring(loop.program, path, tensors, metadata)
+    _require_devices(engine_of(loop.executor), own, run["devices"], values.arrays)
+    position = _position(run, history).recording(loop.labels, loop.val_labels)
+    return Restorable(loop, position, values, own, run["loader"])
+
+
+def _position(run: Mapping[str, Any], history: dict[str, list[float]]) -> Position:
+    step, passes, batches = (_count(name, run[name]) for name in ("step", "passes", "batches"))
+    total, count = run["metric"]
+    validated = [_count("validated", step) for step in run["validated"]]
+    kept = None if run["kept"] is None else KeptFiles.from_document(run["kept"])
+    return Position(
+        step, passes, batches, (float(total), _count("metric", count)), history, validated,
+        tuple(map(str, run["val_labels"])), kept,
+    )  # fmt: skip
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"it has {value!r} as {name}, which is a number >= 0")
+    return value
+
+
+def _numbers(values: np.ndarray) -> list[float]:
+    if values.ndim != 1 or values.dtype != np.float64:
+        raise InvalidArgument(f"recorded values are float64 [steps], it has {values.dtype} {list(values.shape)}")
+    found: list[float] = values.tolist()
+    return found
+
+
+def _require_loader(loop: TrainingLoop, run: Mapping[str, Any]) -> None:
+    state, loader = run["loader"], loop.loader
+    if (state is None) == isinstance(loader, DataLoader):
+        was = "batches of another kind" if state is None else "a DataLoader"
+        raise InvalidArgument(f"it was written by a run on {was}, this one takes a {type(loader).__name__}")
+    if isinstance(loader, DataLoader):
+        loader.check_state_dict(state)
+    elif run["length"] != loop.length:
+        was, mine = _batches(run["length"]), _batches(loop.length)
+        raise InvalidArgument(f"it was written by a run on {was}, this one has {mine}")
+
+
+def _batches(count: int | None) -> str:
+    return "batches that were not counted" if count is None else f"{count} batches"
+
+
+def _require_devices(engine: Engine | None, own: Values, devices: int, state: Mapping[str, np.ndarray]) -> None:
+    """Values of single devices need the same number of them; without such values any number will do."""
+    if not own:
+        return
+    if devices != _device_count(engine) or engine is None:
+        mine = _device_count(engine)
+        raise InvalidArgument(f"it was written by a run on {devices} devices, whose values differ; this one has {mine}")
+    check_device_values(engine, own, state)
+
+
+def _device_count(engine: Engine | None) -> int:
+    return 1 if engine is None else len(engine.places)

@@ -1,0 +1,245 @@
+"""`train`: the one training loop."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType, Unavailable, described
+from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.api.parallel import ParallelExecutor
+from workbench.experiments.first_nan import NaNGuard
+from workbench.experiments.records import recorder
+from workbench.experiments.records.runs_file import RunsFile
+from workbench.experiments.run import Run
+from workbench.experiments.runners import Runner, engine_of, on_devices, runner_of
+from workbench.experiments.training import begun
+from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
+from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
+from workbench.experiments.training.loop import TrainingLoop
+from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of
+from workbench.experiments.training.progress import Bar, bar_of
+from workbench.experiments.training.settings import own_settings, settings_of
+from workbench.experiments.training.validation import Validation
+from workbench.framework.notice import tell
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
+from workbench.graph.loss import labelled_loss
+from workbench.optimizer.lr import ReduceOnPlateau
+from workbench.runtime.scope import Scope
+
+DEFAULT_EPOCHS = 10
+_numbers = itertools.count(1)
+
+
+def train(
+    program: Program,
+    loader: Iterable[Any],
+    steps: int | None = None,
+    epochs: int | None = None,
+    fetch: Sequence[Variable | str] | Mapping[str, Variable | str] | None = None,
+    startup: Program | None = None,
+    executor: Runner | ParallelExecutor | CompiledProgram | None = None,
+    scope: Scope | None = None,
+    on_step: Callable[[Run], None] | None = None,
+    lr_step: Literal["step", "epoch", "never"] = "step",
+    progress: bool | None = None,
+    name: str | None = None,
+    record: bool | str | os.PathLike[str] = True,
+    settings: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    paused: bool = False,
+    *,
+    devices: int | None = None,
+    valid: Iterable[Any] | None = None,
+    valid_every: int | None = None,
+    checkpoints: str | os.PathLike[str] | ModelCheckpoint | None = None,
+    stop_on_nan: bool = False,
+) -> Run:
+    """Train a program on a background thread; returns at once.
+
+    The run is recorded: see `runs()`. Where that is not possible one notice says why, and training goes on.
+
+    Args:
+        program: the main program, with its update ops.
+        loader: gives batches and can be iterated over once per epoch: dicts {feed: array}, or lists in the order in
+            which the program declared its feeds.
+        steps: how many steps; epochs: how many passes over the loader. Whichever comes first ends the run; if neither
+            is given, 10 epochs do (one of an iterator that cannot begin again).
+        fetch: what to record of every step: Variables or names, or {label: Variable}; by default the program's loss,
+            as `loss`, if it has a backward pass. An empty list records nothing.
+        startup: gives the variables it initialises, where they have no value yet, their first one.
+        executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
+            the program trains on several devices.
+        scope: where the parameters are; that executor's own, or `global_scope()` of the caller by default.
+        on_step: called with the run, on the training thread, after every step.
+        lr_step: when the program's learning-rate schedulers take a step. `ReduceOnPlateau` is given the first
+            variable recorded: its value in this step, or its mean over the epoch ("epoch", which it is meant for).
+        progress: a progress bar always, never, or (None) in a terminal or notebook.
+        name: what the bar and `runs()` call the run.
+        record: False records nothing; a path is the file to record in, the user's own by default.
+        settings: more settings to record, of your own: JSON types.
+        checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`.
+        paused: wait before the first step for `run.resume()`, or `run.advance()`.
+        devices: train on so many CPU devices, without an `executor` of your own.
+        valid: batches of validation data, which can be gone through again. The program's copy for testing is run over
+            them on one device; `run.history["val_loss"]` has the means over their rows of what is fetched as `loss`.
+        valid_every: evaluate them after so many steps; after every epoch, and after the last step, by default.
+        checkpoints: a folder in which the best and the last checkpoint are kept, or a `ModelCheckpoint` that says more.
+        stop_on_nan: end the run, failed, at the first step with a NaN or an Inf in its loss or its gradients; that
+            step is not applied. Without it the run goes on, and `run.first_nan` tells which step that was.
+
+    Returns:
+        the running Run; `run.wait()` waits for its end.
+
+    Raises:
+        InvalidType, InvalidArgument: an argument is wrong, the checkpoint is of something else. What fails later is
+            raised by `run.wait()`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> ops, pairs = wb.optimizer.SGD(0.1).minimize(loss)
+        >>> data = wb.io.TensorDataset([np.ones((8, 4), np.float32)])
+        >>> loader = wb.io.DataLoader(data, batch_size=4)
+        >>> net, net_startup = static.default_main_program(), static.default_startup_program()
+        >>> run = wb.train(net, loader, epochs=3, fetch={"loss": loss}, startup=net_startup,
+        ...                valid=loader, progress=False)
+        >>> len(run.wait().history["loss"]), run.validated
+        (6, [2, 4, 6])
+    """
+    _check_kinds(program, startup, scope, name)
+    _check_counts(steps, epochs, valid_every)
+    if valid_every is not None and valid is None:
+        raise InvalidArgument("valid_every needs validation data: valid=")
+    if lr_step not in ("step", "epoch", "never"):
+        raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    own = own_settings({} if settings is None else settings)
+    if steps is None and epochs is None:
+        epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
+    labels = labelled_loss(program) if fetch is None else labels_of(fetch, "train")
+    _check_metric(program, labels, lr_step)
+    require_batches(loader, "train")
+    file = _file(record)
+    has_own_executor = engine_of(executor) is not None
+    if devices is not None:
+        executor, scope = on_devices(executor, program, devices, scope), None
+    runner, scope = runner_of(executor, program, scope)
+    _check_batches(loader, runner)
+    validation = None if valid is None else Validation(program, valid, labels, scope, engine_of(runner) is not None)
+    loop = TrainingLoop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
+    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs), epochs)
+    run.trains(program, loader, labels, getattr(runner, "executor", runner))
+    run.saves_by(lambda path: write_checkpoint(loop, loop.position(run), path))
+    loop.attend(NaNGuard(run, stop_on_nan), None if checkpoints is None else keeper_of(checkpoints, run, loop))
+    if on_step is not None:
+        run.subscribe(on_step)
+    restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
+    if startup is not None:
+        loop.initialise(startup)
+    made = None
+    if file is not None:
+        asked = {"steps": steps, "epochs": epochs, "fetch": list(labels), "lr_step": lr_step}
+        asked |= {"stop_on_nan": True} if stop_on_nan else {}
+        made = settings_of(program, loader, runner, partial(_first_value, scope, restorable), asked, own)
+    bar = bar_of(run, progress)
+    _go_on(loop, run, restorable, bar)  # last: what refuses comes before
+    if bar is not None:
+        run.subscribe(bar)
+    if made is not None:
+        recorder.record(run, made, file)
+    if paused:
+        run.pause()
+    if not has_own_executor:
+        begun.note(run)
+    return run.start()
+
+
+def _check_kinds(program: Any, startup: Any, scope: Any, name: Any) -> None:
+    if not isinstance(program, Program):
+        raise InvalidType(f"train takes a Program, got {described(program)}")
+    for what, given, kind in (("startup", startup, Program), ("scope", scope, Scope), ("name", name, str)):
+        if given is not None and not isinstance(given, kind):
+            raise InvalidType(f"train takes a {kind.__name__} as {what}, got {described(given)}")
+
+
+def _check_counts(steps: Any, epochs: Any, valid_every: Any) -> None:
+    for what, count, least in (("steps", steps, 0), ("epochs", epochs, 0), ("valid_every", valid_every, 1)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < least):
+            raise InvalidArgument(f"train takes a number >= {least} as {what}, got {count!r}")
+
+
+def _first_value(scope: Scope, restorable: Restorable | None, name: str) -> np.ndarray | None:
+    """What a variable holds at the first step, None if nothing."""
+    restored = None if restorable is None else restorable.value(name)
+    found = scope.find_var(name)
+    return found.tensor.array if restored is None and found is not None and found.tensor.initialized else restored
+
+
+def _go_on(loop: TrainingLoop, run: Run, restorable: Restorable | None, bar: Bar | None) -> None:
+    """From a checkpoint, if there is one; if a schedule or a loader refuses its state nothing has changed."""
+    if restorable is None:
+        return
+    try:
+        restorable.apply()
+    except BaseException:
+        if bar is not None:
+            bar.close()
+        raise
+    loop.go_on(run, restorable.position)
+
+
+def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
+    """The file to record in; None if nothing is to be, or, with a notice, if there can be none."""
+    if record is False:
+        return None
+    try:
+        return RunsFile(None if isinstance(record, bool) else record)
+    except Unavailable as error:
+        tell(f"training goes on and cannot be recorded: {error}")
+        return None
+
+
+def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int | None:
+    """Number of steps, None if the loader does not tell its length."""
+    per_pass = length_of(loader)
+    by_epochs = None if per_pass is None or epochs is None else per_pass * epochs
+    return min((count for count in (steps, by_epochs) if count is not None), default=None)
+
+
+def labels_of(fetch: Any, what: str) -> dict[str, str]:
+    """{label: variable name}."""
+    if isinstance(fetch, Variable | str):
+        fetch = [fetch]
+    if not isinstance(fetch, Mapping | Iterable):
+        raise InvalidType(f"{what} takes a list or dict of Variables or names as fetch, got {described(fetch)}")
+    items = fetch.items() if isinstance(fetch, Mapping) else [(None, f) for f in fetch]
+    found = {}
+    for label, value in items:
+        if not isinstance(value, Variable | str):
+            raise InvalidType(f"{what} takes Variables or names in fetch, got {described(value)}")
+        variable = value if isinstance(value, str) else value.name
+        found[label or variable] = variable
+    return found
+
+
+def _check_metric(program: Program, labels: dict[str, str], lr_step: str) -> None:
+    for name, scheduler in program.lr_schedulers.items():
+        if isinstance(scheduler, ReduceOnPlateau) and not labels and lr_step != "never":
+            raise InvalidArgument(
+                f"the learning rate {name!r} is a ReduceOnPlateau, which follows a metric: name it first in fetch, as "
+                "in fetch=[loss]; or pass lr_step='never' and call its step(metric) yourself"
+            )
+
+
+def _check_batches(loader: Any, executor: Any) -> None:
+    """Refuse, before anything runs, a loader whose batches are too small for the executor's devices."""
+    check = getattr(loader, "check_devices", None)
+    if check is not None:
+        check(getattr(executor, "device_count", 1))

@@ -1,0 +1,1 @@
+"""All that a dashboard knows and may be told, without a widget."""

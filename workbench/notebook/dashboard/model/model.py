@@ -1,0 +1,443 @@
+"""All that a dashboard knows, without a widget: what it is about, its runs, its controls; messages for a page."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
+from workbench.experiments.first_nan import FirstNaN
+from workbench.experiments.launch.setup import loss_of
+from workbench.experiments.records.recorder import record_of
+from workbench.experiments.run import Run, State
+from workbench.experiments.runners import engine_of
+from workbench.framework.program.variable import Variable
+from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
+from workbench.notebook.dashboard.model.curves import Curves
+from workbench.notebook.dashboard.model.differences import differences
+from workbench.notebook.dashboard.model.newcomers import Newcomers
+from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.watching.fetched import FetchedHistory
+from workbench.notebook.dashboard.watching.memory_trace import Past
+from workbench.notebook.dashboard.watching.nan_message import nan_message
+from workbench.notebook.dashboard.watching.previewed import graph_of_program
+from workbench.notebook.dashboard.watching.throttle import Throttle
+from workbench.notebook.dashboard.watching.unwatched import Unwatched
+from workbench.notebook.dashboard.watching.watch import Watch
+from workbench.notebook.messages import Message
+from workbench.notebook.summary import memory_text
+
+FLAGS = ("pause", "resume", "step", "stop")  # of a run that goes on: they only set flags
+COMMANDS = ("run", "pause", "resume", "step", "stop", "drop", "save")
+_RUNS = 12  # whose curves are shown
+_CURVES_S, _SCOPES_S = 0.25, 0.5  # seconds between two of these messages
+Slow = Callable[[], Callable[[], None]]  # what takes a while, and what it then changes in the model
+LIVE = (State.READY, State.RUNNING, State.PAUSED)
+
+
+class Shown:
+    """A run, or the steps of an executor, and its curves.
+
+    Args:
+        number: tells it from the others of this dashboard. about: what it is called.
+    """
+
+    def __init__(self, number: int, about: str, run: Run | None, fetched: FetchedHistory | None = None) -> None:
+        self.run, self.fetched, self.about, self._apart = run, fetched, about, ""
+        source: Any = run if run is not None else fetched
+        steps = (lambda: source.step) if run is not None else (lambda: source.steps)
+        history = (lambda: _every_step(run)) if run is not None else (lambda: source.history)
+        evaluated = (lambda: _some_steps(run)) if run is not None else dict
+        self.throttle = Throttle(_CURVES_S)
+        self.curves = Curves(str(number), self.label, history, steps, lambda: source.seconds, evaluated)
+
+    @property
+    def id(self) -> str:
+        return self.curves.run
+
+    def label(self) -> str:
+        """What it is called; a recorded run by the number that `runs()` gives it, as soon as it has one."""
+        record = record_of(self.run) if self.run is not None else None
+        about = f"{self.about}{self._apart}"
+        return about if record is None or record.number is None else f"run {record.number}: {about}"
+
+    def tell_apart(self, words: str) -> None:
+        """What it has that others of the dashboard have not."""
+        self._apart = words
+
+    def news(self) -> Message | None:
+        """Its curves, if they have changed and it is time."""
+        if not self.throttle.is_due():
+            return None
+        with self.throttle.taking():
+            return self.curves.message() if self.follow() else None
+
+    def follow(self) -> bool:
+        """Take over what is new; whether there was anything."""
+        if self.fetched is not None:
+            self.fetched.follow()
+        return self.curves.follow()
+
+
+def _every_step(run: Run) -> dict[str, list[float]]:
+    """What has a value after every step."""
+    return {label: values for label, values in run.history.items() if label not in run.val_labels}
+
+
+def _some_steps(run: Run) -> dict[str, tuple[list[int], list[float]]]:
+    """What has one where the validation data were evaluated."""
+    return {label: run.curve(label) for label in run.val_labels}
+
+
+def _past_of(run: Run) -> Callable[[], Past] | None:
+    """What is known of a recorded run from before it was watched."""
+    record, engine = record_of(run), engine_of(run.executor)
+    if record is None or engine is None:
+        return None
+    return lambda: Past(max(engine.steps - run.step, 0), tuple(record.drops), record.dropped)
+
+
+class Model:
+    """Everything the page shows. One thread at a time may use it: that of the publisher.
+
+    Args:
+        subject: what it is about.
+        names: what the user's names stand for now; startup_of: see `Controls`.
+    """
+
+    def __init__(self, subject: Subject, names: Names, startup_of: StartupOf) -> None:
+        self.subject = subject
+        self.controls = Controls(subject, names, startup_of)
+        self.busy: str | None = None
+        self.notice: Message | None = None
+        self.cell: str | None = None  # that shows the page
+        self.shown: list[Shown] = []
+        self.watch: Watch | Unwatched
+        self._names = names
+        self._notices, self._numbers = itertools.count(1), itertools.count(1)
+        self._sent: Message = {}
+        self._scopes = Throttle(_SCOPES_S)
+        self._graph_sent = -1
+        self._newcomers = Newcomers(subject)
+        self._newcomer: tuple[Run, Watch | Unwatched] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        subject = self.subject
+        run = subject.run or self._newcomers.newest(())
+        if run is not None:
+            self._follow(run, self._watch_of(run))
+        elif subject.engine is not None:
+            self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
+            fetched = FetchedHistory(subject.engine, self._labels())
+            self.shown.append(Shown(next(self._numbers), subject.name, None, fetched))
+        else:
+            self.watch = self._unwatched()
+
+    def _loss(self) -> list[str]:
+        loss = loss_of(self.subject.program) if self.subject.program is not None else None
+        return [loss] if loss else []
+
+    def _labels(self) -> dict[str, str]:
+        """The user's names of variables."""
+        return {value.name: name for name, value in self._names().items() if isinstance(value, Variable)}
+
+    def _unwatched(self) -> Unwatched:
+        assert self.subject.program is not None
+        devices = self.controls.values()["devices"] if loss_of(self.subject.program) else 1
+        return Unwatched(self.subject.name, graph_of_program(self.subject.program, devices, self._loss()))
+
+    def _watch_of(self, run: Run) -> Watch | Unwatched:
+        """What watches a run; for a large program its graph takes a while."""
+        engine, before = engine_of(run.executor), getattr(self, "watch", None)
+        first = before.graph_number + 1 if before is not None else 1
+        if engine is not None:
+            return Watch(engine, run.name, list(run.fetch.values()), first, _past_of(run))
+        program = run.program
+        return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
+
+    def _follow(self, run: Run, watch: Watch | Unwatched) -> None:
+        """Follow another run from now on; the curves of those before stay."""
+        number, before = next(self._numbers), getattr(self, "watch", None)
+        self.watch = watch
+        self.controls.follow(run)
+        if before is not None:
+            before.close()
+        self.shown.append(Shown(number, f"{run.name}, {self.watch.what()}", run))
+        for gone in self.shown[:-_RUNS]:
+            if gone.fetched is not None:
+                gone.fetched.close()
+        del self.shown[:-_RUNS]
+        setups = [None if shown.run is None else shown.run.setup for shown in self.shown]
+        for shown, words in zip(self.shown, differences(setups), strict=True):
+            shown.tell_apart(words)
+
+    def _await_newcomer(self) -> None:
+        """Find a run that was begun elsewhere, once the one that is followed has ended."""
+        if self._newcomer is not None or self._is_occupied():
+            return
+        run = self._newcomers.newest([shown.run for shown in self.shown])
+        if run is not None:
+            self._newcomer = run, self._watch_of(run)
+
+    def _greet_newcomer(self) -> None:
+        """Follow it, unless one has been begun from here meanwhile."""
+        if self._newcomer is None:
+            return
+        (run, watch), self._newcomer = self._newcomer, None
+        if self._is_occupied():
+            watch.close()
+        else:
+            self._follow(run, watch)
+
+    def _is_occupied(self) -> bool:
+        return self.busy is not None or self.is_live()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.watch.close()
+        if self._newcomer is not None:
+            self._newcomer[1].close()
+        for shown in self.shown:
+            if shown.fetched is not None:
+                shown.fetched.close()
+
+    @property
+    def run(self) -> Run | None:
+        """The run that is followed."""
+        return self.shown[-1].run if self.shown else None
+
+    def is_live(self) -> bool:
+        """Whether there is a run that has not ended."""
+        return self.run is not None and self.run.state in LIVE
+
+    def is_stepping(self) -> bool:
+        """Whether steps follow each other, so that one of them will be looked at before long."""
+        if self.run is not None:
+            return self.run.state == State.RUNNING
+        return bool(self.shown) and self.shown[-1].fetched is not None and self.shown[-1].fetched.is_going_on
+
+    @property
+    def nan(self) -> FirstNaN | None:
+        """The first step of what is followed with a NaN in it."""
+        if self.run is not None:
+            return self.run.first_nan
+        return self.watch.nan.first if self.watch.nan is not None else None
+
+    def prepare(self) -> None:
+        """What takes long, once: whoever has a command must not wait for it."""
+        self._await_newcomer()
+        self.watch.prepare()
+        if self.nan is not None:
+            self.nan.find()
+
+    def goes_on(self) -> bool:
+        """Whether there are steps, or will be: of a run, or of a loop of the user's own."""
+        loop = self.shown[-1].fetched if self.shown else None
+        return self.is_live() or (loop is not None and loop.is_going_on)
+
+    def tell(self, kind: str, text: str) -> None:
+        """Show a line on the page; kind is "info" or "error"."""
+        self.notice = {"id": next(self._notices), "kind": kind, "text": text}
+
+    # Messages
+
+    def news(self) -> list[Message]:
+        """What has changed since the last time."""
+        self._greet_newcomer()
+        graph_changed, looked = self.watch.follow(self.run is None or not self.run.finished)
+        curves = [message for shown in self.shown if (message := shown.news()) is not None]
+        found: list[Message] = []
+        state = self.state()
+        if state != self._sent:
+            self._sent = state
+            found.append(state)
+        if graph_changed or self._graph_sent != self.watch.graph_number:
+            self._graph_sent = self.watch.graph_number
+            found.append(self.watch.graph_message())
+        if looked:
+            found += self.watch.sampled()
+        if not self.is_stepping() and (fed := self.watch.news_of_fed()) is not None:
+            found.append(fed)
+        if self._scopes.is_due():
+            with self._scopes.taking():
+                found += [self.watch.scopes_message()] if self.watch.memory_changed() else []
+        return [*found, *curves]
+
+    def everything(self) -> list[Message]:
+        """All that a page needs that has nothing."""
+        self._greet_newcomer()
+        for shown in self.shown:
+            shown.follow()
+        self.watch.follow(False)
+        self.watch.memory_changed()
+        self._sent, self._graph_sent = self.state(), self.watch.graph_number
+        curves = [shown.curves.message() for shown in self.shown]
+        fed = self.watch.newest_fed()
+        steps = [*self.watch.sampled(), *([fed] if fed is not None else [])]
+        return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *steps]
+
+    def state(self) -> Message:
+        """The message `state`; see assets/src/README.md."""
+        return {
+            "type": "state",
+            "subject": {
+                "name": self.subject.name,
+                "kind": self.subject.kind,
+                "devices": self.watch.devices,
+                "strategy": self.watch.strategy,
+                "graph": self.watch.graph_number,
+                "cell": self.cell,
+            },
+            "run": self._run_state(),
+            "runs": [self._listed(shown) for shown in self.shown],
+            "controls": {**self.controls.message(), "allowed": self.allowed(), "busy": self.busy},
+            "notice": self.notice,
+        }
+
+    def _listed(self, shown: Shown) -> Message:
+        run, loop = shown.run, shown.fetched
+        state = str(run.state) if run is not None else "running" if loop is not None and loop.is_going_on else "ready"
+        steps = run.step if run is not None else loop.steps if loop is not None else 0
+        return {"id": shown.id, "label": shown.label(), "state": state, "steps": steps}
+
+    def _run_state(self) -> Message | None:
+        if not self.shown:
+            return None
+        shown, run = self.shown[-1], self.run
+        if run is None:
+            return self._loop_state(shown)
+        rate = shown.curves.rate if run.state == State.RUNNING else 0.0
+        left = run.steps - run.step if run.steps is not None else None
+        return {
+            "id": shown.id,
+            "name": run.name,
+            "state": str(run.state),
+            "step": run.step,
+            "steps": run.steps,
+            "seconds": round(run.seconds, 2),
+            "rate": rate,
+            "eta": left / rate if rate and left is not None else None,
+            "last": run.last,
+            "values": self.controls.of_run(run),
+            "error": self._error(run.error) if run.error is not None else None,
+            "nan": self._nan(),
+        }
+
+    def _nan(self) -> Message | None:
+        return None if self.nan is None else nan_message(self.nan, self.watch.graph)
+
+    def _loop_state(self, shown: Shown) -> Message | None:
+        """Of steps that a loop of the user's own makes."""
+        assert shown.fetched is not None
+        steps, is_going_on = self.watch.steps(), shown.fetched.is_going_on
+        rate = shown.curves.rate if is_going_on else 0.0
+        if not steps and self.watch.error is None:
+            return None
+        last = {name: values[-1] for name, values in shown.fetched.history.items() if values}
+        return {
+            "id": shown.id, "name": self.subject.name, "state": "running" if is_going_on else "ready",
+            "step": steps, "steps": None, "seconds": None, "rate": rate, "eta": None, "last": last,
+            "error": self._error(None), "nan": self._nan(),
+        }  # fmt: skip
+
+    def _error(self, error: BaseException | None) -> Message | None:
+        """What went wrong, with the op and the line where the engine knows them."""
+        told = self.watch.error
+        if error is None and (told is None or told.step < self.watch.steps()):
+            return None  # steps after it went well
+        text = str(error) or type(error).__name__ if error is not None else told.text if told is not None else ""
+        if (node := getattr(error, "node", None)) is not None:
+            places = self.watch.graph.places
+            place = str(places[node.place]) if node.place < len(places) else None
+            return {"text": text, "op": node.type, "device": place, "site": str(node.site) if node.site else None}
+        is_same = told is not None and (error is None or told.text == text)
+        return {
+            "text": text,
+            "op": told.op if told is not None and is_same else None,
+            "device": str(told.place) if told is not None and is_same and told.place is not None else None,
+            "site": str(told.site) if told is not None and is_same and told.site is not None else None,
+        }
+
+    # Commands
+
+    def allowed(self) -> list[str]:
+        """The commands that make sense now."""
+        run = self.run
+        if self.busy:
+            return []
+        drop = ["drop"] if self.watch.can_drop() else []
+        if run is None or run.state not in LIVE:
+            return ["run", "step", *drop] if self.controls.values()["program"] is not None else drop
+        going = ["resume"] if run.state == State.PAUSED else ["pause"]
+        return [*going, "step", "stop", *drop, *(["save"] if run.write_checkpoint is not None else [])]
+
+    def command(self, name: str, values: Mapping[str, Any]) -> Slow | None:
+        """Do at once what only takes a flag; what takes longer is returned, to be called elsewhere.
+
+        Args:
+            values: settings that are chosen first.
+
+        Raises:
+            InvalidArgument: an unknown command or setting. PreconditionNotMet: it makes no sense now.
+        """
+        if name not in COMMANDS:
+            raise InvalidArgument(f"the dashboard has no command {name!r}; it has {one_of(COMMANDS)}")
+        if name not in self.allowed():
+            raise PreconditionNotMet(f"{name} is not possible now: {self.busy or self._standing()}")
+        self.controls.set(values)
+        run = self.run
+        if run is None or run.finished:
+            return self._drop if name == "drop" else self._starter(only_one=name == "step")
+        if name in ("drop", "save"):
+            return self._drop if name == "drop" else self._save
+        if name == "step":
+            self.watch.sample_next()
+            run.advance()
+        else:
+            getattr(run, name)()
+        return None
+
+    def _standing(self) -> str:
+        run = self.run
+        if self.controls.values()["program"] is None and (run is None or run.finished):
+            return "there is no program with a loss to train; choose one, or build one with %%static_program"
+        return "nothing has been started" if run is None else f"run {run.name!r} is {run.state}"
+
+    def _starter(self, only_one: bool) -> Slow:
+        setup = self.controls.setup()
+        checkpoints = self.controls.checkpoints(setup)
+        self.busy = "starting the run …"
+
+        def start() -> Callable[[], None]:
+            run = setup.start(progress=False, paused=True, checkpoints=checkpoints)
+            watch = self._watch_of(run)
+
+            def follow() -> None:
+                self._follow(run, watch)
+                kept = f"; checkpoints go to {checkpoints.dirpath}" if checkpoints is not None else ""
+                self.tell("info", f"started {self.shown[-1].about}{kept}")
+                if only_one:
+                    run.advance()
+                else:
+                    run.resume()
+
+            return follow
+
+        return start
+
+    def _drop(self) -> Callable[[], None]:
+        dropped = self.watch.drop()
+        return lambda: self.tell("info", f"dropped {memory_text(dropped)} of temporaries")
+
+    def _save(self) -> Callable[[], None]:
+        run = self.run
+        assert run is not None
+        path = run.save()
+        return lambda: self.tell("info", f"saved {path}; wb.resume goes on from it")
+
+    def refuse(self, error: Exception) -> None:
+        """Show what a command was refused for."""
+        text = str(error) or type(error).__name__
+        self.tell("error", text if isinstance(error, EnforceNotMet) else f"{type(error).__name__}: {text}")

@@ -1,0 +1,27 @@
+"""Runs of a program that were begun elsewhere, by `%train` or `wb.train`: its dashboard shows them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from weakref import WeakSet
+
+from workbench.experiments.run import Run
+from workbench.experiments.training.begun import runs_of
+from workbench.notebook.dashboard.model.subject import Subject
+
+
+class Newcomers:
+    """Those that go on, or begin from now on."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._program = subject.program if subject.kind == "program" else None
+        self._passed = WeakSet(run for run in self._all() if run.finished)
+
+    def newest(self, known: Collection[Run | None]) -> Run | None:
+        """The newest that is not known; no older one will be told any more."""
+        found = [run for run in self._all() if run not in known and run not in self._passed]
+        self._passed.update(found)
+        return found[-1] if found else None
+
+    def _all(self) -> list[Run]:
+        return [] if self._program is None else runs_of(self._program)

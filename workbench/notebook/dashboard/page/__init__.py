@@ -1,0 +1,1 @@
+"""What stands in the notebook: the page, what it is sent, and what is heard from it."""

@@ -1,0 +1,223 @@
+"""`wb.dashboard(...)`: what is going on, and the same from Python."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.errors import PreconditionNotMet
+from workbench.experiments.run import Run
+from workbench.framework.program.program import Program
+from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.model.subject import Subject, Target
+from workbench.notebook.dashboard.page.publisher import Publisher
+from workbench.notebook.dashboard.page.view import PanelView
+from workbench.notebook.dashboard.page.widget import Page
+from workbench.notebook.messages import Message
+from workbench.notebook.session import current_session, running_cell
+
+
+class Dashboard:
+    """A page about an executor, a program or a run, and what its buttons do. Made by `dashboard`.
+
+    Every button has a method, every panel is there by itself, too; as the value of a cell it is shown.
+    """
+
+    def __init__(self, target: Target, names: Callable[[], Mapping[str, Any]], startup_of: Any) -> None:
+        self.target = target  # kept, so that its id stays its own
+        self._model = Model(Subject.of(target, names()), names, startup_of)
+        self._page: Page = Page(lambda message, buffers: self._publisher.take(message, buffers))
+        self._publisher = Publisher(self._model, self._page.post)
+
+    @property
+    def run(self) -> Run | None:
+        """The run it follows; None of an executor that a loop of your own steps."""
+        return self._model.run
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs whose curves it shows, the newest last."""
+        return [shown.run for shown in self._model.shown if shown.run is not None]
+
+    # What the buttons do
+
+    def set(self, **settings: Any) -> None:
+        """Choose settings of the next run: program, data (names), devices, reduce_strategy, steps …
+
+        Raises:
+            InvalidArgument: an unknown setting.
+        """
+        self._model.controls.set(settings)
+
+    def start(self, **settings: Any) -> Run:
+        """Begin a run, with these settings if any are given; returns it when it has begun.
+
+        Raises:
+            EnforceNotMet: a run is going on; or a setting does not fit.
+        """
+        self._publisher.do("run", settings)
+        run = self.run
+        assert run is not None
+        return run
+
+    def pause(self) -> None:
+        """Hold the run at the next step boundary."""
+        self._publisher.do("pause", {})
+
+    def resume(self) -> None:
+        """Go on."""
+        self._publisher.do("resume", {})
+
+    def step(self) -> None:
+        """Run one more step and hold; where nothing runs, begin a run with it."""
+        self._publisher.do("step", {})
+
+    def stop(self) -> None:
+        """End the run at the next step boundary."""
+        self._publisher.do("stop", {})
+
+    def drop_scopes(self) -> None:
+        """Give the memory of temporaries back."""
+        self._publisher.do("drop", {})
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint of the run into the current folder; its name is told on the page."""
+        self._publisher.do("save", {})
+
+    def close(self) -> None:
+        """Remove the page and listen no more; what runs goes on."""
+        if _made.get(id(self.target)) is self:
+            del _made[id(self.target)]
+        _latest[:] = [other for other in _latest if other is not self]
+        self._publisher.close()
+        self._page.close()
+
+    # What it shows
+
+    def messages(self) -> dict[str, Message]:
+        """All that the page shows, by kind of message; `curves` is a list. Arrays are NumPy's."""
+        found: dict[str, Any] = {"curves": []}
+        for message in self._publisher.snapshot():
+            if message["type"] == "curves":
+                found["curves"].append(message)
+            else:
+                found[message["type"]] = message
+        return found
+
+    def panel(self, name: str) -> PanelView:
+        """A panel as it stands, to be shown or saved: graph, feeds, scopes, timeline or curves.
+
+        Raises:
+            InvalidArgument: there is no such panel.
+        """
+        return PanelView(name, self.messages())
+
+    def save(self, panel: str, path: str | os.PathLike[str]) -> None:
+        """Write a panel as .svg or .png.
+
+        Raises:
+            InvalidArgument: there is no such panel, or another kind of file. PreconditionNotMet: it is still empty.
+            OSError: it cannot be written.
+        """
+        self.panel(panel).save(path)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the newest step that was looked at, for https://ui.perfetto.dev.
+
+        Raises:
+            PreconditionNotMet: none has been. OSError: it cannot be written.
+        """
+        from workbench.executors.profiling.chrome import write_trace
+
+        write_trace(path, self._model.watch.samples.events_of())
+
+    def __repr__(self) -> str:
+        from workbench.notebook.figures.text import describe
+
+        return describe(self.messages())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._model.cell = running_cell()
+        view, metadata = self._page.view(include=include, exclude=exclude)
+        bundle = {**view, "text/plain": repr(self)}
+        picture = self._still()
+        if picture is not None:
+            bundle["image/png"] = b64encode(picture).decode("ascii")
+        return bundle, metadata
+
+    def _still(self) -> bytes | None:
+        """The picture for those who cannot run the page, or have loaded it again and do not have it back yet."""
+        from workbench.notebook.figures.still import captioned
+        from workbench.notebook.figures.write import small_png
+
+        try:
+            return small_png(captioned(self.panel("graph").figure(), self._way_back()))
+        except PreconditionNotMet:
+            return None
+
+    def _way_back(self) -> list[str]:
+        """What a still picture says of itself: a run may go on while nobody sees it."""
+        session, run = current_session(), self.run
+        count = getattr(session.shell.displayhook, "prompt_count", None) if session is not None else None
+        cell = "this cell" if count is None else f"this cell, In[{count}],"
+        goes_on = "A run that was begun from it goes on in the kernel all the same."
+        if run is not None and not run.finished:
+            of = f" of {run.steps:,}" if run.steps is not None else ""
+            goes_on = f"The run {run.name!r}, at step {run.step:,}{of} then, goes on in the kernel all the same."
+        return [
+            "A still picture of when the cell was run: the live page is not here.",
+            goes_on,
+            f"To have the page back, run {cell} again, or wb.dashboard() in a new cell.",
+        ]
+
+
+_made: dict[int, Dashboard] = {}
+_latest: list[Dashboard] = []
+
+
+def dashboard(target: Target | None = None) -> Dashboard:
+    """The dashboard of an executor, a program or a run; the one there is already, if there is.
+
+    Args:
+        target: a ParallelExecutor, a CompiledProgram, a Program or a Run; None for the one that runs, else the last.
+
+    Raises:
+        InvalidType: something else. PreconditionNotMet: None, and there is no dashboard yet.
+
+    Example:
+        >>> wb.enable_static()
+        >>> x = static.data("x", [None, 4])
+        >>> loss = wb.mean(static.nn.fc(x, 2))
+        >>> dash = wb.dashboard(static.default_main_program())
+        >>> dash.panel("graph").save("graph.svg")
+        >>> dash.close()
+    """
+    if target is None:
+        if not _latest:
+            raise PreconditionNotMet("there is no dashboard yet; make one of an executor, a program or a run")
+        return next((d for d in reversed(_latest) if d.run is not None and not d.run.finished), _latest[-1])
+    found = _made.get(id(target))
+    if found is None:
+        found = _made[id(target)] = Dashboard(target, _names, _startup_of)
+    _latest[:] = [*(other for other in _latest if other is not found), found]
+    return found
+
+
+def live_runs() -> list[Run]:
+    """The runs of all dashboards that have not ended."""
+    return [run for found in _made.values() for run in found.runs if not run.finished]
+
+
+def _names() -> Mapping[str, Any]:
+    session = current_session()
+    return {} if session is None else session.own()
+
+
+def _startup_of(program: Program, name: str) -> Program | None:
+    session = current_session()
+    if session is None:
+        return None
+    found = session.startups.get(program) or session.namespace.get(f"{name}_startup")
+    return found if isinstance(found, Program) else None

@@ -1,0 +1,49 @@
+"""The page in the notebook: an anywidget that shows what a publisher sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+
+from workbench import assets
+from workbench.notebook.dashboard.page.line import line
+from workbench.notebook.messages import Message, encode
+
+_ASSETS = Path(assets.__file__).parent
+
+
+class Page(anywidget.AnyWidget):
+    """The front end of `assets/`; it keeps nothing, so that a page that is loaded again just asks.
+
+    Args:
+        take: is called with every message of the page and its buffers, on any thread; it must return at once.
+    """
+
+    _esm = _ASSETS / "dashboard.js"
+    _css = _ASSETS / "dashboard.css"
+
+    def __init__(self, take: Callable[[Message, Sequence[memoryview]], None]) -> None:
+        super().__init__()
+        self.on_msg(lambda _, content, buffers: take(content, buffers))
+        self._line = line()
+        if self._line is not None:
+            self._line.connect(self.comm.comm_id, take)
+
+    def close(self) -> None:
+        """Remove all views, and listen no more."""
+        if self._line is not None and self.comm is not None:
+            self._line.disconnect(self.comm.comm_id)
+        super().close()
+
+    def post(self, message: Message) -> None:
+        """Send a message to all views."""
+        content, buffers = encode(message)
+        self.send(content, buffers)
+
+    def view(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a front end shows it by, and what it has to know for that (Colab: where widgets are loaded from)."""
+        found: Any = super()._repr_mimebundle_(**options)
+        return found if isinstance(found, tuple) else (found or {}, {})

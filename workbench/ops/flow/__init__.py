@@ -1,0 +1,1 @@
+"""Ops that run blocks of operators."""

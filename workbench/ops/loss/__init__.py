@@ -1,0 +1,1 @@
+"""Losses, the softmax most of them begin with, and metrics."""

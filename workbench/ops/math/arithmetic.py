@@ -1,0 +1,428 @@
+"""Arithmetic: the four operations and their kin, powers, scaling, clipping, casts.
+
+Binary ops broadcast as NumPy does and take tensors of one dtype; float16 stays float16.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import InvalidArgument, InvalidType, ShapeError
+from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.infix import Infix, fit_to_number, is_number, tensor_method
+from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import as_dtype, float32
+from workbench.framework.values.spec import (
+    Spec,
+)
+from workbench.ops.math.compare import logical_and, where
+from workbench.ops.math.unary import floor, log
+from workbench.ops.pointwise import Tensor, binary, float_elementwise, into, number_for, require_whole
+
+__all__ = [
+    "add", "cast", "clip", "divide", "floor_divide", "floor_mod", "maximum", "minimum", "mod", "multiply",
+    "pow", "remainder", "scale", "subtract",
+]  # fmt: skip
+
+
+# Two operands
+
+
+@elementwise("elementwise_add", "X, Y -> Out", grad=lambda g, out, x, y: (g, g), saved="", forward_out=into("add"))
+def ADD(xp: Any, x: Any, y: Any) -> Any:
+    """x + y."""
+    return xp.add(x, y)
+
+
+@elementwise(
+    "elementwise_sub",
+    "X, Y -> Out",
+    grad=lambda g, out, x, y: (g, lambda: -g),
+    saved="",
+    forward_out=into("subtract"),
+)
+def SUB(xp: Any, x: Any, y: Any) -> Any:
+    """x - y."""
+    return xp.subtract(x, y)
+
+
+@elementwise(
+    "elementwise_mul",
+    "X, Y -> Out",
+    grad=lambda g, out, x, y: (lambda: g * y, lambda: g * x),
+    forward_out=into("multiply"),
+)
+def MUL(xp: Any, x: Any, y: Any) -> Any:
+    """x * y."""
+    return xp.multiply(x, y)
+
+
+@float_elementwise(
+    "elementwise_div",
+    "X, Y -> Out",
+    grad=lambda g, out, x, y: (lambda: g / y, lambda: -g * out / y),
+    saved="Y, Out",
+    forward_out=into("divide"),
+)
+def DIV(xp: Any, x: Any, y: Any) -> Any:
+    """x / y."""
+    return xp.divide(x, y)
+
+
+@elementwise(
+    "elementwise_mod",
+    "X, Y -> Out",
+    grad=lambda g, out, x, y: (g, lambda: -g * floor(x / y)),
+    forward_out=into("remainder"),
+)
+def MOD(xp: Any, x: Any, y: Any) -> Any:
+    """What is left of x after division by y, with the sign of y."""
+    return xp.remainder(x, y)
+
+
+@elementwise("elementwise_floordiv", "X, Y -> Out", forward_out=into("floor_divide"))
+def FLOORDIV(xp: Any, x: Any, y: Any) -> Any:
+    """The largest integer that is not above x / y."""
+    return xp.floor_divide(x, y)
+
+
+# At a tie the gradient goes to Y, as in Paddle.
+@elementwise(
+    "elementwise_max",
+    "X, Y -> Out",
+    grad=lambda g, out, x, y: (lambda: g * (x > y), lambda: g * (x <= y)),
+    forward_out=into("maximum"),
+)
+def MAX(xp: Any, x: Any, y: Any) -> Any:
+    """The larger of x and y."""
+    return xp.maximum(x, y)
+
+
+@elementwise(
+    "elementwise_min",
+    "X, Y -> Out",
+    grad=lambda g, out, x, y: (lambda: g * (x < y), lambda: g * (x >= y)),
+    forward_out=into("minimum"),
+)
+def MIN(xp: Any, x: Any, y: Any) -> Any:
+    """The smaller of x and y."""
+    return xp.minimum(x, y)
+
+
+def _pow_grad(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, ...]:
+    # 0 ** y is 0 for y > 0 whatever y, so its derivative by y is 0, not 0 * log(0).
+    return lambda: g * y * x ** (y - 1.0), lambda: g * out * log(where(x == 0.0, 1.0, x))
+
+
+@elementwise("elementwise_pow", "X, Y -> Out", grad=_pow_grad, saved="X, Y, Out", forward_out=into("power"))
+def POW_OF(xp: Any, x: Any, y: Any) -> Any:
+    """x to the power of y."""
+    return xp.power(x, y)
+
+
+@tensor_method("add")
+def add(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x + y.
+
+    Args:
+        x, y: tensors of one dtype whose shapes broadcast; one may be a number.
+        name: layer name of the result in a Program.
+
+    Returns:
+        a tensor of the broadcast shape and the same dtype.
+
+    Raises:
+        InvalidType: the dtypes differ (cast one with `.astype()`), or neither is a tensor.
+        InvalidArgument: the shapes do not broadcast.
+
+    Example:
+        >>> print(wb.add(wb.to_tensor([1.0, 2.0]), wb.to_tensor([10.0, 20.0])).numpy())
+        [11. 22.]
+    """
+    return binary(ADD, x, y, name)
+
+
+@tensor_method("subtract")
+def subtract(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x - y. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.subtract(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 1.0])).numpy())
+        [-2.  1.]
+    """
+    return binary(SUB, x, y, name)
+
+
+@tensor_method("multiply")
+def multiply(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x * y, element by element. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.multiply(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 4.0])).numpy())
+        [3. 8.]
+    """
+    return binary(MUL, x, y, name)
+
+
+@tensor_method("divide")
+def divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x / y; integers are cast to float32 first. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.divide(wb.to_tensor([1.0, 3.0]), wb.to_tensor([2.0, 2.0])).numpy())
+        [0.5 1.5]
+    """
+    return binary(DIV, _as_float(x), _as_float(y), name)
+
+
+def _as_float(x: Any) -> Any:
+    return x.astype(float32) if isinstance(x, Infix) and not x.dtype.is_float else x
+
+
+@tensor_method("floor_divide")
+def floor_divide(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x / y rounded down. Has no gradient. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.floor_divide(wb.to_tensor([7, 9]), wb.to_tensor([2, 4])).numpy())
+        [3 2]
+    """
+    return binary(FLOORDIV, x, y, name)
+
+
+@tensor_method("mod", "remainder", "floor_mod")
+def remainder(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """x - y * floor(x / y): what is left of x, with the sign of y. Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.remainder(wb.to_tensor([7, -7]), wb.to_tensor([3, 3])).numpy())
+        [1 2]
+    """
+    return binary(MOD, x, y, name)
+
+
+mod = floor_mod = remainder
+
+
+@tensor_method("maximum")
+def maximum(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """The larger of x and y; NaN if either is. At a tie the gradient goes to y.
+
+    Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.maximum(wb.to_tensor([1.0, 5.0]), wb.to_tensor([3.0, 2.0])).numpy())
+        [3. 5.]
+    """
+    return binary(MAX, x, y, name)
+
+
+@tensor_method("minimum")
+def minimum(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
+    """The smaller of x and y; NaN if either is. At a tie the gradient goes to y.
+
+    Args, Returns and Raises: as for `add`.
+
+    Example:
+        >>> print(wb.minimum(wb.to_tensor([1.0, 5.0]), wb.to_tensor([3.0, 2.0])).numpy())
+        [1. 2.]
+    """
+    return binary(MIN, x, y, name)
+
+
+# Powers
+
+
+def _infer_pow(x: Spec, factor: float) -> Spec:
+    require_whole("a power", x, factor)
+    if not x.dtype.is_float and factor < 0:
+        raise ShapeError("integers have no negative powers; cast to a floating dtype first", "a power >= 0", factor)
+    return x
+
+
+def _pow_factor_grad(g: Any, out: Any, x: Any, factor: float) -> Any:
+    if factor == 0:
+        return g * 0.0
+    return g * (x ** (factor - 1.0) * factor) if factor != 1 else g
+
+
+@elementwise("pow", "X -> Out", attrs={"factor": 1.0}, infer=_infer_pow, grad=_pow_factor_grad)
+def POW(xp: Any, x: Any, factor: float) -> Any:
+    """x to the power of a number."""
+    if factor == 2:
+        return xp.square(x)
+    if factor == 0.5:
+        return xp.sqrt(x)
+    if factor == -1:
+        return xp.reciprocal(x)
+    return xp.power(x, number_for(x, factor))
+
+
+@tensor_method("pow")
+def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
+    """x to the power of y.
+
+    Args:
+        x: tensor. An integer tensor is cast to float32 if `y` is a fractional number.
+        y: a number, or a tensor of the dtype of `x`; the shapes broadcast.
+
+    Returns:
+        a tensor of the broadcast shape and the dtype of `x`. Fractional powers of negative numbers are NaN.
+
+    Raises:
+        InvalidType: the dtypes differ. InvalidArgument: shapes that do not broadcast, an integer tensor to a
+            negative power.
+
+    Example:
+        >>> print(wb.pow(wb.to_tensor([1.0, 2.0, 3.0]), 2).numpy())
+        [1. 4. 9.]
+    """
+    if is_number(y) and isinstance(x, Infix):
+        return POW(fit_to_number(x, y), factor=float(y), name=name)
+    return binary(POW_OF, x, y, name)
+
+
+# Scale
+
+
+def _infer_scale(x: Spec, scale: float, bias: float, bias_after_scale: bool) -> Spec:
+    require_whole("scale", x, scale, bias)
+    return x
+
+
+@elementwise(
+    "scale",
+    "X -> Out",
+    attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
+    infer=_infer_scale,
+    grad=lambda g, out, x, scale, bias, bias_after_scale: g * scale if scale != 1 else g,
+    saved="",
+)
+def SCALE(xp: Any, x: Any, scale: float, bias: float, bias_after_scale: bool) -> Any:
+    """x * scale + bias, or (x + bias) * scale."""
+    scale, bias = number_for(x, scale), number_for(x, bias)
+    if bias == 0:
+        return xp.multiply(x, scale)
+    if scale == 1:
+        return xp.add(x, bias)
+    return x * scale + bias if bias_after_scale else (x + bias) * scale
+
+
+@tensor_method("scale")
+def scale(
+    x: Tensor,
+    scale: float = 1.0,
+    bias: float = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """x * scale + bias.
+
+    Args:
+        x: tensor; integers take whole numbers only.
+        scale, bias: numbers.
+        bias_after_scale: False computes (x + bias) * scale.
+        act: type of an activation applied to the result, e.g. `"relu"`.
+
+    Raises:
+        InvalidType: scale or bias is no number, or fractional for integers. NotFound: no such activation.
+
+    Example:
+        >>> print(wb.scale(wb.to_tensor([1.0, 2.0]), scale=10.0, bias=1.0).numpy())
+        [11. 21.]
+    """
+    for what, value in (("scale", scale), ("bias", bias)):
+        if not is_number(value):
+            raise InvalidType(f"{what} of scale is a number, got {value!r}; multiply tensors with *")
+    out = SCALE(x, scale=float(scale), bias=float(bias), bias_after_scale=bias_after_scale, name=name)
+    return out if act is None else find_op(act)(out)
+
+
+# Clip and cast
+
+
+def _infer_clip(x: Spec, min: float | None, max: float | None) -> Spec:
+    require_whole("a bound", x, min, max)
+    return x
+
+
+def _clip_grad(g: Any, out: Any, x: Any, min: float | None, max: float | None) -> Any:
+    if min is None and max is None:
+        return g
+    if min is None:
+        return g * (x < max)
+    if max is None:
+        return g * (x > min)
+    return g * logical_and(x > min, x < max)
+
+
+@elementwise("clip", "X -> Out", attrs={"min": None, "max": None}, infer=_infer_clip, grad=_clip_grad)
+def CLIP(xp: Any, x: Any, min: float | None, max: float | None) -> Any:
+    """x kept within [min, max]; None leaves a side open."""
+    if min is not None:
+        x = xp.maximum(x, number_for(x, min))
+    if max is not None:
+        x = xp.minimum(x, number_for(x, max))
+    return x if min is not None or max is not None else xp.multiply(x, 1)
+
+
+@tensor_method("clip")
+def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
+    """x kept within [min, max].
+
+    Args:
+        x: tensor; integers take whole bounds.
+        min, max: numbers, or tensors whose shapes broadcast to that of `x`; None leaves that side open.
+
+    Returns:
+        a tensor like `x`. The gradient is 0 at and beyond a bound given as a number, as in Paddle.
+
+    Raises:
+        InvalidArgument: min > max.
+        InvalidType: a bound is neither number nor tensor, or fractional for integers.
+
+    Example:
+        >>> print(wb.clip(wb.to_tensor([-2.0, 0.5, 3.0]), -1.0, 1.0).numpy())
+        [-1.   0.5  1. ]
+    """
+    if isinstance(min, Infix) or isinstance(max, Infix):
+        x = x if min is None else maximum(x, min)
+        return x if max is None else minimum(x, max, name)
+    for what, bound in (("min", min), ("max", max)):
+        if bound is not None and not is_number(bound):
+            raise InvalidType(f"{what} of clip is a number or a tensor, got {bound!r}")
+    low, high = (None if b is None else float(b) for b in (min, max))
+    if low is not None and high is not None and low > high:
+        raise InvalidArgument(f"clip: min {low} is greater than max {high}")
+    return CLIP(x, min=low, max=high, name=name)
+
+
+@elementwise(
+    "cast",
+    "X -> Out",
+    attrs={"dtype": "float32"},
+    infer=lambda x, dtype: x.with_dtype(as_dtype(dtype)),
+    grad=lambda g, out, x, dtype: g.astype(x.dtype),
+    saved="",
+    shape_only="X",
+)
+def CAST(xp: Any, x: Any, dtype: str) -> Any:
+    """x in another dtype; floats lose their fraction when they become integers."""
+    return xp.cast(x, dtype)
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """x in another dtype (`x` itself if it has it already).
+
+    Args:
+        dtype: any dtype. Floats that become integers are cut towards zero; everything but 0 becomes True.
+
+    Raises:
+        InvalidType: no such dtype.
+
+    Example:
+        >>> print(wb.cast(wb.to_tensor([1.7, -1.7]), "int32").numpy())
+        [ 1 -1]
+    """
+    return x.astype(dtype)

@@ -1,0 +1,1 @@
+"""Activations and normalisations, and the ops that stand for both."""

@@ -1,0 +1,384 @@
+"""Batch and layer normalisation.
+
+Sources: Ioffe and Szegedy, "Batch Normalization", ICML 2015;
+    Ba, Kiros and Hinton, "Layer Normalization", 2016.
+Both gradients come twice: as a rule that computes the statistics from `x` again (so that it can itself be
+differentiated), and as a direct body that uses the saved statistics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import InvalidArgument, ShapeError
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost
+from workbench.framework.values.spec import (
+    Shape,
+    Spec,
+    merge_dim,
+    require_float,
+    same_dim,
+    shape_text,
+    size_of,
+)
+from workbench.ops.math.reduce import mean
+from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.nn.bound_norms import (
+    bind_batch_norm,
+    bind_batch_norm_grad,
+    bind_layer_norm,
+    bind_layer_norm_grad,
+)
+from workbench.ops.nn.channels import (
+    channel_axis,
+    gradient_sums,
+    input_gradient,
+    moved,
+    normalised,
+    other_axes,
+    per_channel,
+    rescaled,
+    slope,
+    uses_given_statistics,
+)
+from workbench.ops.precision import rounded, wide, wide_dtype
+from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
+
+LAYOUTS = ("NCHW", "NHWC")
+DATA_FORMATS = {
+    "NC": "NCHW", "NCL": "NCHW", "NCHW": "NCHW", "NCDHW": "NCHW",
+    "NLC": "NHWC", "NHWC": "NHWC", "NDHWC": "NHWC",
+}  # fmt: skip
+
+
+def _infer_batch_norm(x: Spec, *channels: Spec | None, data_layout: str, **attrs: Any) -> tuple[Spec, ...]:
+    require_float("batch_norm", x, *channels)
+    if data_layout not in LAYOUTS:
+        raise ShapeError("the layout of batch_norm is unknown", "'NCHW' or 'NHWC'", data_layout)
+    if len(x.shape) < 2:
+        raise ShapeError("batch_norm takes batches of channels", "at least 2 dimensions", shape_text(x.shape))
+    count = x.shape[channel_axis(len(x.shape), data_layout)]
+    for slot, spec in zip(("Scale", "Bias", "Mean", "Variance"), channels, strict=True):
+        if spec is not None and (len(spec.shape) != 1 or not same_dim(spec.shape[0], count)):
+            raise ShapeError(f"{slot} of batch_norm has one entry per channel", f"[{count}]", shape_text(spec.shape))
+        count = merge_dim(count, spec.shape[0]) if spec is not None else count
+    moving_mean, moving_variance = channels[2:]
+    assert moving_mean is not None and moving_variance is not None
+    saved = Spec((count,), wide_dtype(x.dtype))
+    return x, moving_mean, moving_variance, saved, saved
+
+
+def _batch_norm_rule(
+    g: Any, out: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
+    epsilon: float, is_test: bool, data_layout: str, use_global_stats: bool, trainable_statistics: bool,
+    **attrs: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    if g[0] is None:  # the statistics are by-products: only Y passes gradients on
+        return None, None, None
+    axes = list(other_axes(len(x.shape), data_layout))
+    columns = per_channel(x.shape, data_layout)
+    dtype = wide_dtype(x.dtype)
+    x, g_y = x.astype(dtype), g[0].astype(dtype)
+    given = uses_given_statistics(is_test, use_global_stats, trainable_statistics)
+    if given:
+        centred, inverse = x - reshape(out[3], columns), reshape(out[4], columns)
+    else:
+        centred = x - mean(x, axis=axes, keepdim=True)
+        inverse = (mean(centred * centred, axis=axes, keepdim=True) + epsilon) ** -0.5
+    normal = centred * inverse
+    g_normal = g_y if scale is None else g_y * reshape(scale.astype(dtype), columns)
+    g_x = g_normal * inverse if given else _centred_gradient(g_normal, normal, inverse, axes)
+    g_scale = None if scale is None else reduce_sum(g_y * normal, axis=axes)
+    return g_x, g_scale, None if bias is None else reduce_sum(g_y, axis=axes)
+
+
+def _centred_gradient(g: Any, normal: Any, inverse: Any, axes: list[int]) -> Any:
+    """The gradient through (x - mean) / std over `axes`."""
+    along = mean(g * normal, axis=axes, keepdim=True)
+    return (g - mean(g, axis=axes, keepdim=True) - normal * along) * inverse
+
+
+def _no_gradients(xp: Any, *inputs: Any) -> tuple[Any, ...]:
+    return tuple(None if a is None else xp.zeros_like(a) for a in inputs)
+
+
+def _batch_norm_back(
+    xp: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
+    saved_mean: Any, saved_inverse: Any, g_y: Any, g_mean_out: Any, g_variance_out: Any,
+    g_saved_mean: Any, g_saved_inverse: Any, wanted: Any,
+    is_test: bool, data_layout: str, use_global_stats: bool, trainable_statistics: bool, **attrs: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    if g_y is None:
+        return _no_gradients(xp, x, scale, bias)
+    axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
+    g = wide(g_y)
+    normal = normalised(x, saved_mean, saved_inverse, columns)
+    g_bias, g_scale = gradient_sums(g, normal, axes)
+    if uses_given_statistics(is_test, use_global_stats, trainable_statistics):
+        g_x = g * slope(scale, saved_inverse, columns)
+    else:
+        count = x.size // g_bias.size
+        g_x = input_gradient(xp, g, normal, g_bias / count, g_scale / count, scale, saved_inverse, columns)
+    return (
+        rounded(g_x, x),
+        None if scale is None else rounded(g_scale, scale),
+        None if bias is None else rounded(g_bias, bias),
+    )
+
+
+def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
+    n = max(size_of(x.shape), 0)
+    return Cost(8 * n, 4 * n * x.dtype.itemsize)
+
+
+@op(
+    "batch_norm",
+    "X, Scale?, Bias?, Mean, Variance -> Y, MeanOut, VarianceOut, SavedMean, SavedVariance",
+    attrs={
+        "momentum": 0.9,
+        "epsilon": 1e-5,
+        "is_test": False,
+        "data_layout": "NCHW",
+        "use_global_stats": False,
+        "trainable_statistics": False,
+    },
+    like_x="Y",
+    infer=_infer_batch_norm,
+    grad=_batch_norm_rule,
+    grad_forward=_batch_norm_back,
+    bind=bind_batch_norm,
+    grad_bind=bind_batch_norm_grad,
+    saved="X, Scale, SavedMean, SavedVariance",
+    shape_only="Bias, Mean, Variance",
+    no_grad="Mean, Variance",
+    aliases={"MeanOut": "Mean", "VarianceOut": "Variance"},
+    cost=_norm_cost,
+)
+def BATCH_NORM(
+    xp: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
+    momentum: float, epsilon: float, is_test: bool, data_layout: str,
+    use_global_stats: bool, trainable_statistics: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, and the moving statistics.
+
+    Training uses the batch's own statistics, the variance being biased (divided by the count), and moves
+    `moving = momentum * moving + (1 - momentum) * batch`; otherwise the moving ones are used and kept.
+    SavedMean and SavedVariance are the mean and the *inverse standard deviation* that were used (P-5).
+    """
+    axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
+    w = wide(x)
+    if uses_given_statistics(is_test, use_global_stats, trainable_statistics):
+        used_mean, used_variance = moving_mean.astype(w.dtype), moving_variance.astype(w.dtype)
+        mean_out, variance_out = moving_mean.copy(), moving_variance.copy()
+        centred = w - used_mean.reshape(columns)
+    else:
+        _require_values(x, axes)
+        used_mean = w.mean(axis=axes)
+        centred = w - used_mean.reshape(columns)
+        used_variance = (centred * centred).mean(axis=axes)
+        mean_out = moved(moving_mean, used_mean, momentum)
+        variance_out = moved(moving_variance, used_variance, momentum)
+    inverse = 1 / xp.sqrt(used_variance + epsilon)
+    return rescaled(centred, x, scale, bias, inverse, columns), mean_out, variance_out, used_mean, inverse
+
+
+def _require_values(x: Any, axes: tuple[int, ...]) -> None:
+    if not all(x.shape[a] for a in axes):
+        raise InvalidArgument(
+            "batch_norm in training needs at least one value per channel\n"
+            f"  expected: no empty dimension\n  got:      X of shape {list(x.shape)}"
+        )
+
+
+def batch_norm(
+    x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Normalise every channel, by the batch's statistics in training and by the running ones otherwise.
+
+    Args:
+        x: floating tensor `[N, C, ...]`, or `[N, ..., C]` for a `data_format` that ends in C.
+        running_mean, running_var: `[C]`. Where the batch's statistics are used they are overwritten with
+            `momentum * running + (1 - momentum) * batch`, the variance being the biased one.
+        weight, bias: `[C]` or None.
+        training: use the batch's statistics.
+        epsilon: added to the variance.
+        data_format: `"NC"`, `"NCL"`, `"NCHW"`, `"NCDHW"`, `"NLC"`, `"NHWC"` or `"NDHWC"`.
+        use_global_stats: use the running statistics (True) or the batch's (False), whatever `training`.
+
+    Returns:
+        a tensor of the shape and dtype of `x`.
+
+    Raises:
+        InvalidArgument: an unknown format, or shapes that do not fit; when run in training, an empty batch.
+
+    Example:
+        >>> x, zero, one = wb.to_tensor([[1.0], [3.0]]), wb.zeros([1]), wb.ones([1])
+        >>> print(F.batch_norm(x, zero, one, one, zero, training=True).numpy().round(3))
+        [[-1.]
+         [ 1.]]
+    """
+    if data_format not in DATA_FORMATS:
+        raise InvalidArgument(f"data_format is one of {', '.join(DATA_FORMATS)}, got {data_format!r}")
+    attrs = {
+        "is_test": not training,
+        "use_global_stats": not training if use_global_stats is None else use_global_stats,
+        "trainable_statistics": use_global_stats is False,
+    }
+    y, mean_out, variance_out, _, _ = BATCH_NORM(
+        x, weight, bias, running_mean, running_var,
+        momentum=momentum, epsilon=epsilon, data_layout=DATA_FORMATS[data_format], name=name, **attrs,
+    )  # fmt: skip
+    if not uses_given_statistics(**attrs):
+        assign(mean_out, output=running_mean)
+        assign(variance_out, output=running_var)
+    return y
+
+
+def _infer_layer_norm(x: Spec, scale: Spec | None, bias: Spec | None, begin_norm_axis: int, **attrs: Any) -> Any:
+    require_float("layer_norm", x, scale, bias)
+    if not 0 <= begin_norm_axis < len(x.shape):
+        raise ShapeError("begin_norm_axis is out of range", f"an int in [0, {len(x.shape)})", begin_norm_axis)
+    normal = x.shape[begin_norm_axis:]
+    for slot, spec in (("Scale", scale), ("Bias", bias)):
+        if spec is not None and not _is_weight_of(spec.shape, normal):
+            raise ShapeError(
+                f"{slot} of layer_norm has one entry per normalised element",
+                f"[{size_of(normal) if size_of(normal) >= 0 else '?'}] or {shape_text(normal)}",
+                shape_text(spec.shape),
+            )
+    rows = Spec((size_of(x.shape[:begin_norm_axis]),), wide_dtype(x.dtype))
+    return x, rows, rows
+
+
+def _is_weight_of(shape: Shape, normal: Shape) -> bool:
+    if len(shape) == 1 and same_dim(shape[0], size_of(normal)):
+        return True
+    return len(shape) == len(normal) and all(map(same_dim, shape, normal))
+
+
+def _layer_norm_rule(
+    g: Any, out: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int
+) -> tuple[Any, ...]:
+    if g[0] is None:
+        return None, None, None
+    axes = list(range(begin_norm_axis, len(x.shape)))
+    before = list(range(begin_norm_axis))
+    dtype = wide_dtype(x.dtype)
+    normal_shape = list(x.shape[begin_norm_axis:])
+    x, g_y = x.astype(dtype), g[0].astype(dtype)
+    centred = x - mean(x, axis=axes, keepdim=True)
+    inverse = (mean(centred * centred, axis=axes, keepdim=True) + epsilon) ** -0.5
+    normal = centred * inverse
+    g_normal = g_y if scale is None else g_y * reshape(scale.astype(dtype), normal_shape)
+
+    def like(total: Any, weight: Any) -> Any:
+        return RESHAPE_LIKE(reduce_sum(total, axis=before) if before else total, weight)
+
+    return (
+        _centred_gradient(g_normal, normal, inverse, axes),
+        None if scale is None else lambda: like(g_y * normal, scale),
+        None if bias is None else lambda: like(g_y, bias),
+    )
+
+
+def _layer_norm_back(
+    xp: Any, x: Any, scale: Any, bias: Any, row_mean: Any, row_variance: Any,
+    g_y: Any, g_mean: Any, g_variance: Any, wanted: Any, epsilon: float, begin_norm_axis: int,
+) -> tuple[Any, ...]:  # fmt: skip
+    if g_y is None:
+        return _no_gradients(xp, x, scale, bias)
+    rows = (row_mean.size, math.prod(x.shape[begin_norm_axis:]))
+    g = wide(g_y).reshape(rows)
+    inverse = (1 / xp.sqrt(row_variance + epsilon))[:, None]
+    normal = (wide(x).reshape(rows) - row_mean[:, None]) * inverse
+    g_scale = None if scale is None else rounded((g * normal).sum(axis=0).reshape(scale.shape), scale)
+    g_bias = None if bias is None else rounded(g.sum(axis=0).reshape(bias.shape), bias)
+    g_normal = g if scale is None else g * wide(scale).reshape(1, -1)
+    along = (g_normal * normal).mean(axis=1, keepdims=True)
+    g_x = g_normal - g_normal.mean(axis=1, keepdims=True)
+    normal *= along
+    g_x -= normal
+    g_x *= inverse
+    return rounded(g_x.reshape(x.shape), x), g_scale, g_bias
+
+
+@op(
+    "layer_norm",
+    "X, Scale?, Bias? -> Y, Mean, Variance",
+    attrs={"epsilon": 1e-5, "begin_norm_axis": 1},
+    like_x="Y",
+    infer=_infer_layer_norm,
+    grad=_layer_norm_rule,
+    grad_forward=_layer_norm_back,
+    bind=bind_layer_norm,
+    grad_bind=bind_layer_norm_grad,
+    saved="X, Scale, Mean, Variance",
+    shape_only="Bias",
+    cost=_norm_cost,
+)
+def LAYER_NORM(xp: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int) -> tuple[Any, ...]:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `begin_norm_axis` on.
+
+    Mean and (biased) Variance have one entry per normalised block.
+    """
+    rows = (math.prod(x.shape[:begin_norm_axis]), math.prod(x.shape[begin_norm_axis:]))
+    w = wide(x).reshape(rows)
+    row_mean = w.mean(axis=1)
+    y = w - row_mean[:, None]
+    row_variance = (y * y).mean(axis=1)
+    y *= (1 / xp.sqrt(row_variance + epsilon))[:, None]
+    if scale is not None:
+        y *= wide(scale).astype(w.dtype).reshape(1, -1)
+    if bias is not None:
+        y += wide(bias).astype(w.dtype).reshape(1, -1)
+    return rounded(y.reshape(x.shape), x), row_mean, row_variance
+
+
+def layer_norm(
+    x: Any,
+    normalized_shape: int | Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
+    epsilon: float = 1e-5,
+    name: str | None = None,
+) -> Any:
+    """Normalise the last dimensions to mean 0 and variance 1, then scale and shift them.
+
+    Args:
+        x: floating tensor `[..., *normalized_shape]`.
+        normalized_shape: the dimensions normalised together, the last ones of `x`; an int means one.
+        weight, bias: of shape `normalized_shape`, or one dimension with as many elements.
+        epsilon: added to the (biased) variance.
+
+    Returns:
+        a tensor of the shape and dtype of `x`.
+
+    Raises:
+        InvalidArgument: `x` does not end in `normalized_shape`, or a weight does not fit it.
+
+    Example:
+        >>> print(F.layer_norm(wb.to_tensor([[1.0, 3.0]]), 2).numpy().round(3))
+        [[-1.  1.]]
+    """
+    wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    begin = len(x.shape) - len(wanted)
+    if not wanted or begin < 0 or not all(map(same_dim, x.shape[begin:], wanted)):
+        raise InvalidArgument(
+            "layer_norm normalises the last dimensions\n"
+            f"  expected: x of shape [..., {', '.join(map(str, wanted))}]\n  got:      {shape_text(x.shape)}"
+        )
+    return LAYER_NORM(x, weight, bias, epsilon=epsilon, begin_norm_axis=begin, name=name)[0]

@@ -1,0 +1,1 @@
+"""Tensors made, joined, cut and given other shapes."""

@@ -1,0 +1,425 @@
+"""New tensors: constants, ranges, copies, triangles.
+
+Shapes are lists of ints fixed when the op is applied; `-1` and tensors inside a shape are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType, ShapeError
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import Infix, is_number, tensor_method
+from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.spec import Shape, Spec
+from workbench.framework.values.views import RESHAPED
+from workbench.ops.arguments import one_int
+from workbench.ops.pointwise import Tensor
+from workbench.ops.tensor.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
+
+__all__ = [
+    "arange", "assign", "eye", "full", "full_like", "linspace", "ones", "ones_like", "tril", "triu",
+    "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def as_shape(what: str, shape: Any) -> Shape:
+    """The dims of a new tensor.
+
+    Raises:
+        InvalidType: a tensor, or a tensor among the dims. InvalidArgument: a negative dim.
+    """
+    if isinstance(shape, Infix | str):
+        raise InvalidType(f"{what} takes a shape of ints fixed when it is called, got {shape!r}")
+    given = list(shape) if hasattr(shape, "__iter__") else [shape]
+    dims = tuple(one_int(f"every entry of the shape of {what}", d) for d in given)
+    if any(d < 0 for d in dims):
+        raise InvalidArgument(
+            f"{what} makes a tensor of a known size\n"
+            f"  expected: dimensions >= 0 (the *_like functions follow another tensor's shape)\n"
+            f"  got:      {list(dims)}"
+        )
+    return dims
+
+
+def _infer_new(shape: Sequence[int], dtype: str, **attrs: Any) -> Spec:
+    if any(d < 0 for d in shape):
+        raise ShapeError("the shape of a new tensor is known", "dimensions >= 0", list(shape))
+    return Spec(tuple(shape), as_dtype(dtype))
+
+
+# Constants
+
+
+def _fill(xp: Any, outs: Any, value: Any, **attrs: Any) -> None:
+    outs[0][...] = value
+
+
+@op(
+    "fill_constant",
+    "-> Out",
+    attrs={"shape": (), "value": 0.0, "dtype": "float32"},
+    infer=_infer_new,
+    forward_out=_fill,
+    bind=bind_fill,
+)
+def FILL_CONSTANT(xp: Any, shape: Sequence[int], value: Any, dtype: str) -> Any:
+    """A tensor full of one number."""
+    return xp.full(tuple(shape), value, as_dtype(dtype).numpy)
+
+
+def full(shape: Any, fill_value: float, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A tensor of the given shape full of `fill_value`.
+
+    Args:
+        shape: an int or a sequence of ints >= 0.
+        fill_value: a number.
+        dtype: float32 by default.
+
+    Raises:
+        InvalidType: the shape or the value is or contains a tensor. InvalidArgument: a negative dim.
+
+    Example:
+        >>> print(wb.full([2, 2], 7.0).numpy())
+        [[7. 7.]
+         [7. 7.]]
+    """
+    if not is_number(fill_value):
+        raise InvalidType(f"full takes a number to fill with, got {fill_value!r}")
+    dtype = as_dtype(dtype or float32)
+    return FILL_CONSTANT(shape=as_shape("full", shape), value=_attribute(fill_value), dtype=dtype.name, name=name)
+
+
+def _attribute(number: Any) -> Any:
+    """A plain Python number for a Program's attributes."""
+    return number.item() if isinstance(number, np.generic | np.ndarray) else number
+
+
+def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A tensor of zeros. Args and Raises: as for `full`.
+
+    Example:
+        >>> print(wb.zeros([2, 2]).numpy())
+        [[0. 0.]
+         [0. 0.]]
+    """
+    return full(shape, 0, dtype, name)
+
+
+def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A tensor of ones. Args and Raises: as for `full`.
+
+    Example:
+        >>> print(wb.ones([2, 2], "int32").numpy())
+        [[1 1]
+         [1 1]]
+    """
+    return full(shape, 1, dtype, name)
+
+
+def _infer_like(x: Spec, value: Any, dtype: str) -> Spec:
+    return Spec(x.shape, as_dtype(dtype) if dtype else x.dtype)
+
+
+def _like_dtype(x: Any, dtype: str) -> Any:
+    return as_dtype(dtype).numpy if dtype else x.dtype
+
+
+@op(
+    "fill_any_like",
+    "X -> Out",
+    attrs={"value": 0.0, "dtype": ""},
+    infer=_infer_like,
+    saved="",
+    shape_only="X",
+    forward_out=lambda xp, outs, x, value, dtype: _fill(xp, outs, value),
+    bind=bind_fill,
+)
+def FILL_ANY_LIKE(xp: Any, x: Any, value: Any, dtype: str) -> Any:
+    """One number in the shape of X; `dtype` "" is that of X."""
+    return xp.full(x.shape, value, _like_dtype(x, dtype))
+
+
+@tensor_method("full_like")
+def full_like(x: Tensor, fill_value: float, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A tensor of the shape of `x` (known or not) full of `fill_value`.
+
+    Args:
+        x: tensor of any shape and dtype; its values are not read and get no gradient.
+        fill_value: a number.
+        dtype: that of `x` by default.
+
+    Raises:
+        InvalidType: `fill_value` is no number, `dtype` no dtype.
+
+    Example:
+        >>> print(wb.full_like(wb.to_tensor([1.0, 2.0]), 7.0).numpy())
+        [7. 7.]
+    """
+    if not is_number(fill_value):
+        raise InvalidType(f"full_like takes a number to fill with, got {fill_value!r}")
+    dtype_name = as_dtype(dtype).name if dtype is not None else ""
+    return FILL_ANY_LIKE(x, value=_attribute(fill_value), dtype=dtype_name, name=name)
+
+
+def zeros_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Zeros in the shape of `x`. Args and Raises: as for `full_like`.
+
+    Example:
+        >>> print(wb.zeros_like(wb.to_tensor([5.0, 6.0])).numpy())
+        [0. 0.]
+    """
+    return full_like(x, 0, dtype, name)
+
+
+def ones_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Ones in the shape of `x`. Args and Raises: as for `full_like`.
+
+    Example:
+        >>> print(wb.ones_like(wb.to_tensor([5.0, 6.0])).numpy())
+        [1. 1.]
+    """
+    return full_like(x, 1, dtype, name)
+
+
+@op(
+    "assign_value",
+    "-> Out",
+    attrs={"values": None, "shape": (), "dtype": "float32"},
+    infer=_infer_new,
+    bind=bind_values,
+)
+def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
+    """The NumPy array held in the attribute `values`."""
+    return xp.array(values, as_dtype(dtype).numpy).reshape(tuple(shape))
+
+
+@op(
+    "assign",
+    "X -> Out",
+    infer=lambda x: x,
+    grad=lambda g, out, x: g,
+    saved="",
+    shape_only="X",
+    aliases={"Out": "X"},
+    grad_view=RESHAPED,
+    forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
+    bind=bind_assign,
+    grad_bind=bind_reshape,
+)
+def ASSIGN(xp: Any, x: Any) -> Any:
+    """A copy of X."""
+    return xp.array(x)
+
+
+@tensor_method("clone")
+def assign(x: Any, output: Tensor | None = None, name: str | None = None) -> Tensor:
+    """A copy of a tensor, or a tensor with the values of an array, list or number.
+
+    Args:
+        x: a tensor (gradients flow through the copy), or values: float64 arrays and Python floats become
+            float32, as in Paddle.
+        output: an existing Variable or Tensor to write into instead of a new one.
+
+    Returns:
+        the copy (`output` if it was given).
+
+    Raises:
+        InvalidType: values that are no numbers. InvalidArgument: `output` has another shape or dtype.
+
+    Example:
+        >>> print(wb.assign(np.array([1.0, 2.0], np.float32)).numpy())
+        [1. 2.]
+    """
+    if isinstance(x, Infix):
+        return _assigned(ASSIGN, (x,), {}, output, name)
+    values = _as_values(x)
+    attrs = {"values": values, "shape": values.shape, "dtype": as_dtype(values.dtype).name}
+    return _assigned(ASSIGN_VALUE, (), attrs, output, name)
+
+
+def _assigned(record: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], output: Any, name: str | None) -> Any:
+    if output is None:
+        return record(*inputs, name=name, **attrs)
+    return output.overwrite(record, inputs, attrs)
+
+
+def _as_values(x: Any) -> np.ndarray:
+    try:
+        values = np.array(x)
+        as_dtype(values.dtype)
+    except ValueError as error:  # ragged lists; InvalidType is a ValueError too
+        raise InvalidType(f"assign takes a tensor or numbers, got {type(x).__name__}: {error}") from None
+    return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+# Ranges
+
+
+@op(
+    "range",
+    "-> Out",
+    attrs={"start": 0.0, "end": 0.0, "step": 1.0, "dtype": "int64"},
+    infer=lambda start, end, step, dtype: Spec((_count(start, end, step),), as_dtype(dtype)),
+)
+def RANGE(xp: Any, start: Any, end: Any, step: Any, dtype: str) -> Any:
+    """start, start + step, ... below end (above it if step is negative)."""
+    return (start + step * xp.arange(_count(start, end, step))).astype(as_dtype(dtype).numpy)
+
+
+def _count(start: Any, end: Any, step: Any) -> int:
+    if step == 0:
+        raise ShapeError("the step of a range is not zero", "a number other than 0", step)
+    return max(math.ceil((end - start) / step), 0)
+
+
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
+    """start, start + step, start + 2 step, ... without `end`.
+
+    Args:
+        start, end, step: numbers; with `end` None the range goes from 0 to `start`.
+        dtype: by default int64 if all three are ints, otherwise float32.
+
+    Returns:
+        shape `[ceil((end - start) / step)]`, empty if that is negative.
+
+    Raises:
+        InvalidType: an argument is no number (a tensor, for example). InvalidArgument: step is 0.
+
+    Example:
+        >>> print(wb.arange(0, 10, 3).numpy())
+        [0 3 6 9]
+    """
+    if end is None:
+        start, end = 0, start
+    for what, value in (("start", start), ("end", end), ("step", step)):
+        if not is_number(value):
+            raise InvalidType(f"arange takes numbers, got {value!r} as {what}")
+    numbers = [_attribute(v) for v in (start, end, step)]
+    default = int64 if all(isinstance(v, int) for v in numbers) else float32
+    dtype = as_dtype(dtype) if dtype is not None else default
+    return RANGE(start=numbers[0], end=numbers[1], step=numbers[2], dtype=dtype.name, name=name)
+
+
+@op(
+    "linspace",
+    "-> Out",
+    attrs={"start": 0.0, "stop": 0.0, "num": 1, "dtype": "float32"},
+    infer=lambda start, stop, num, dtype: Spec((num,), as_dtype(dtype)),
+)
+def LINSPACE(xp: Any, start: float, stop: float, num: int, dtype: str) -> Any:
+    """`num` numbers at equal distances, both ends included."""
+    return xp.linspace(start, stop, num, dtype=np.float64).astype(as_dtype(dtype).numpy)
+
+
+def linspace(start: float, stop: float, num: int, dtype: Any = None, name: str | None = None) -> Tensor:
+    """`num` numbers at equal distances from `start` to `stop`, both included; shape `[num]`.
+
+    Args:
+        dtype: float32 by default.
+
+    Raises:
+        InvalidType: an argument is no number. InvalidArgument: num < 1.
+
+    Example:
+        >>> print(wb.linspace(0.0, 1.0, 5).numpy())
+        [0.   0.25 0.5  0.75 1.  ]
+    """
+    if not (is_number(start) and is_number(stop)):
+        raise InvalidType(f"linspace takes numbers, got {start!r} and {stop!r}")
+    num = one_int("num of linspace", num)
+    if num < 1:
+        raise InvalidArgument(f"linspace makes at least one number, got num={num}")
+    dtype = as_dtype(dtype or float32)
+    return LINSPACE(start=float(start), stop=float(stop), num=num, dtype=dtype.name, name=name)
+
+
+# Matrices
+
+
+@op(
+    "eye",
+    "-> Out",
+    attrs={"num_rows": 0, "num_columns": 0, "dtype": "float32"},
+    infer=lambda num_rows, num_columns, dtype: Spec((num_rows, num_columns), as_dtype(dtype)),
+)
+def EYE(xp: Any, num_rows: int, num_columns: int, dtype: str) -> Any:
+    """Ones on the main diagonal, zeros elsewhere."""
+    return xp.eye(num_rows, num_columns, dtype=as_dtype(dtype).numpy)
+
+
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    """The matrix `[num_rows, num_columns]` with ones on its main diagonal.
+
+    Args:
+        num_columns: `num_rows` by default. dtype: float32 by default.
+
+    Raises:
+        InvalidType: a size is no int. InvalidArgument: it is negative.
+
+    Example:
+        >>> print(wb.eye(2, 3).numpy())
+        [[1. 0. 0.]
+         [0. 1. 0.]]
+    """
+    rows, columns = as_shape("eye", [num_rows, num_rows if num_columns is None else num_columns])
+    return EYE(num_rows=rows, num_columns=columns, dtype=as_dtype(dtype or float32).name, name=name)
+
+
+def _infer_triangle(x: Spec, diagonal: int, lower: bool) -> Spec:
+    if len(x.shape) < 2:
+        raise ShapeError("a triangle is cut out of matrices", "at least 2 dimensions", x)
+    return x
+
+
+def _triangle_grad(g: Any, out: Any, x: Any, diagonal: int, lower: bool) -> Any:
+    return TRIL_TRIU(g, diagonal=diagonal, lower=lower)
+
+
+@op(
+    "tril_triu",
+    "X -> Out",
+    attrs={"diagonal": 0, "lower": True},
+    infer=_infer_triangle,
+    grad=_triangle_grad,
+    saved="",
+    shape_only="X",
+)
+def TRIL_TRIU(xp: Any, x: Any, diagonal: int, lower: bool) -> Any:
+    """The lower (or upper) triangle of every matrix, zeros elsewhere."""
+    return xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
+
+
+@tensor_method("tril")
+def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
+    """The lower triangle of the last two dims, zeros above it.
+
+    Args:
+        x: tensor `[..., n, m]`.
+        diagonal: the last diagonal kept: 0 the main one, positive above it, negative below it.
+
+    Raises:
+        InvalidArgument: fewer than two dims.
+
+    Example:
+        >>> print(wb.tril(wb.ones([2, 2])).numpy())
+        [[1. 0.]
+         [1. 1.]]
+    """
+    return TRIL_TRIU(x, diagonal=one_int("diagonal", diagonal), lower=True, name=name)
+
+
+@tensor_method("triu")
+def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
+    """The upper triangle of the last two dims, zeros below it. Args and Raises: as for `tril`.
+
+    Example:
+        >>> print(wb.triu(wb.ones([2, 2])).numpy())
+        [[1. 1.]
+         [0. 1.]]
+    """
+    return TRIL_TRIU(x, diagonal=one_int("diagonal", diagonal), lower=False, name=name)

@@ -1,0 +1,1 @@
+"""Parameter updates, and the clipping of gradients before them."""

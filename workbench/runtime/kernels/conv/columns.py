@@ -1,0 +1,194 @@
+"""Convolutions as products of matrices: windows unfolded into columns, a block of output rows at a time."""
+
+from __future__ import annotations
+
+from workbench.runtime.kernels.conv.convolutions import group_bytes
+from workbench.runtime.kernels.conv.tiles import accumulate, clear, move
+from workbench.runtime.kernels.intrinsics import INT, INTS, ROW, address_of, call_row, floats, function, ints, sgemm
+from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.words.convolution import (
+    BLOCK,
+    DILATION_HEIGHT,
+    DILATION_WIDTH,
+    END_ROW,
+    GROUPS,
+    HEIGHT,
+    KERNEL_HEIGHT,
+    KERNEL_WIDTH,
+    KERNELS,
+    LEFT,
+    OUT_HEIGHT,
+    OUT_WIDTH,
+    PIXELS_OF,
+    PLANES,
+    SAMPLES,
+    SIZES,
+    START,
+    STRIDE_HEIGHT,
+    STRIDE_WIDTH,
+    TAPS,
+    TOP,
+    UNFOLDED,
+    WIDTH,
+)
+
+AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
+
+
+@function
+def first_inside(offset, stride):
+    """The first output position whose entry, `offset` further on, is inside."""
+    return 0 if offset >= 0 else (-offset + stride - 1) // stride
+
+
+@function
+def end_inside(offset, stride, size, count):
+    """One past the last such position."""
+    return 0 if offset >= size else min(count, (size - 1 - offset) // stride + 1)
+
+
+@function
+def unfold_line(x, out, first, end, count, offset, stride):
+    """One output row of one tap: zeros where it is outside of the image."""
+    clear(out, first)
+    if stride == 1:
+        move(x + 4 * (first + offset), out + 4 * first, end - first)
+    else:
+        source, line = floats(x), floats(out)
+        for i in range(first, end):
+            line[i] = source[i * stride + offset]
+    clear(out + 4 * end, count - end)
+
+
+@function
+def fold_line(line_address, x, first, end, offset, stride):
+    """Add it to where it came from."""
+    if stride == 1:
+        accumulate(line_address + 4 * first, x + 4 * (first + offset), end - first)
+        return
+    line, out = floats(line_address), floats(x)
+    for i in range(first, end):
+        out[i * stride + offset] += line[i]
+
+
+@function
+def column_range(size, j):
+    """The output columns whose entry, of column j of the kernel, is inside the image; and how far away it is."""
+    offset = j * size[DILATION_WIDTH] - size[LEFT]
+    end = end_inside(offset, size[STRIDE_WIDTH], size[WIDTH], size[OUT_WIDTH])
+    return min(first_inside(offset, size[STRIDE_WIDTH]), end), end, offset
+
+
+@kernel(ROW)
+def unfold(row):
+    """The windows of output rows of a group's planes, as [taps, output rows, output width]."""
+    size, line, count = ints(row[SIZES]), row[UNFOLDED], ints(row[SIZES])[OUT_WIDTH]
+    for p in range(size[PLANES]):
+        for i in range(size[KERNEL_HEIGHT]):
+            for j in range(size[KERNEL_WIDTH]):
+                first, end, offset = column_range(size, j)
+                for h in range(row[START], row[END_ROW]):
+                    at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
+                    if 0 <= at < size[HEIGHT]:
+                        source = row[PIXELS_OF] + 4 * (p * size[HEIGHT] + at) * size[WIDTH]
+                        unfold_line(source, line, first, end, count, offset, size[STRIDE_WIDTH])
+                    else:
+                        clear(line, count)
+                    line += 4 * count
+    return 0
+
+
+@kernel(ROW)
+def fold(row):
+    """Add what `unfold` would have put there to where it comes from."""
+    size, line = ints(row[SIZES]), row[UNFOLDED]
+    for p in range(size[PLANES]):
+        for i in range(size[KERNEL_HEIGHT]):
+            for j in range(size[KERNEL_WIDTH]):
+                first, end, offset = column_range(size, j)
+                for h in range(row[START], row[END_ROW]):
+                    at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
+                    if 0 <= at < size[HEIGHT]:
+                        target = row[PIXELS_OF] + 4 * (p * size[HEIGHT] + at) * size[WIDTH]
+                        fold_line(line, target, first, end, offset, size[STRIDE_WIDTH])
+                    line += 4 * size[OUT_WIDTH]
+    return 0
+
+
+@function
+def describe_unfolding(size, unfolded, row):
+    """What all blocks have in common."""
+    row[SIZES], row[UNFOLDED] = address_of(size), unfolded
+
+
+@function
+def describe_block(size, pixels, row, start):
+    """The row of `unfold` and `fold`; returns how many output pixels the block has."""
+    row[PIXELS_OF], row[START], row[END_ROW] = pixels, start, min(start + size[BLOCK], size[OUT_HEIGHT])
+    return (row[END_ROW] - start) * size[OUT_WIDTH]
+
+
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
+def convolve_columns(size, blas, x, w, out, unfolding, unfolded, row):
+    """Any convolution.
+
+    unfolding: the address of `unfold`, 0 if the images are the columns;
+    unfolded: [taps, output rows of a block, output width]; row: of unfolding.
+    """
+    kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
+    describe_unfolding(size, unfolded, row)
+    for n in range(size[SAMPLES] * size[GROUPS]):
+        source, filter = x + n * group_bytes(size), w + 4 * (n % size[GROUPS]) * kernels * taps
+        for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
+            count = describe_block(size, source, row, start)
+            columns, distance = source, plane
+            if unfolding != 0:
+                call_row(unfolding, address_of(row))
+                columns, distance = row[UNFOLDED], count
+            sgemm(
+                blas, AS_IT_IS, AS_IT_IS, kernels, count, taps, 1.0, filter, taps, columns, distance, 0.0,
+                out + 4 * (n * kernels * plane + start * size[OUT_WIDTH]), plane,
+            )  # fmt: skip
+    return 0
+
+
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
+def filter_gradient_columns(size, blas, x, g, out, unfolding, unfolded, row):
+    """The gradient of the filter of any convolution, else as `convolve_columns`."""
+    kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
+    describe_unfolding(size, unfolded, row)
+    clear(out, size[GROUPS] * kernels * taps)
+    for n in range(size[SAMPLES] * size[GROUPS]):
+        source, result = x + n * group_bytes(size), out + 4 * (n % size[GROUPS]) * kernels * taps
+        for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
+            count = describe_block(size, source, row, start)
+            columns, distance = source, plane
+            if unfolding != 0:
+                call_row(unfolding, address_of(row))
+                columns, distance = row[UNFOLDED], count
+            sgemm(
+                blas, AS_IT_IS, FLIPPED, kernels, taps, count, 1.0,
+                g + 4 * (n * kernels * plane + start * size[OUT_WIDTH]), plane, columns, distance, 1.0, result, taps,
+            )  # fmt: skip
+    return 0
+
+
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
+def input_gradient_columns(size, blas, g, w, out, folding, unfolded, row):
+    """The gradient of the input of any convolution. folding: the address of `fold`, else as `convolve_columns`."""
+    kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
+    describe_unfolding(size, unfolded, row)
+    if folding != 0:
+        clear(out, size[SAMPLES] * size[GROUPS] * group_bytes(size) // 4)
+    for n in range(size[SAMPLES] * size[GROUPS]):
+        target, filter = out + n * group_bytes(size), w + 4 * (n % size[GROUPS]) * kernels * taps
+        for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
+            count = describe_block(size, target, row, start)
+            columns, distance = (row[UNFOLDED], count) if folding != 0 else (target, plane)
+            sgemm(
+                blas, FLIPPED, AS_IT_IS, taps, count, kernels, 1.0, filter, taps,
+                g + 4 * (n * kernels * plane + start * size[OUT_WIDTH]), plane, 0.0, columns, distance,
+            )  # fmt: skip
+            if folding != 0:
+                call_row(folding, address_of(row))
+    return 0

@@ -1,0 +1,111 @@
+"""Convolutions with sixteen samples in the lanes of a register.
+
+Images are turned so that every pixel is sixteen floats, of sixteen samples, and get their border of zeros then. All
+that micro-kernels load begins at a cache line, whatever strides and dilations are, and no lane is idle where planes are
+narrow; in return what goes in and what comes out is turned once. WIDTH, COLUMNS and LEFT count floats of such images.
+"""
+
+from __future__ import annotations
+
+from workbench.runtime.kernels.conv.convolutions import image_floats, place, plane_bytes
+from workbench.runtime.kernels.conv.tiles import clear
+from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, call_row, function, ints
+from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.tensor.transposes import turn_block
+from workbench.runtime.words.convolution import (
+    AT_POSITIONS,
+    AT_TAPS,
+    COLUMNS,
+    COUNT,
+    GROUPS,
+    HEIGHT,
+    IMAGE,
+    KERNELS,
+    LEFT,
+    OUT,
+    OUT_HEIGHT,
+    OUT_WIDTH,
+    PACKED,
+    PART_COUNT,
+    PART_FIRST,
+    PART_KERNEL,
+    PART_WIDTH,
+    PART_WORDS,
+    PARTS,
+    PLANE,
+    PLANES,
+    POSITIONS,
+    ROWS,
+    SAMPLES,
+    TAPS,
+    TOP,
+    WIDTH,
+)
+
+LANES = 16
+
+
+@function
+def turn_planes(source, sample, planes, pixels, out):
+    """Planes of sixteen samples, `sample` bytes apart, as [planes, pixels, 16]; at least sixteen pixels."""
+    for _ in range(planes):
+        for i in range(0, pixels, LANES):
+            at = min(i, pixels - LANES)
+            turn_block(source + 4 * at, sample, out + 4 * LANES * at, 4 * LANES)
+        source, out = source + 4 * pixels, out + 4 * LANES * pixels
+
+
+@function
+def turn_back(source, planes, pixels, out, sample):
+    """Undo `turn_planes`."""
+    for _ in range(planes):
+        for i in range(0, pixels, LANES):
+            at = min(i, pixels - LANES)
+            turn_block(source + 4 * LANES * at, 4 * LANES, out + 4 * at, sample)
+        source, out = source + 4 * LANES * pixels, out + 4 * pixels
+
+
+@function
+def turn_images(size, x, image, turned):
+    """The group of sixteen samples that begins at x into images, whose border is there; turned: room for the planes."""
+    planes, pixels = size[PLANES], size[HEIGHT] * size[WIDTH] // LANES
+    sample = 4 * size[GROUPS] * planes * pixels
+    is_moved = size[TOP] != 0 or size[LEFT] != 0
+    is_bare = not is_moved and size[ROWS] == size[HEIGHT] and size[COLUMNS] == size[WIDTH]
+    turn_planes(x, sample, planes, pixels, image if is_bare else turned)
+    if not is_bare:
+        place(size, turned, image)
+
+
+@function
+def group_address(size, x, n, group):
+    """Of images that are not turned."""
+    return x + (n * size[GROUPS] + group) * 4 * size[PLANES] * (size[HEIGHT] * size[WIDTH] // LANES)
+
+
+@kernel(INTS, INT, INT, INT, INT, INT, INT, INT, INT, INT, INTS)
+def convolve_samples(size, x, packed, out, parts, positions, taps, image, turned, sums, row):
+    """A convolution by a filter that is packed, of at least sixteen samples.
+
+    image: as in `convolve`; turned: [planes, height, width]; sums: of the channels of a part [output pixels, 16];
+    row: that of micro-kernels.
+    """
+    plane, pixels = plane_bytes(size), size[OUT_HEIGHT] * size[OUT_WIDTH]
+    clear(image, image_floats(size))
+    row[IMAGE], row[AT_POSITIONS], row[COUNT], row[AT_TAPS] = image, positions, size[POSITIONS], taps
+    row[PLANE], row[OUT] = LANES * plane, sums
+    for start in range(0, size[SAMPLES], LANES):
+        n = min(start, size[SAMPLES] - LANES)
+        row[PACKED] = packed
+        for g in range(size[GROUPS]):
+            turn_images(size, group_address(size, x, n, g), image, turned)
+            target = out + (n * size[GROUPS] + g) * size[KERNELS] * plane
+            for p in range(size[PARTS]):
+                part = ints(parts + 8 * PART_WORDS * p)
+                call_row(part[PART_KERNEL], address_of(row))
+                turn_back(
+                    sums, part[PART_COUNT], pixels, target + part[PART_FIRST] * plane,
+                    size[GROUPS] * size[KERNELS] * plane,
+                )  # fmt: skip
+                row[PACKED] += 4 * part[PART_WIDTH] * size[TAPS]
+    return 0

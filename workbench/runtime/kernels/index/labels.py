@@ -1,0 +1,143 @@
+"""Rows and elements named by integers: tables, class labels, the best classes of a row.
+
+Numbers that name nothing are declined before anything is written. All sizes are in elements.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, floats, function
+from workbench.runtime.kernels.loss.losses import labels_fit
+from workbench.runtime.kernels.math.sums import add, fill
+from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.tensor.transposes import copy_floats
+from workbench.runtime.words.codes import DECLINED
+
+F = np.float32
+INTS32 = types.CPointer(types.int32)
+
+
+@kernel(INT, INTS, INT, INT, INT, INT, INT, INT)
+def take_rows(table, ids, out, outer, height, count, width, padding):
+    """out[o, i] = table[o, ids[i]], zeros where the id is `padding`; rows of `width`."""
+    if not labels_fit(ids, count, height, 0):
+        return DECLINED
+    for o in range(outer):
+        for i in range(count):
+            to = out + 4 * width * (o * count + i)
+            if ids[i] == padding:
+                fill((to,), (), (F(0),), width)
+            else:
+                copy_floats(table + 4 * width * (o * height + ids[i]), to, width)
+    return 0
+
+
+@kernel(INT, INTS, INT, INT, INT, INT, INT, INT)
+def add_rows(x, ids, out, outer, height, count, width, padding):
+    """out[o, j] = the sum of x[o, i] with ids[i] == j, in the order of i; nothing is added where that is `padding`."""
+    if not labels_fit(ids, count, height, 0):
+        return DECLINED
+    fill((out,), (), (F(0),), outer * height * width)
+    for o in range(outer):
+        for i in range(count):
+            if ids[i] != padding:
+                to = out + 4 * width * (o * height + ids[i])
+                add((to,), (to, x + 4 * width * (o * count + i)), (), width)
+    return 0
+
+
+@kernel(FLOATS, INTS, FLOATS, INT, INT, INT, INT)
+def pick_label(x, label, out, outer, classes, inner, ignored):
+    """out[o, i] = x[o, label[o, i], i], 0 where ignored."""
+    if not labels_fit(label, outer * inner, classes, ignored):
+        return DECLINED
+    for o in range(outer):
+        for i in range(inner):
+            at = o * inner + i
+            out[at] = x[(o * classes + label[at]) * inner + i] if label[at] != ignored else F(0)
+    return 0
+
+
+@kernel(FLOATS, INTS, INT, INT, INT, INT, INT)
+def place_label(x, label, out, outer, classes, inner, ignored):
+    """out[o, label[o, i], i] = x[o, i], all else 0; nothing where ignored."""
+    if not labels_fit(label, outer * inner, classes, ignored):
+        return DECLINED
+    fill((out,), (), (F(0),), outer * classes * inner)
+    target = floats(out)
+    for o in range(outer):
+        for i in range(inner):
+            at = o * inner + i
+            if label[at] != ignored:
+                target[(o * classes + label[at]) * inner + i] = x[at]
+    return 0
+
+
+@kernel(INTS, INT, INT, INT)
+def one_hot(label, out, count, classes):
+    """out[i, label[i]] = 1, all else 0."""
+    if not labels_fit(label, count, classes, 0):
+        return DECLINED
+    fill((out,), (), (F(0),), count * classes)
+    target = floats(out)
+    for i in range(count):
+        target[i * classes + label[i]] = F(1)
+    return 0
+
+
+@kernel(INTS, FLOATS, INT, INT)
+def count_labels(label, out, count, ignored):
+    """out[0] = how many labels are not ignored, at least 1."""
+    found = 0
+    for i in range(count):
+        found += label[i] != ignored
+    out[0] = F(max(found, 1))
+    return 0
+
+
+@kernel(INTS, FLOATS, INT)
+def floats_of(x, out, count):
+    """out[i] = x[i]."""
+    for i in range(count):
+        out[i] = F(x[i])
+    return 0
+
+
+@function
+def goes_before(a, b):
+    """Whether `a` comes before `b`: the larger first, NaN before all numbers."""
+    return a > b or (a != a and b == b)
+
+
+@kernel(FLOATS, FLOATS, INTS, INT, INT, INT)
+def best_of_rows(x, out, indices, rows, width, k):
+    """The k largest of every row in order and where they are, the first of equal ones first."""
+    for i in range(rows):
+        held = 0
+        for j in range(width):
+            number = x[i * width + j]
+            if held == k and not goes_before(number, out[i * k + k - 1]):
+                continue
+            at = held if held < k else k - 1
+            while at > 0 and goes_before(number, out[i * k + at - 1]):
+                out[i * k + at], indices[i * k + at] = out[i * k + at - 1], indices[i * k + at - 1]
+                at -= 1
+            out[i * k + at], indices[i * k + at] = number, j
+            held = min(held + 1, k)
+    return 0
+
+
+@kernel(INTS, INTS, FLOATS, INTS32, INTS32, INT, INT)
+def accuracy(indices, label, share, correct, total, rows, k):
+    """How many rows have their label among the indices, their share, and the number of rows."""
+    found = 0
+    for i in range(rows):
+        hit = False
+        for j in range(k):
+            hit = hit or indices[i * k + j] == label[i]
+        found += hit
+    correct[0], total[0] = np.int32(found), np.int32(rows)
+    share[0] = F(found) / F(max(rows, 1))
+    return 0

@@ -1,0 +1,1 @@
+"""Vector code for element-wise work, sums, and products of matrices."""

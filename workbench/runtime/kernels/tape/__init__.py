@@ -1,0 +1,1 @@
+"""What walks a tape: threads' programs and whole steps."""

@@ -1,0 +1,159 @@
+"""Walks a tape, waits for other threads, and serves steps in a thread that stays here between them."""
+
+from __future__ import annotations
+
+from workbench.runtime.kernels.intrinsics import (
+    INT,
+    atomic_load,
+    atomic_store,
+    call0,
+    call_row,
+    function,
+    ints,
+    pause,
+)
+from workbench.runtime.kernels.registry import entry, kernel
+from workbench.runtime.kernels.tape.stamps import walk_with_stamps
+from workbench.runtime.words.codes import (
+    AGAIN,
+    AT,
+    CONTROL,
+    DONE,
+    END,
+    FAILED,
+    FINISHED,
+    GO,
+    LAST,
+    MAILBOX_CONTROL,
+    PATIENCE,
+    PAUSED,
+    ROW_KERNEL,
+    ROW_LENGTH,
+    STAMPS,
+    STATE,
+    STEP,
+    STOPPED,
+    TABLE,
+    YIELD,
+)
+
+SPINS = 1000  # pauses before the processor is offered to others: some 20 us
+
+
+@function
+def walk(state_address):
+    """Run rows until the end, a status, or a failure elsewhere; the state remembers where."""
+    state = ints(state_address)
+    table, at, end, failed = state[TABLE], state[AT], state[END], state[CONTROL] + 8 * FAILED
+    status = DONE
+    while at < end and status == DONE:
+        if atomic_load(failed) != 0:
+            status = STOPPED
+            break
+        row = ints(table + 8 * at)
+        status = call_row(row[ROW_KERNEL], table + 8 * at)
+        if status == DONE or status == PAUSED:
+            at += row[ROW_LENGTH]
+    state[AT] = at
+    return status
+
+
+@function
+def offer(control):
+    """Let another thread have the processor."""
+    target = ints(control)[YIELD]
+    if target != 0:
+        call0(target)
+
+
+@function
+def wait_until(address, least, control):
+    """Wait for a word to reach a number; DONE, STOPPED or AGAIN."""
+    spins = 0
+    while atomic_load(address) < least:
+        pause()
+        spins += 1
+        if spins > SPINS:
+            if atomic_load(control + 8 * FAILED) != 0:
+                return STOPPED
+            if spins > SPINS + ints(control)[PATIENCE]:
+                return AGAIN
+            offer(control)
+    return DONE
+
+
+@kernel(INT, INT)
+def wait(flag, control):
+    """Wait until another thread has come so far in this step."""
+    return wait_until(flag, ints(control)[STEP], control)
+
+
+@kernel(INT, INT)
+def signal(flag, control):
+    """Tell other threads that this one has come so far."""
+    atomic_store(flag, ints(control)[STEP])
+    return DONE
+
+
+@kernel()
+def look_up():
+    """Come back to Python for a moment, where Ctrl-C is answered."""
+    return PAUSED
+
+
+@entry(INT, INT, INT)
+def wait_for(flag, least, control):
+    """Wait from Python."""
+    return wait_until(flag, least, control)
+
+
+@function
+def walk_any(state_address):
+    """Walk, with stamps if there is a ring for them."""
+    if ints(state_address)[STAMPS] != 0:
+        return walk_with_stamps(state_address)
+    return walk(state_address)
+
+
+@entry(INT)
+def run(state_address):
+    """Run a program from where it is."""
+    return walk_any(state_address)
+
+
+@entry(INT)
+def run_through(state_address):
+    """Run a program from where it is without a moment for signals in between."""
+    status = walk_any(state_address)
+    while status == PAUSED:
+        status = walk_any(state_address)
+    return status
+
+
+@entry(INT, INT)
+def serve(mailbox_address, patience):
+    """Run the programs put into a mailbox, one step after the other.
+
+    Returns 0 after so many offers of the processor without work; 1 when there is something to do in Python: no
+    program was put in, a kernel of it has declined, or it has waited long.
+    """
+    mailbox = ints(mailbox_address)
+    while True:
+        spins = 0
+        while atomic_load(mailbox_address + 8 * GO) <= mailbox[LAST]:
+            pause()
+            spins += 1
+            if spins > SPINS:
+                if spins > SPINS + patience:
+                    return 0
+                offer(mailbox[MAILBOX_CONTROL])
+        mailbox[LAST] = atomic_load(mailbox_address + 8 * GO)
+        state = mailbox[STATE]  # read once: who dismisses the thread puts 0 there while it walks
+        if state == 0:
+            return 1
+        status = walk_any(state)
+        while status == PAUSED:
+            status = walk_any(state)
+        if status != DONE and status != STOPPED:
+            return 1
+        atomic_store(mailbox_address + 8 * FINISHED, mailbox[LAST])

@@ -1,0 +1,1 @@
+"""Rows and elements named by integers."""

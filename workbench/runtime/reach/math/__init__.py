@@ -1,0 +1,1 @@
+"""Vector code, sums, and products of matrices."""

@@ -1,0 +1,54 @@
+"""Layer normalisation of rows, batch normalisation of planes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.runtime.reach.declare import FLOAT, reaches
+
+
+@reaches("x", "scale", "bias", "y", "mean", "variance")
+def layer_norm(
+    x: Any, scale: Any, bias: Any, y: Any, mean: Any, variance: Any, rows: int, width: int, epsilon: float
+) -> Any:
+    whole, row, column = FLOAT * rows * width, FLOAT * width, FLOAT * rows
+    return whole, row, row, whole, column, column
+
+
+@reaches("x", "g", "scale", "mean", "variance", "g_x", "g_scale", "g_bias", "partial")
+def layer_norm_grad(
+    x: Any, g: Any, scale: Any, mean: Any, variance: Any, g_x: Any, g_scale: Any, g_bias: Any, partial: Any,
+    rows: int, width: int, epsilon: float,
+) -> Any:  # fmt: skip
+    whole, row, column = FLOAT * rows * width, FLOAT * width, FLOAT * rows
+    return whole, whole, row, column, column, whole, row, row, 2 * row
+
+
+@reaches("x", "mean", "variance")
+def plane_moments(x: Any, mean: Any, variance: Any, batch: int, channels: int, width: int) -> Any:
+    return FLOAT * batch * channels * width, FLOAT * channels, FLOAT * channels
+
+
+@reaches("x", "mean", "slope", "bias", "y")
+def plane_shift(
+    x: Any, mean: Any, slope: Any, bias: Any, y: Any, batch: int, channels: int, width: int
+) -> Any:  # fmt: skip
+    whole, each = FLOAT * batch * channels * width, FLOAT * channels
+    return whole, each, each, each, whole
+
+
+@reaches("x", "g", "mean", "inverse", "g_scale", "g_bias")
+def plane_sums(
+    x: Any, g: Any, mean: Any, inverse: Any, g_scale: Any, g_bias: Any, batch: int, channels: int, width: int
+) -> Any:
+    whole, each = FLOAT * batch * channels * width, FLOAT * channels
+    return whole, whole, each, each, each, each
+
+
+@reaches("x", "g", "mean", "inverse", "along", "level", "slope", "g_x")
+def plane_gradients(
+    x: Any, g: Any, mean: Any, inverse: Any, along: Any, level: Any, slope: Any, g_x: Any, batch: int, channels: int,
+    width: int,
+) -> Any:  # fmt: skip
+    whole, each = FLOAT * batch * channels * width, FLOAT * channels
+    return whole, whole, each, each, each, each, each, whole

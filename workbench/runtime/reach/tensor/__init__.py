@@ -1,0 +1,1 @@
+"""Transposes and strided copies."""
