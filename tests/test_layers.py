@@ -48,6 +48,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "framework": ("", "values", "expr", "op", "program", "text"),
     "ops": ("", "tensor", "math", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "graph": ("", "passes"),
+    "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "runtime": ("", "words", "reach", "kernels", "native", "comm"),
     "runtime.reach": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),
     "runtime.kernels": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),

@@ -16,7 +16,8 @@ from workbench.framework.values.dtype import DType
 # What the language of static programs consists of, by the module Paddle 2.x has it in.
 NAMES = {
     "": """
-        enable_static disable_static in_dynamic_mode seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
+        enable_static disable_static in_dynamic_mode no_grad enable_grad set_grad_enabled is_grad_enabled is_tensor
+        seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
         is_compiled_with_cuda
         create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume save load dashboard ssa
         scopes feeds

@@ -4,7 +4,7 @@ from functools import partial as _partial
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
-from workbench.dygraph.mode import default_mode as _default_mode
+from workbench.dygraph.dispatch.mode import default_mode as _default_mode
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy

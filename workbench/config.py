@@ -68,6 +68,12 @@ FLAGS = {
         "Executor runs programs on compiled plans; 'reference': op by op on NumPy, in program order",
         choices=("compiled", "reference"),
     ),
+    "FLAGS_scalar_shape": FlagSpec(
+        str,
+        "auto",
+        "shape of results without dimensions: 'one' [1], 'zero_dim' [], 'auto' [1] in programs and [] in dynamic mode",
+        choices=("auto", "one", "zero_dim"),
+    ),
     "FLAGS_fuse_parameter_memory_size": FlagSpec(
         float,
         -1.0,

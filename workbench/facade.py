@@ -20,8 +20,9 @@ TENSOR = {
     "workbench.framework.values.random": "seed",
     "workbench.runtime.devices": "is_compiled_with_cuda",
     "workbench.config": "get_flags set_flags",
-    "workbench.dygraph.mode": "enable_static disable_static in_dynamic_mode",
-    "workbench.dygraph.tensor": "Tensor to_tensor",
+    "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
+    "workbench.dygraph.tensor.tensor": "Tensor",
+    "workbench.dygraph.tensor.making": "is_tensor to_tensor",
     "workbench.ops.math.arithmetic": (
         "add cast clip divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
     ),
@@ -42,7 +43,8 @@ TENSOR = {
     "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.nn.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
-    "workbench.builders.variables": "create_parameter",
+    "workbench.dygraph.dispatch.parameters": "create_parameter",
+    "workbench.dygraph.autograd.modes": "enable_grad is_grad_enabled no_grad set_grad_enabled",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
@@ -64,7 +66,7 @@ _PROCESSES = "programs run in one process, on several devices with static.Parall
 _DEVICES = "programs run on the CPU; CPU_NUM, or cpu_places(N) as places, says on how many devices"
 PLANNED = {
     "workbench": {
-        "DataParallel autograd grad no_grad": _TRAINING,
+        "DataParallel autograd grad": _TRAINING,
         "distributed": _PROCESSES,
         "amp": "cast with .astype('float16') meanwhile",
         "fluid": "use the names of Paddle 2.x",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as paddle
-from workbench.dygraph.mode import dynamic_recorder
+from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.framework.op.recorder import recording
 from workbench.framework.program.guard import program_guard, static_mode
 
@@ -28,9 +28,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "data": lambda x: static.data("x", [2]),
     "create_parameter": lambda x: static.create_parameter([2], "float32"),
     "create_global_var": lambda x: static.create_global_var([1], 0.0, "float32"),
-    "backward": lambda x: x.backward(),
-    "grad of a tensor": lambda x: x.grad,
-    "no_grad": lambda x: paddle.no_grad(),
     "Layer": lambda x: paddle.nn.Linear(3, 3),
 }
 

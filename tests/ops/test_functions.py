@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.facade import FUNCTIONAL, TENSOR
 from workbench.facade import names as public_names
@@ -26,7 +27,7 @@ MINE = {f"workbench.ops.{topic}" for topic in TOPICS}
 
 @pytest.fixture(autouse=True)
 def _dynamic_mode() -> Iterator[None]:
-    from workbench.dygraph.mode import dynamic_recorder
+    from workbench.dygraph.dispatch.recorder import dynamic_recorder
     from workbench.framework.op.recorder import recording
 
     with recording(dynamic_recorder):
@@ -175,25 +176,38 @@ def test_logic_operators() -> None:
 
 def test_functions_are_methods() -> None:
     x = tensor([[1.0, -2.0], [3.0, 4.0]])
-    assert x.sum().shape == (1,) and x.mean(0).shape == (2,) and x.max(axis=1, keepdim=True).shape == (2, 1)
+    assert x.sum().shape == [] and x.mean(0).shape == [2] and x.max(axis=1, keepdim=True).shape == [2, 1]
     np.testing.assert_allclose(x.exp().numpy(), np.exp(x.numpy()))
     np.testing.assert_array_equal(x.argmax(1).numpy(), [0, 1])
     np.testing.assert_allclose(x.clip(0, 3).numpy(), [[1, 0], [3, 3]])
     np.testing.assert_array_equal((x > 0).where(x, 0.0).numpy(), [[1, 0], [3, 4]])
     np.testing.assert_array_equal(x.tril().numpy(), [[1, 0], [3, 4]])
-    np.testing.assert_array_equal((x > -5).all().numpy(), [True])
+    np.testing.assert_array_equal((x > -5).all().numpy(), True)
 
 
 # Results
 
 
-def test_reductions_never_lose_the_last_dimension() -> None:
+@pytest.mark.parametrize(("flag", "wanted"), [("auto", []), ("zero_dim", []), ("one", [1])])
+def test_full_reductions_in_dynamic_mode(flag: str, wanted: list[int]) -> None:
     x = tensor(np.arange(6.0).reshape(2, 3))
-    for function in (wb.sum, wb.mean, wb.max, wb.min, wb.prod, wb.logsumexp, wb.argmax, wb.argmin):
-        assert function(x).shape == (1,)
-    assert wb.sum(tensor([1.0, 2.0]), axis=0).shape == (1,)
-    assert wb.mean(x, keepdim=True).shape == (1, 1)
-    assert wb.sum(x, axis=[0, 1]).shape == (1,)
+    with override(scalar_shape=flag):
+        for function in (wb.sum, wb.mean, wb.max, wb.min, wb.prod, wb.logsumexp, wb.argmax, wb.argmin, wb.numel):
+            assert function(x).shape == wanted
+        assert wb.sum(tensor([1.0, 2.0]), axis=0).shape == wanted
+        assert wb.mean(x, keepdim=True).shape == [1, 1]
+        assert wb.sum(x, axis=[0, 1]).shape == wanted
+        assert x[1, 2].shape == x[0].sum().shape == wanted
+
+
+@pytest.mark.parametrize(("flag", "wanted"), [("auto", (1,)), ("zero_dim", ()), ("one", (1,))])
+def test_full_reductions_in_programs(flag: str, wanted: tuple[int, ...]) -> None:
+    with override(scalar_shape=flag), static_mode(), program_guard(Program(), Program()):
+        x = wb.static.data("x", [2, 3])
+        outs = [wb.sum(x), wb.mean(x), wb.max(x), wb.argmin(x), wb.numel(x), x[1, 2]]
+        assert [out.shape for out in outs] == [wanted] * len(outs)
+        values = wb.static.Executor().run(feed={"x": np.ones((2, 3), np.float32)}, fetch_list=outs)
+        assert [value.shape for value in values] == [wanted] * len(outs)
 
 
 def test_sums_of_integers_do_not_overflow() -> None:
@@ -248,7 +262,7 @@ def test_no_overflow_warnings_for_large_inputs() -> None:
 
 def test_creation_dtypes() -> None:
     assert wb.zeros([2]).dtype == "float32" and wb.ones([2], "int32").dtype == "int32"
-    assert wb.full([2], 3).dtype == "float32" and wb.full([], 3).shape == ()
+    assert wb.full([2], 3).dtype == "float32" and wb.full([], 3).shape == []
     assert wb.arange(3).dtype == "int64" and wb.arange(0.0, 1.0, 0.25).dtype == "float32"
     assert wb.arange(5, 1, -2).tolist() == [5, 3]
     assert wb.full_like(tensor([1, 2], "int64"), 7).dtype == "int64"

@@ -54,12 +54,15 @@ class Initializer:
         """Type and attributes of the op (besides shape, dtype and seed)."""
         raise NotImplementedError
 
-    def __call__(self, variable: Variable, block: Block | None = None) -> Operator:
-        """Append the op that fills `variable` to `block` (default: the variable's own).
+    def __call__(self, variable: Variable, block: Block | None = None) -> Operator | None:
+        """Append the op that fills `variable` to `block` (default: the variable's own); fill a tensor at once.
 
         Raises:
             InvalidArgument, InvalidType: the initializer does not suit the variable's shape or dtype.
         """
+        if not isinstance(variable, Variable):
+            variable.set_value(self.compute(tuple(variable.shape), variable.dtype))
+            return None
         block = block if block is not None else variable.block
         type, attrs = self.op(variable.shape, variable.dtype)
         record = find_op(type)
@@ -70,6 +73,15 @@ class Initializer:
         if "startup" in record.attrs:
             attrs["startup"] = 1
         return block.append_op(type, outputs={"Out": variable}, attrs=attrs)
+
+    def compute(self, shape: Shape, dtype: DType) -> Any:
+        """A new tensor of dynamic mode with this value.
+
+        Raises:
+            InvalidArgument, InvalidType: the initializer does not suit shape or dtype.
+        """
+        type, attrs = self.op(shape, dtype)
+        return find_op(type)(shape=shape, dtype=dtype.name, **attrs)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{key}={value!r}" for key, value in vars(self).items())

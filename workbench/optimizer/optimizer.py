@@ -24,6 +24,7 @@ from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import current_recorder
+from workbench.framework.op.write import OpWrite
 from workbench.framework.program.guard import default_startup_program, program_guard, static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -117,6 +118,8 @@ class Optimizer:
         self._multi_precision = False
         self._programs: dict[int, ProgramStates] = {}
         self._tensors = TensorStates()
+        self._updates: dict[int, ParameterUpdate] = {}
+        self._of_groups: dict[int, Optimizer] = {}
         self._groups = Groups(type(self).__name__, parameters, self.options)
 
     # What a subclass says
@@ -244,8 +247,10 @@ class Optimizer:
         fields = self._groups.fields_of(parameter)
         if not fields:
             return self
-        own = copy(self)
-        vars(own).update(fields)
+        own = self._of_groups.get(id(fields))
+        if own is None:
+            own = self._of_groups[id(fields)] = copy(self)
+            vars(own).update(fields)
         return own
 
     def _decayed(self, pairs: Pairs) -> list[tuple[Any, Any, Any]]:
@@ -263,22 +268,20 @@ class Optimizer:
             return add_decay(parameter, grad, self._settings(parameter)._regularizer)
 
     def _update(self, states: States, parameter: Any, raw: Any, grad: Any) -> Any:
-        own = self._settings(parameter)
-        kept = own.states_of(parameter, states)
-        rate = own.rate_of(parameter, states)
-        held = states.master(parameter) if own.has_master(parameter) else parameter
+        update = self._update_of(parameter, states)
+        rate = update.settings.rate_of(parameter, states)
         with role_of(parameter, OPTIMIZE, [parameter, raw]):
-            rate = own.scaled_rate(rate, parameter, held, grad, kept)
-            done = current_recorder().record_into(
-                find_op(self.op_type),
-                {"Param": held, "Grad": grad, "LearningRate": rate, **kept},
-                {"ParamOut": held, **{f"{slot}Out": state for slot, state in kept.items()}},
-                own.attributes(parameter),
-            )
-            if held is not parameter:
-                attrs = {"dtype": parameter.dtype.name}
-                current_recorder().record_into(CAST, {"X": held}, {"Out": parameter}, attrs)
-        return done
+            return update.apply(grad, rate)
+
+    def _update_of(self, parameter: Any, states: States) -> ParameterUpdate:
+        """How a parameter is updated; kept for a tensor."""
+        known = self._updates.get(id(parameter))
+        if known is None or not known.is_of(parameter, states):
+            settings = self._settings(parameter)
+            known = ParameterUpdate(settings, parameter, states)
+            if not isinstance(parameter, Variable):
+                self._updates[id(parameter)] = known
+        return known
 
     def has_master(self, parameter: Any) -> bool:
         """Whether a float32 copy of the parameter is what is updated."""
@@ -449,6 +452,38 @@ class Optimizer:
         except BaseException:
             self._programs, program.lr_schedulers = kept
             raise
+
+
+class ParameterUpdate:
+    """How a parameter is updated: the ops of its update, with all that is the same in every step.
+
+    Attributes:
+        settings: the optimizer with the options of the parameter's group.
+    """
+
+    def __init__(self, settings: Optimizer, parameter: Any, states: States) -> None:
+        self.settings, self._parameter, self._states, self._dtype = settings, parameter, states, parameter.dtype
+        self._kept = kept = settings.states_of(parameter, states)
+        self._held = held = states.master(parameter) if settings.has_master(parameter) else parameter
+        after = {"ParamOut": held, **{f"{slot}Out": state for slot, state in kept.items()}}
+        op = find_op(settings.op_type)
+        self._write = OpWrite(op, {"Param": held, **kept}, after, settings.attributes(parameter))
+        self._rounding: OpWrite | None = None
+        if held is not parameter:
+            self._rounding = OpWrite(CAST, {"X": held}, {"Out": parameter}, {"dtype": parameter.dtype.name})
+
+    def is_of(self, parameter: Any, states: States) -> bool:
+        """Whether it was made for this parameter as it is."""
+        return self._parameter is parameter and self._states is states and self._dtype is parameter.dtype
+
+    def apply(self, grad: Any, rate: Any) -> Any:
+        """Update the parameter, or append the operators; returns that of the update."""
+        recorder = current_recorder()
+        rate = self.settings.scaled_rate(rate, self._parameter, self._held, grad, self._kept)
+        done = recorder.record_into(self._write, {"Grad": grad, "LearningRate": rate})
+        if self._rounding is not None:
+            recorder.record_into(self._rounding, {})
+        return done
 
 
 def _updated_for(loss: Variable) -> set[str]:

@@ -214,7 +214,7 @@ class TensorStates:
                 )
         for name, tensor, value in found:
             if tensor is None:
-                self._given[name] = value
+                self._given[name] = np.array(value)
             else:
                 _set(tensor, value)
 

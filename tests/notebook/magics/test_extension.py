@@ -5,7 +5,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 from tests.notebook.conftest import Notebook
-from workbench.dygraph.mode import disable_static, enable_static
+from workbench.dygraph.dispatch.mode import disable_static, enable_static
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.site import Site
 from workbench.magics import load

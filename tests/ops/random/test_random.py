@@ -232,7 +232,7 @@ def test_normal_takes_tensors() -> None:
     ],
 )
 def test_wrong_arguments_are_named(call: Any, words: str) -> None:
-    from workbench.dygraph.mode import dynamic_recorder
+    from workbench.dygraph.dispatch.recorder import dynamic_recorder
 
     with recording(dynamic_recorder), pytest.raises(ValueError, match=words):
         call()

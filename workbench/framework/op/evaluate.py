@@ -37,17 +37,19 @@ class Evaluator:
     """A recorder that computes with the array module `xp` and wraps results in `EvaluatedArray`."""
 
     name = "evaluate"
+    zero_dim = False
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        inputs, attrs = op.every_input(inputs), op.complete(attrs)
         arrays = [self.unwrap(value) for value in inputs]
         return self.wrap_outputs(op, op.forward(self.xp, *arrays, **self.extras(op, attrs), **attrs))
 
-    def record_into(self, op: Op, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
+    def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """Rules make values, they write none."""
-        raise PreconditionNotMet(f"op {op.type!r} writes existing values, which a gradient rule cannot do")
+        raise PreconditionNotMet(f"op {write.op.type!r} writes existing values, which a gradient rule cannot do")
 
     def extras(self, op: Op, attrs: dict[str, Any]) -> dict[str, Any]:
         """What the op `needs` besides attributes."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.errors import InvalidType
 from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import DType, as_dtype, float32, promote
 
 LAYER = "tmp"  # rule P-5: results of operators are counted as tmp_0, tmp_1, …
@@ -153,7 +154,11 @@ class Infix:
         return _binary("elementwise_pow", self, other, swapped=True)
 
     def __matmul__(self, other: Any) -> Any:
-        return find_op("matmul_v2")(self, other, name=LAYER) if isinstance(other, Infix) else NotImplemented
+        if not isinstance(other, Infix):
+            return NotImplemented
+        if self.ndim == 1 == other.ndim and zero_dim():
+            return find_op("dot")(self, other, zero_dim=True, name=LAYER)
+        return find_op("matmul_v2")(self, other, name=LAYER)
 
     def __lt__(self, other: Any) -> Any:
         return _binary("less_than", self, other)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
-from workbench.framework.op.recorder import current_recorder
+from workbench.framework.op.recorder import current_recorder, override
 from workbench.framework.values.spec import Spec, size_of
 from workbench.framework.values.views import ViewRule
 
@@ -147,15 +147,7 @@ class Op:
         Raises:
             NotFound: an unknown attribute. InvalidArgument, InvalidType: what `infer` refuses.
         """
-        missing = len(self.inputs) - len(inputs)
-        if missing < 0:
-            raise TypeError(f"op {self.type!r} takes {len(self.inputs)} inputs, got {len(inputs)}")
-        if missing:
-            inputs = inputs + (None,) * missing
-        for slot, value in zip(self.inputs, inputs):
-            if value is None and not slot.optional:
-                raise TypeError(f"op {self.type!r} needs its input {slot.name}")
-        return current_recorder().record(self, inputs, self.complete(attrs), name)
+        return (override.get() or current_recorder()).record(self, inputs, attrs, name)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -189,6 +181,22 @@ class Op:
     def differentiable(self) -> bool:
         """True when the op has a gradient rule or a direct gradient body."""
         return self.grad is not None
+
+    def every_input(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One entry per input slot, None for those left out at the end.
+
+        Raises:
+            TypeError: too many, or one that the op cannot do without is missing.
+        """
+        missing = len(self.inputs) - len(inputs)
+        if missing < 0:
+            raise TypeError(f"op {self.type!r} takes {len(self.inputs)} inputs, got {len(inputs)}")
+        if missing:
+            inputs = inputs + (None,) * missing
+        for slot, value in zip(self.inputs, inputs):
+            if value is None and not slot.optional:
+                raise TypeError(f"op {self.type!r} needs its input {slot.name}")
+        return inputs
 
     def complete(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """`attrs` with the defaults filled in.

@@ -11,25 +11,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from workbench.config import get_flag
 from workbench.errors import PreconditionNotMet
 
 
 class Recorder(Protocol):
-    """What stands behind the call of an op."""
+    """What stands behind the call of an op.
+
+    Attributes:
+        zero_dim: a result without dimensions has shape [] here, not [1], unless FLAGS_scalar_shape says otherwise.
+    """
 
     name: str
+    zero_dim: bool
 
     def record(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
-        """Handle one op (an `Op`); `inputs` in slot order (None for absent, lists for list slots), `attrs` complete.
+        """Handle one op (an `Op`), called with these `inputs` in slot order (None for absent, lists for list slots;
+        trailing ones may be missing, see `Op.every_input`) and `attrs` (those that were given, see `Op.complete`).
 
         Returns the outputs in slot order: one value, or a tuple if the op has several output slots.
         """
 
-    def record_into(self, op: Any, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
-        """Handle an op that writes existing values: an update, which replaces what it reads.
+    def record_into(self, write: Any, given: dict[str, Any]) -> Any:
+        """Handle an op that writes values there are (an `OpWrite`).
 
         Args:
-            inputs, outputs: by slot; absent ones are left out.
+            given: the inputs that change, by slot.
 
         Returns:
             the operator where one was appended, else None.
@@ -37,15 +44,24 @@ class Recorder(Protocol):
 
 
 _default: Recorder | None = None
-_override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
+override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
 
 
 def current_recorder() -> Recorder:
     """The recorder in force: the innermost `recording`, else the process-wide mode."""
-    found = _override.get() or _default
+    found = override.get() or _default
     if found is None:
         raise PreconditionNotMet("no recorder is installed; import workbench (not a sub-module alone)")
     return found
+
+
+def zero_dim() -> bool:
+    """Whether results without dimensions have shape [], as in Paddle since 2.5, or [1], as before.
+
+    Dynamic mode and programs captured from it say [], other programs [1]; FLAGS_scalar_shape chooses for both.
+    """
+    chosen = get_flag("FLAGS_scalar_shape")
+    return current_recorder().zero_dim if chosen == "auto" else chosen == "zero_dim"
 
 
 def set_mode(recorder: Recorder) -> None:
@@ -62,8 +78,8 @@ def has_mode() -> bool:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Use `recorder` inside the `with` body, in this thread (and its context) only."""
-    token = _override.set(recorder)
+    token = override.set(recorder)
     try:
         yield recorder
     finally:
-        _override.reset(token)
+        override.reset(token)

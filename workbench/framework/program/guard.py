@@ -12,6 +12,7 @@ from workbench.framework.current import Current, Replaced
 from workbench.framework.op.infix import LAYER
 from workbench.framework.op.record import Op, Slot
 from workbench.framework.op.recorder import current_recorder, recording
+from workbench.framework.op.write import OpWrite
 from workbench.framework.program.block import Block
 from workbench.framework.program.infer import infer
 from workbench.framework.program.program import Program
@@ -85,8 +86,10 @@ class StaticRecorder:
     """Appends every applied op to the current block of the default main program."""
 
     name = "static"
+    zero_dim = False
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        inputs, attrs = op.every_input(inputs), op.complete(attrs)
         program, site = _main.get(), caller()
         specs, in_names = _describe(op, inputs, site)
         out_specs = infer(op, specs, attrs, in_names, site)
@@ -111,8 +114,9 @@ class StaticRecorder:
         block.add_operator(op.type, given, outputs, attrs, site)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def record_into(self, op: Op, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
-        return _main.get().current_block().append_op(op.type, inputs=inputs, outputs=outputs, attrs=attrs)
+    def record_into(self, write: OpWrite, given: dict[str, Any]) -> Any:
+        block, inputs = _main.get().current_block(), {**write.inputs, **given}
+        return block.append_op(write.op.type, inputs=inputs, outputs=write.outputs, attrs=write.attrs)
 
 
 def _count_steps(program: Program) -> None:

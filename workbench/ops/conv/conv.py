@@ -249,7 +249,7 @@ def conv2d(
 
     Example:
         >>> F.conv2d(wb.ones([1, 3, 8, 8]), wb.ones([4, 3, 3, 3]), padding=1).shape
-        (1, 4, 8, 8)
+        [1, 4, 8, 8]
     """
     paddings, algorithm = parse_padding("conv2d", padding, data_format)
     groups = one_int("conv2d's groups", groups)
@@ -377,7 +377,7 @@ def conv2d_transpose(
 
     Example:
         >>> F.conv2d_transpose(wb.ones([1, 3, 8, 8]), wb.ones([3, 4, 2, 2]), stride=2).shape
-        (1, 4, 16, 16)
+        [1, 4, 16, 16]
     """
     paddings, algorithm = parse_padding("conv2d_transpose", padding, data_format)
     out = CONV2D_TRANSPOSE(

@@ -241,7 +241,7 @@ def max_pool2d(
 
     Example:
         >>> F.max_pool2d(wb.ones([1, 3, 8, 8]), kernel_size=2).shape
-        (1, 3, 4, 4)
+        [1, 3, 4, 4]
     """
     attrs = _sliding_attrs("max_pool2d", kernel_size, stride, padding, ceil_mode, data_format)
     if return_mask:
@@ -272,7 +272,7 @@ def avg_pool2d(
 
     Example:
         >>> F.avg_pool2d(wb.ones([1, 3, 8, 8]), kernel_size=2).shape
-        (1, 3, 4, 4)
+        [1, 3, 4, 4]
     """
     attrs = _sliding_attrs("avg_pool2d", kernel_size, stride, padding, ceil_mode, data_format)
     if divisor_override is None:
@@ -340,7 +340,7 @@ def adaptive_avg_pool2d(x: Any, output_size: Any, data_format: str = "NCHW", nam
 
     Example:
         >>> F.adaptive_avg_pool2d(wb.ones([1, 3, 8, 8]), 2).shape
-        (1, 3, 2, 2)
+        [1, 3, 2, 2]
     """
     sizes = _output_size("adaptive_avg_pool2d", x, output_size, data_format)
     return POOL(x, pooling_type="avg", adaptive=True, ksize=sizes, data_format=data_format, name=name)
@@ -357,7 +357,7 @@ def adaptive_max_pool2d(x: Any, output_size: Any, return_mask: bool = False, nam
 
     Example:
         >>> F.adaptive_max_pool2d(wb.ones([1, 3, 8, 8]), 2).shape
-        (1, 3, 2, 2)
+        [1, 3, 2, 2]
     """
     sizes = _output_size("adaptive_max_pool2d", x, output_size, NCHW)
     if return_mask:

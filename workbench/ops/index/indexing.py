@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.op.infix import Infix, tensor_method
+from workbench.framework.op.recorder import zero_dim
 from workbench.ops.arguments import one_int
 from workbench.ops.index.gather import GATHER, GATHER_ND, constant_index
 from workbench.ops.tensor.join import stack
@@ -30,7 +31,8 @@ def getitem(x: Any, item: Any) -> Any:
             Index tensors hold values in [0, dim); lists may hold negative ones where dim is known.
 
     Returns:
-        a copy; a result without dimensions has shape [1], as in Paddle 2.0 to 2.4.
+        the part; a result without dimensions has shape [1] in a program, as in Paddle 2.0 to 2.4, and [] in dynamic
+        mode, where ints and slices give a view that shares the tensor's memory.
 
     Raises:
         IndexOutOfRange: an int outside a known dimension (an IndexError too).
@@ -107,9 +109,10 @@ def _basic_part(x: Any, entries: list[Any]) -> Any:
             ranges.append((axis, *_bounds(entry)))
     axes, starts, ends, strides = (list(column) for column in zip(*ranges, strict=True)) if ranges else ([], [], [], [])
     if any(s != 1 for s in strides):
-        return STRIDED_SLICE(x, axes=axes, starts=starts, ends=ends, strides=strides, decrease_axis=gone)
+        where: dict[str, Any] = {"axes": axes, "starts": starts, "ends": ends, "strides": strides}
+        return STRIDED_SLICE(x, **where, decrease_axis=gone, zero_dim=zero_dim())
     if axes or not any(map(_is_array, entries)):
-        return SLICE(x, axes=axes, starts=starts, ends=ends, decrease_axis=gone)
+        return SLICE(x, axes=axes, starts=starts, ends=ends, decrease_axis=gone, zero_dim=zero_dim())
     return x
 
 
@@ -154,7 +157,7 @@ def _advanced_part(x: Any, part: Any, entries: list[Any], ellipsis_at: int) -> A
     is_new = [e is None for e in entries if e is None or isinstance(e, slice)]
     found = _moved(found, place, count, to=is_new[:before].count(False))
     found = _new_axes(found, is_new[:before] + [False] * count + is_new[before:])
-    return found if len(found.shape) else RESHAPE(found, shape=[1])
+    return found if len(found.shape) or zero_dim() else RESHAPE(found, shape=[1])
 
 
 def _as_index(entry: Any, dim: int) -> Any:
@@ -162,7 +165,7 @@ def _as_index(entry: Any, dim: int) -> Any:
         return constant_index(entry, dim)
     if not entry.dtype.is_integer:
         raise InvalidType(f"an index tensor holds integers\n  expected: int32 or int64\n  got:      {entry.dtype}")
-    return RESHAPE(entry, shape=[]) if entry.shape == (1,) else entry
+    return RESHAPE(entry, shape=[]) if tuple(entry.shape) == (1,) else entry
 
 
 def _gather_coordinates(part: Any, indices: list[Any], axes: list[int]) -> Any:
@@ -175,7 +178,7 @@ def _gather_coordinates(part: Any, indices: list[Any], axes: list[int]) -> Any:
 def _one_shape(indices: list[Any]) -> list[Any]:
     """Index tensors broadcast together, as int64."""
     indices = [i.astype("int64") for i in indices]
-    if len({i.shape for i in indices}) == 1 and -1 not in indices[0].shape:
+    if len({tuple(i.shape) for i in indices}) == 1 and -1 not in indices[0].shape:
         return indices
     zero = sum((i * 0 for i in indices[1:]), indices[0] * 0)
     return [i + zero for i in indices]

@@ -120,17 +120,17 @@ def place_label(xp: Any, label: Any, x: Any, like: Any, axis: int, ignore_index:
     return out
 
 
-def _infer_count(label: Spec, ignore_index: int, dtype: str) -> Spec:
-    return Spec((1,), as_dtype(dtype))
+def _infer_count(label: Spec, ignore_index: int, dtype: str, zero_dim: bool) -> Spec:
+    return Spec(() if zero_dim else (1,), as_dtype(dtype))
 
 
 @op(
     "count_labels",
     "Label -> Out",
-    attrs={"ignore_index": IGNORE_INDEX, "dtype": "float32"},
+    attrs={"ignore_index": IGNORE_INDEX, "dtype": "float32", "zero_dim": False},
     infer=_infer_count,
 )
-def count_labels(xp: Any, label: Any, ignore_index: int, dtype: str) -> Any:
-    """How many labels are not `ignore_index`, at least 1, in shape [1]: the divisor of their mean loss."""
+def count_labels(xp: Any, label: Any, ignore_index: int, dtype: str, zero_dim: bool) -> Any:
+    """How many labels are not `ignore_index`, at least 1, in shape [1] or []: the divisor of their mean loss."""
     count = (label != ignore_index).sum()
-    return xp.maximum(count, 1).reshape(1).astype(as_dtype(dtype).numpy)
+    return xp.maximum(count, 1).reshape(() if zero_dim else (1,)).astype(as_dtype(dtype).numpy)

@@ -1,4 +1,4 @@
-"""Loss functions. Reductions give shape [1]."""
+"""Loss functions. Reductions give shape [1], in dynamic mode []."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from workbench.errors import InvalidArgument
 from workbench.framework import names
 from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import float16
 from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.index.embedding import LOOKUP_TABLE
@@ -29,6 +30,11 @@ def _reduced(loss: Any, reduction: str, name: str | None = None) -> Any:
     if reduction == "none":
         return loss
     return mean(loss, name=name) if reduction == "mean" else reduce_sum(loss, name=name)
+
+
+def _count(label: Any, ignore_index: int, loss: Any) -> Any:
+    """How many labels take part in a loss, in its dtype."""
+    return count_labels(label, ignore_index=ignore_index, dtype=loss.dtype.name, zero_dim=zero_dim())
 
 
 def _require_reduction(reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
@@ -61,14 +67,14 @@ def mse_loss(input: Any, label: Any, reduction: str = "mean", name: str | None =
 
     Args:
         input, label: floating tensors of one shape.
-        reduction: `"mean"`, `"sum"` (both give shape [1]) or `"none"`.
+        reduction: `"mean"`, `"sum"` (both give shape [1], in dynamic mode []) or `"none"`.
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not broadcast.
 
     Example:
         >>> print(F.mse_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
-        [2.]
+        2.0
     """
     _require_reduction(reduction)
     return _reduced(square_error_cost(input, label), reduction, name)
@@ -79,7 +85,7 @@ def l1_loss(input: Any, label: Any, reduction: str = "mean", name: str | None = 
 
     Example:
         >>> print(F.l1_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
-        [1.]
+        1.0
     """
     _require_reduction(reduction)
     return _reduced(abs(input - label), reduction, name)
@@ -105,7 +111,7 @@ def smooth_l1_loss(input: Any, label: Any, reduction: str = "mean", delta: float
 
     Args:
         input, label: floating tensors of one shape.
-        reduction: `"mean"`, `"sum"` (both give shape [1]) or `"none"`.
+        reduction: `"mean"`, `"sum"` (both give shape [1], in dynamic mode []) or `"none"`.
         delta: where the two pieces meet, > 0.
 
     Raises:
@@ -113,7 +119,7 @@ def smooth_l1_loss(input: Any, label: Any, reduction: str = "mean", delta: float
 
     Example:
         >>> print(F.smooth_l1_loss(wb.to_tensor([0.0, 0.0]), wb.to_tensor([0.5, 3.0])).numpy())
-        [1.3125]
+        1.3125
     """
     _require_reduction(reduction)
     if delta <= 0:
@@ -153,7 +159,7 @@ def sigmoid_cross_entropy_with_logits(
         a tensor of the shape of `x`.
     """
     loss = SIGMOID_CROSS_ENTROPY(x, label, ignore_index=ignore_index, name=name)
-    return loss / count_labels(label, ignore_index=ignore_index, dtype=loss.dtype.name) if normalize else loss
+    return loss / _count(label, ignore_index, loss) if normalize else loss
 
 
 def binary_cross_entropy_with_logits(
@@ -170,7 +176,7 @@ def binary_cross_entropy_with_logits(
         logit: floating tensor.
         label: probabilities, shape and dtype of `logit`; receives no gradient.
         weight, pos_weight: tensors that broadcast against `logit`.
-        reduction: `"mean"`, `"sum"` (both give shape [1]) or `"none"`.
+        reduction: `"mean"`, `"sum"` (both give shape [1], in dynamic mode []) or `"none"`.
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not fit.
@@ -178,7 +184,7 @@ def binary_cross_entropy_with_logits(
     Example:
         >>> score, label = wb.to_tensor([0.0, 0.0]), wb.to_tensor([1.0, 0.0])
         >>> print(F.binary_cross_entropy_with_logits(score, label).numpy().round(3))
-        [0.693]
+        0.693
     """
     _require_reduction(reduction)
     loss = SIGMOID_CROSS_ENTROPY(logit, label)
@@ -208,7 +214,7 @@ def binary_cross_entropy(
         input: probabilities in [0, 1] (NaN elsewhere); from logits use `binary_cross_entropy_with_logits`.
         label: shape and dtype of `input`; receives no gradient.
         weight: tensor that broadcasts against `input`.
-        reduction: `"mean"`, `"sum"` (both give shape [1]) or `"none"`.
+        reduction: `"mean"`, `"sum"` (both give shape [1], in dynamic mode []) or `"none"`.
 
     Raises:
         InvalidArgument: an unknown reduction, or shapes that do not fit.
@@ -216,7 +222,7 @@ def binary_cross_entropy(
     Example:
         >>> p, label = wb.to_tensor([0.5, 0.5]), wb.to_tensor([1.0, 0.0])
         >>> print(F.binary_cross_entropy(p, label).numpy().round(3))
-        [0.693]
+        0.693
     """
     _require_reduction(reduction)
     loss = BCE_LOSS(input, label)
@@ -248,7 +254,7 @@ def kl_div(input: Any, label: Any, reduction: str = "mean", name: str | None = N
     Example:
         >>> p = wb.to_tensor([0.5, 0.5])
         >>> print(F.kl_div(wb.log(p), p, reduction="sum").numpy().round(3))
-        [0.]
+        0.0
     """
     _require_reduction(reduction, (*REDUCTIONS, "batchmean"))
     loss = KL_LOSS(input, label)
@@ -279,7 +285,8 @@ def cross_entropy(
         weight: `[C]`, a factor per class.
         ignore_index: hard labels of this value give loss 0 and take no part in the mean.
         reduction: `"mean"` (with weights: divided by the sum of the weights that took part), `"sum"`, both of
-            shape [1], or `"none"` (shape of a hard label; of `input` with 1 at `axis` for soft ones).
+            shape [1] (in dynamic mode []), or `"none"` (shape of a hard label; of `input` with 1 at `axis` for soft
+            ones).
 
     Raises:
         InvalidArgument: shapes, dtypes or options that do not fit; when run, a label out of range.
@@ -287,7 +294,7 @@ def cross_entropy(
     Example:
         >>> scores, label = wb.to_tensor([[0.0, 0.0], [9.0, 0.0]]), wb.to_tensor([1, 0])
         >>> print(F.cross_entropy(scores, label).numpy().round(3))
-        [0.347]
+        0.347
     """
     _require_reduction(reduction)
     axis = normalize_axis(axis, len(input.shape))
@@ -334,7 +341,7 @@ def _hard_losses(input: Any, label: Any, weight: Any, ignore_index: int, axis: i
 
 def _weighted(loss: Any, label: Any, weight: Any, ignore_index: int, input: Any, axis: int) -> Any:
     if weight is None:
-        return loss, lambda: count_labels(label, ignore_index=ignore_index, dtype=loss.dtype.name)
+        return loss, lambda: _count(label, ignore_index, loss)
     if len(weight.shape) != 1:
         raise InvalidArgument(f"class weights have shape [C], one per class, got {shape_text(weight.shape)}")
     label = _with_axis(label, input, axis)
@@ -369,7 +376,8 @@ def nll_loss(
         label: integers in [0, C), `[N]` or `[N, d1, ...]`.
         weight: `[C]`, a factor per class.
         ignore_index: labels of this value give loss 0 and take no part in the mean.
-        reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1], or `"none"`.
+        reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1] (in dynamic mode []), or
+            `"none"`.
 
     Raises:
         InvalidArgument: shapes or options that do not fit; when run, a label out of range.
@@ -377,7 +385,7 @@ def nll_loss(
     Example:
         >>> logp = wb.log(wb.to_tensor([[0.5, 0.5]]))
         >>> print(F.nll_loss(logp, wb.to_tensor([0])).numpy().round(3))
-        [0.693]
+        0.693
     """
     _require_reduction(reduction)
     if len(input.shape) < 2 or len(label.shape) != len(input.shape) - 1:

@@ -6,12 +6,13 @@ from typing import Any
 
 from workbench.errors import DtypeError, ShapeError, Unimplemented
 from workbench.framework.op.declare import op
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import float32, int32
 from workbench.framework.values.spec import Spec, same_dim, shape_text
 from workbench.ops.index.sort import topk
 
 
-def _infer(out: Spec, indices: Spec, label: Spec) -> tuple[Spec, Spec, Spec]:
+def _infer(out: Spec, indices: Spec, label: Spec, zero_dim: bool) -> tuple[Spec, Spec, Spec]:
     if not label.dtype.is_integer:
         raise DtypeError("accuracy takes class numbers as labels", "an integer dtype", label.dtype)
     if len(indices.shape) != 2:
@@ -21,15 +22,17 @@ def _infer(out: Spec, indices: Spec, label: Spec) -> tuple[Spec, Spec, Spec]:
     if not fits or not same_dim(label.shape[0], rows):
         dim = "?" if rows < 0 else rows
         raise ShapeError("accuracy takes one label per row", f"[{dim}, 1] or [{dim}]", shape_text(label.shape))
-    return Spec((1,), float32), Spec((1,), int32), Spec((1,), int32)
+    shape = () if zero_dim else (1,)
+    return Spec(shape, float32), Spec(shape, int32), Spec(shape, int32)
 
 
-@op("accuracy", "Out, Indices, Label -> Accuracy, Correct, Total", infer=_infer)
-def ACCURACY(xp: Any, out: Any, indices: Any, label: Any) -> tuple[Any, Any, Any]:
+@op("accuracy", "Out, Indices, Label -> Accuracy, Correct, Total", attrs={"zero_dim": False}, infer=_infer)
+def ACCURACY(xp: Any, out: Any, indices: Any, label: Any, zero_dim: bool) -> tuple[Any, Any, Any]:
     """The share of rows whose label is among `indices`, their number, and the number of rows; 0 of 0 is 0."""
     hits = (indices == label.reshape(-1, 1)).any(axis=1)
-    correct = hits.sum().reshape(1).astype("int32")
-    total = xp.full((1,), hits.shape[0], "int32")
+    shape = () if zero_dim else (1,)
+    correct = xp.asarray(hits.sum()).reshape(shape).astype("int32")
+    total = xp.full(shape, hits.shape[0], "int32")
     return correct.astype("float32") / xp.maximum(total, 1).astype("float32"), correct, total
 
 
@@ -45,7 +48,7 @@ def accuracy(
         correct, total: tensors to write the counts into; not supported.
 
     Returns:
-        a float32 tensor of shape [1]; 0 for no rows.
+        a float32 tensor of shape [1], in dynamic mode []; 0 for no rows.
 
     Raises:
         InvalidArgument: shapes or dtypes that do not fit, `k` out of range.
@@ -62,4 +65,4 @@ def accuracy(
     if correct is not None or total is not None:
         raise Unimplemented("accuracy does not write its counts into given tensors; leave correct and total out")
     best, indices = topk(input, k=k)
-    return ACCURACY(best, indices, label, name=name)[0]
+    return ACCURACY(best, indices, label, zero_dim=zero_dim(), name=name)[0]

@@ -128,6 +128,6 @@ def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
         >>> print(wb.increment(wb.to_tensor([1.0]), value=2.0).numpy())
         [3.]
     """
-    if x.shape not in ((1,), ()):
+    if tuple(x.shape) not in ((1,), ()):
         raise InvalidArgument(f"increment counts in a tensor of shape [1], got {shape_text(x.shape)}")
     return x.overwrite(INCREMENT, (x,), {"step": float(value)})  # type: ignore[attr-defined]

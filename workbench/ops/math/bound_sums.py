@@ -22,7 +22,7 @@ def _axes(rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
 
 def bind_sum(
     outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
-    dim: Sequence[int], keep_dim: bool, reduce_all: bool, out_dtype: str,
+    dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool, out_dtype: str,
 ) -> Calls | None:  # fmt: skip
     """`bind` of reduce_sum: floats in their own precision, integers in any that is not narrow."""
     (out,), (x,) = outs, arrays

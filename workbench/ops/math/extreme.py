@@ -8,6 +8,7 @@ from typing import Any
 from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
@@ -26,10 +27,10 @@ __all__ = ["argmax", "argmin", "max", "min"]
 
 
 def _infer_extreme(what: str) -> Callable[..., Spec]:
-    def infer(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Spec:
+    def infer(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Spec:
         for axis in reduced_axes(len(x.shape), dim, reduce_all):
             _require_elements(what, x, axis)
-        return infer_reduced(x, dim, keep_dim, reduce_all)
+        return infer_reduced(x, dim, keep_dim, reduce_all, zero_dim)
 
     return infer
 
@@ -82,8 +83,8 @@ def max(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
         x: tensor of any dtype; axis, keepdim: as for `sum`.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] if none is left. Every element that equals the maximum
-        gets its whole gradient.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. Every element that equals
+        the maximum gets its whole gradient.
 
     Raises:
         InvalidArgument: a dimension of size 0, an axis that `x` does not have.
@@ -109,22 +110,24 @@ def min(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
 
 # Positions of extremes
 
-ARG_ATTRS = {"axis": -1, "keepdims": False, "flatten": False, "dtype": "int64"}
+ARG_ATTRS = {"axis": -1, "keepdims": False, "flatten": False, "dtype": "int64", "zero_dim": False}
 
 
-def _infer_arg(x: Spec, axis: int, keepdims: bool, flatten: bool, dtype: str) -> Spec:
+def _infer_arg(x: Spec, axis: int, keepdims: bool, flatten: bool, dtype: str, zero_dim: bool) -> Spec:
     if not as_dtype(dtype).is_integer:
         raise DtypeError("positions are integers", "int32 or int64", dtype)
     axes = tuple(range(len(x.shape))) if flatten else (normalize_axis(axis, len(x.shape)),)
     for a in axes:
         _require_elements("the position of the extreme", x, a)
-    return Spec(reduced_shape(x.shape, axes, keepdims), as_dtype(dtype))
+    return Spec(reduced_shape(x.shape, axes, keepdims, zero_dim), as_dtype(dtype))
 
 
-def _arg(x: Any, function: Callable[..., Any], axis: int, keepdims: bool, flatten: bool, dtype: str) -> Any:
+def _arg(
+    x: Any, function: Callable[..., Any], axis: int, keepdims: bool, flatten: bool, dtype: str, zero_dim: bool
+) -> Any:
     axes = tuple(range(x.ndim)) if flatten else (normalize_axis(axis, x.ndim),)
     found = function(axis=None if flatten else axis)
-    return found.reshape(reduced_shape(x.shape, axes, keepdims)).astype(as_dtype(dtype).numpy)
+    return found.reshape(reduced_shape(x.shape, axes, keepdims, zero_dim)).astype(as_dtype(dtype).numpy)
 
 
 @op("arg_max", "X -> Out", attrs=ARG_ATTRS, infer=_infer_arg, layer="argmax")
@@ -140,8 +143,9 @@ def ARG_MIN(xp: Any, x: Any, **attrs: Any) -> Any:
 
 
 def _position(record: Any, x: Tensor, axis: Any, keepdim: bool, dtype: Any, name: str | None) -> Tensor:
-    attrs = {"flatten": True} if axis is None else {"axis": one_int("axis", axis)}
-    return record(x, keepdims=bool(keepdim), dtype=as_dtype(dtype).name, name=name, **attrs)
+    attrs: dict[str, Any] = {"flatten": True} if axis is None else {"axis": one_int("axis", axis)}
+    attrs |= {"keepdims": bool(keepdim), "dtype": as_dtype(dtype).name, "zero_dim": zero_dim()}
+    return record(x, name=name, **attrs)
 
 
 @tensor_method("argmax")
@@ -157,7 +161,7 @@ def argmax(
         dtype: int32 or int64.
 
     Returns:
-        positions in the shape of `x` without the axis; shape [1] if none is left.
+        positions in the shape of `x` without the axis; shape [1] (in dynamic mode []) if none is left.
 
     Raises:
         InvalidArgument: no such axis, or a dimension of size 0. InvalidType: a dtype that is no integer.

@@ -12,6 +12,7 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import Cost
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
 from workbench.ops.math.bound_products import bind_matmul, bind_matmul_grad, bind_mul, bind_mul_grad
@@ -291,7 +292,7 @@ def matmul(x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False,
         transpose_x, transpose_y: swap the last two dimensions first; no effect on vectors.
 
     Returns:
-        [..., m, n]; [1] for two vectors, as in Paddle 2.0 to 2.4.
+        [..., m, n]; for two vectors [1], in dynamic mode [].
 
     Raises:
         InvalidArgument: inner dimensions that differ, batch dimensions that do not broadcast.
@@ -301,6 +302,8 @@ def matmul(x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False,
         >>> print(wb.matmul(wb.to_tensor([[1.0, 2.0]]), wb.to_tensor([[3.0], [4.0]])).numpy())
         [[11.]]
     """
+    if len(x.shape) == 1 == len(y.shape) and zero_dim():
+        return DOT(x, y, zero_dim=True, name=name)
     return MATMUL(x, y, trans_x=bool(transpose_x), trans_y=bool(transpose_y), name=name)
 
 
@@ -324,7 +327,7 @@ def bmm(x: Any, y: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.bmm(wb.ones([5, 2, 3]), wb.ones([5, 3, 4])).shape
-        (5, 2, 4)
+        [5, 2, 4]
     """
     if len(x.shape) != 3 or len(y.shape) != 3 or not same_dim(x.shape[0], y.shape[0]):
         raise ShapeError(
@@ -338,27 +341,34 @@ def bmm(x: Any, y: Any, name: str | None = None) -> Any:
 # dot
 
 
-def _infer_dot(x: Spec, y: Spec) -> Spec:
+def _infer_dot(x: Spec, y: Spec, zero_dim: bool) -> Spec:
     _require_numbers("dot", x, y)
     if len(x.shape) not in (1, 2) or len(x.shape) != len(y.shape) or not all(map(same_dim, x.shape, y.shape)):
         raise ShapeError("dot takes two vectors, or two matrices row by row, of one shape", x, y)
-    return x.with_shape((*x.shape[:-1], 1))
+    return x.with_shape(x.shape[:-1] if zero_dim else (*x.shape[:-1], 1))
 
 
-@op("dot", "X, Y -> Out", infer=_infer_dot, grad=lambda g, out, x, y: (lambda: g * y, lambda: g * x))
-def DOT(xp: Any, x: Any, y: Any) -> Any:
-    return rounded((_operand(x) * _operand(y)).sum(axis=-1, keepdims=True), x)
+def _dot_grad(g: Any, out: Any, x: Any, y: Any, zero_dim: bool) -> tuple[Any, ...]:
+    g = UNSQUEEZE(g, axes=[-1]) if zero_dim else g
+    return lambda: g * y, lambda: g * x
+
+
+@op("dot", "X, Y -> Out", attrs={"zero_dim": False}, infer=_infer_dot, grad=_dot_grad)
+def DOT(xp: Any, x: Any, y: Any, zero_dim: bool) -> Any:
+    return rounded(xp.asarray((_operand(x) * _operand(y)).sum(axis=-1, keepdims=not zero_dim)), x)
 
 
 @tensor_method("dot")
 def dot(x: Any, y: Any, name: str | None = None) -> Any:
     """The inner product of two vectors, [n] -> [1], or of the rows of two matrices, [m, n] -> [m, 1].
 
+    In dynamic mode the results have shapes [] and [m].
+
     Raises:
         InvalidArgument: the shapes differ. InvalidType: the dtypes differ.
 
     Example:
         >>> print(wb.dot(wb.to_tensor([1.0, 2.0]), wb.to_tensor([3.0, 4.0])).numpy())
-        [11.]
+        11.0
     """
-    return DOT(x, y, name=name)
+    return DOT(x, y, zero_dim=zero_dim(), name=name)

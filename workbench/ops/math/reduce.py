@@ -1,6 +1,7 @@
 """Reductions, and their way back.
 
-A reduction over every dimension gives shape [1], as in Paddle 2.0 to 2.4: no tensor loses its last one.
+A reduction over every dimension gives shape [1] in a program, as in Paddle 2.0 to 2.4 (no tensor loses its last one),
+and [] in dynamic mode, as since 2.5; the attribute `zero_dim` says which.
 Half-precision sums are taken in float32 and rounded once.
 """
 
@@ -15,6 +16,7 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype, bool_, int64
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list
@@ -26,7 +28,7 @@ from workbench.ops.precision import rounded, wide
 
 __all__ = ["all", "any", "logsumexp", "mean", "prod", "sum"]
 
-ATTRS = {"dim": (), "keep_dim": False, "reduce_all": False}
+ATTRS = {"dim": (), "keep_dim": False, "reduce_all": False, "zero_dim": False}
 
 
 def reduced_axes(rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
@@ -40,14 +42,14 @@ def _kept(shape: Shape, axes: Sequence[int]) -> Shape:
     return tuple(1 if i in axes else d for i, d in enumerate(shape))
 
 
-def reduced_shape(shape: Shape, axes: Sequence[int], keep_dim: bool) -> Shape:
-    if keep_dim:
-        return _kept(shape, axes) or (1,)
-    return tuple(d for i, d in enumerate(shape) if i not in axes) or (1,)
+def reduced_shape(shape: Shape, axes: Sequence[int], keep_dim: bool, zero_dim: bool) -> Shape:
+    left = _kept(shape, axes) if keep_dim else tuple(d for i, d in enumerate(shape) if i not in axes)
+    return left if left or zero_dim else (1,)
 
 
-def infer_reduced(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Spec:
-    return Spec(reduced_shape(x.shape, reduced_axes(len(x.shape), dim, reduce_all), keep_dim), x.dtype)
+def infer_reduced(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Spec:
+    axes = reduced_axes(len(x.shape), dim, reduce_all)
+    return Spec(reduced_shape(x.shape, axes, keep_dim, zero_dim), x.dtype)
 
 
 def _infer_float(what: str) -> Callable[..., Spec]:
@@ -67,10 +69,12 @@ def _infer_bool(what: str) -> Callable[..., Spec]:
     return infer
 
 
-def reduce_with(x: Any, function: Callable[..., Any], dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Any:
-    """Call an array method with `axis` and `keepdims`; the result has at least one dimension."""
+def reduce_with(
+    x: Any, function: Callable[..., Any], dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool
+) -> Any:
+    """Call an array method with `axis` and `keepdims`; without `zero_dim` the result has at least one dimension."""
     out = function(axis=reduced_axes(x.ndim, dim, reduce_all), keepdims=keep_dim)
-    return out.reshape(out.shape or (1,))
+    return out.reshape(out.shape or (() if zero_dim else (1,)))
 
 
 # The way back: a reduced tensor spread over the shape it was reduced from
@@ -100,7 +104,7 @@ def _expand_grad(g: Any, out: Any, x: Any, like: Any, average: bool, **attrs: An
     no_grad="Like",
 )
 def EXPAND_REDUCED(
-    xp: Any, x: Any, like: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, average: bool
+    xp: Any, x: Any, like: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool, average: bool
 ) -> Any:
     """X, reduced by `dim` from the shape of Like, repeated over it; `average` divides by the repeats."""
     return _spread(xp, x, like.shape, reduced_axes(len(like.shape), dim, reduce_all), average)
@@ -138,11 +142,11 @@ def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     shape_only="X",
     layer="sum",
 )
-def REDUCE_SUM(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, out_dtype: str) -> Any:
+def REDUCE_SUM(xp: Any, x: Any, out_dtype: str, **where: Any) -> Any:
     """The sum over `dim`; `out_dtype` "" is the dtype of X."""
     target = as_dtype(out_dtype).numpy if out_dtype else x.dtype
     total = wide(x) if x.dtype == target else wide(x.astype(target))
-    out = reduce_with(x, lambda **where: total.sum(dtype=total.dtype, **where), dim, keep_dim, reduce_all)
+    out = reduce_with(x, lambda **axes: total.sum(dtype=total.dtype, **axes), **where)
     return out.astype(target, copy=False)
 
 
@@ -159,32 +163,33 @@ def REDUCE_SUM(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: 
     shape_only="X",
     layer="mean",
 )
-def REDUCE_MEAN(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Any:
+def REDUCE_MEAN(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Any:
     """The mean over `dim`."""
-    total = reduce_with(x, wide(x).sum, dim, keep_dim, reduce_all)
+    total = reduce_with(x, wide(x).sum, dim, keep_dim, reduce_all, zero_dim)
     count = math.prod(x.shape[i] for i in reduced_axes(x.ndim, dim, reduce_all))
     return rounded(total / (count or math.nan), x)
 
 
-def _infer_mean(x: Spec) -> Spec:
+def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
     require_float("mean", x)
-    return x.with_shape((1,))
+    return x.with_shape(() if zero_dim else (1,))
 
 
 @op(
     "mean",
     "X -> Out",
+    attrs={"zero_dim": False},
     infer=_infer_mean,
-    grad=lambda g, out, x: EXPAND_REDUCED(g, x, reduce_all=True, average=True),
-    grad_forward=lambda xp, x, g, wanted=None: rounded(_spread(xp, g, x.shape, range(x.ndim), True), x),
+    grad=lambda g, out, x, zero_dim: EXPAND_REDUCED(g, x, reduce_all=True, average=True, zero_dim=zero_dim),
+    grad_forward=lambda xp, x, g, zero_dim, wanted=None: rounded(_spread(xp, g, x.shape, range(x.ndim), True), x),
     bind=bind_mean,
     grad_bind=bind_spread(average=True),
     saved="",
     shape_only="X",
 )
-def MEAN(xp: Any, x: Any) -> Any:
-    """The mean of all elements, shape [1]."""
-    return rounded(wide(x).sum().reshape(1) / (x.size or math.nan), x)
+def MEAN(xp: Any, x: Any, zero_dim: bool) -> Any:
+    """The mean of all elements, shape [1] or []."""
+    return rounded(wide(x).sum().reshape(() if zero_dim else (1,)) / (x.size or math.nan), x)
 
 
 def reduction(axis: Any, keepdim: bool) -> dict[str, Any]:
@@ -194,7 +199,7 @@ def reduction(axis: Any, keepdim: bool) -> dict[str, Any]:
         InvalidType: the axis is a tensor or no int.
     """
     dim = [] if axis is None else int_list("axis", axis)
-    return {"dim": dim, "keep_dim": bool(keepdim), "reduce_all": not dim}
+    return {"dim": dim, "keep_dim": bool(keepdim), "reduce_all": not dim, "zero_dim": zero_dim()}
 
 
 @tensor_method("sum")
@@ -208,7 +213,7 @@ def sum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, n
         keepdim: keep the reduced dimensions with size 1.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] if none is left. An empty sum is 0.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. An empty sum is 0.
 
     Raises:
         InvalidArgument: an axis that `x` does not have, or one given twice. InvalidType: an axis is no int.
@@ -233,7 +238,7 @@ def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = 
         axis, keepdim: as for `sum`.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] if none is left. An empty mean is NaN.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. An empty mean is NaN.
 
     Raises:
         InvalidType: `x` is not floating, or an axis is no int.
@@ -245,7 +250,7 @@ def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = 
     """
     attrs = reduction(axis, keepdim)
     if attrs["reduce_all"] and not keepdim:
-        return MEAN(x, name=name)
+        return MEAN(x, zero_dim=attrs["zero_dim"], name=name)
     return REDUCE_MEAN(x, name=name, **attrs)
 
 
@@ -283,8 +288,8 @@ def prod(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, 
         dtype: cast `x` to this dtype first.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] if none is left. An empty product is 1. The gradient is
-        right where elements are 0, too.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. An empty product is 1. The
+        gradient is right where elements are 0, too.
 
     Raises:
         InvalidArgument: an axis that `x` does not have. InvalidType: an axis is no int.
@@ -319,7 +324,7 @@ def all(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
         x: bool tensor; axis, keepdim: as for `sum`.
 
     Returns:
-        a bool tensor without the reduced dimensions; shape [1] if none is left.
+        a bool tensor without the reduced dimensions; shape [1] (in dynamic mode []) if none is left.
 
     Raises:
         InvalidType: `x` is not bool. InvalidArgument: an axis that `x` does not have.
@@ -359,14 +364,14 @@ def _logsumexp_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     grad=_logsumexp_grad,
     saved="X, Out",
 )
-def LOGSUMEXP(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Any:
+def LOGSUMEXP(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Any:
     """log(sum(exp(x))) over `dim`, without overflow; -inf for an empty sum."""
     axes = reduced_axes(x.ndim, dim, reduce_all)
     array = wide(x)
     top = array.max(axis=axes, keepdims=True, initial=-math.inf)
     top = xp.where(xp.isfinite(top), top, array.dtype.type(0))
     out = xp.log(xp.exp(array - top).sum(axis=axes, keepdims=True)) + top
-    return rounded(out.reshape(reduced_shape(x.shape, axes, keep_dim)), x)
+    return rounded(out.reshape(reduced_shape(x.shape, axes, keep_dim, zero_dim)), x)
 
 
 @tensor_method("logsumexp")
@@ -377,7 +382,7 @@ def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | No
         x: floating tensor; axis, keepdim: as for `sum`.
 
     Returns:
-        `x` without the reduced dimensions; shape [1] if none is left.
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left.
 
     Raises:
         InvalidType: `x` is not floating, or an axis is no int.

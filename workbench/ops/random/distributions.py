@@ -90,7 +90,7 @@ def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
 
     Example:
         >>> wb.rand([2, 3]).shape
-        (2, 3)
+        [2, 3]
     """
     return uniform(shape, dtype, 0.0, 1.0, name=name)
 
@@ -144,7 +144,7 @@ def standard_normal(shape: Any, dtype: Any = None, name: str | None = None) -> T
 
     Example:
         >>> wb.standard_normal([2, 3]).shape
-        (2, 3)
+        [2, 3]
     """
     return gaussian(shape, dtype=dtype, name=name)
 
@@ -168,7 +168,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None 
 
     Example:
         >>> wb.normal(mean=1.0, std=0.5, shape=[2, 3]).shape
-        (2, 3)
+        [2, 3]
     """
     given = [v for v in (mean, std) if isinstance(v, Infix)]
     if not given:

@@ -199,7 +199,7 @@ def split(x: Any, num_or_sections: Any, axis: int = 0, name: str | None = None) 
 
     Example:
         >>> [part.shape for part in wb.split(wb.zeros([5, 2]), [2, 3])]
-        [(2, 2), (3, 2)]
+        [[2, 2], [3, 2]]
     """
     axis = one_int("split's axis", axis)
     if isinstance(num_or_sections, list | tuple):
@@ -216,7 +216,7 @@ def chunk(x: Any, chunks: int, axis: int = 0, name: str | None = None) -> list[A
 
     Example:
         >>> [part.shape for part in wb.chunk(wb.zeros([4, 2]), 2)]
-        [(2, 2), (2, 2)]
+        [[2, 2], [2, 2]]
     """
     return split(x, one_int("chunks", chunks), axis, name)
 
@@ -317,7 +317,7 @@ def unstack(x: Any, axis: int = 0, num: int | None = None) -> list[Any]:
 
     Example:
         >>> [part.shape for part in wb.unstack(wb.zeros([2, 3]), axis=1)]
-        [(2,), (2,), (2,)]
+        [[2], [2], [2]]
     """
     axis = one_int("unstack's axis", axis)
     dim = x.shape[normalize_axis(axis, len(x.shape))]
@@ -335,6 +335,6 @@ def unbind(input: Any, axis: int = 0) -> list[Any]:
 
     Example:
         >>> [part.shape for part in wb.unbind(wb.zeros([2, 3]))]
-        [(3,), (3,)]
+        [[3], [3]]
     """
     return unstack(input, axis)

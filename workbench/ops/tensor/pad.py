@@ -150,7 +150,7 @@ def pad(
 
     Example:
         >>> F.pad(wb.ones([1, 1, 2, 2]), [1, 1, 0, 0]).shape
-        (1, 1, 2, 4)
+        [1, 1, 2, 4]
     """
     sizes = int_list("pad", pad)
     rank = len(x.shape)

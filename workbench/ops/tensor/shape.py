@@ -11,6 +11,7 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
+from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.framework.values.views import RESHAPED, Transposed
@@ -137,7 +138,7 @@ def reshape(x: Any, shape: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.reshape(wb.zeros([2, 3, 4]), [2, -1]).shape
-        (2, 12)
+        [2, 12]
     """
     return RESHAPE(x, shape=int_list("reshape's shape", shape), name=name)
 
@@ -187,7 +188,7 @@ def flatten(x: Any, start_axis: int = 0, stop_axis: int = -1, name: str | None =
 
     Example:
         >>> wb.flatten(wb.zeros([2, 3, 4]), start_axis=1).shape
-        (2, 12)
+        [2, 12]
     """
     return FLATTEN(x, start_axis=start_axis, stop_axis=stop_axis, name=name)
 
@@ -236,7 +237,7 @@ def squeeze(x: Any, axis: Any = None, name: str | None = None) -> Any:
 
     Example:
         >>> wb.squeeze(wb.zeros([1, 3, 1]), axis=0).shape
-        (3, 1)
+        [3, 1]
     """
     rank = len(x.shape)
     asked = range(rank) if axis is None else distinct_axes(int_list("squeeze's axis", axis), rank)
@@ -280,7 +281,7 @@ def unsqueeze(x: Any, axis: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.unsqueeze(wb.zeros([3]), axis=0).shape
-        (1, 3)
+        [1, 3]
     """
     return UNSQUEEZE(x, axes=int_list("unsqueeze's axis", axis), name=name)
 
@@ -332,7 +333,7 @@ def transpose(x: Any, perm: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.transpose(wb.zeros([2, 3, 4]), [2, 0, 1]).shape
-        (4, 2, 3)
+        [4, 2, 3]
     """
     return TRANSPOSE(x, axis=int_list("transpose's perm", perm), name=name)
 
@@ -346,7 +347,7 @@ def t(input: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.t(wb.zeros([2, 3])).shape
-        (3, 2)
+        [3, 2]
     """
     rank = len(input.shape)
     if rank > 2:
@@ -363,7 +364,7 @@ def moveaxis(x: Any, source: Any, destination: Any, name: str | None = None) -> 
 
     Example:
         >>> wb.moveaxis(wb.zeros([2, 3, 4]), 0, -1).shape
-        (3, 4, 2)
+        [3, 4, 2]
     """
     rank = len(x.shape)
     froms = distinct_axes(int_list("source", source), rank, "source")
@@ -410,19 +411,20 @@ def shape(input: Any) -> Any:
 @op(
     "size",
     "Input -> Out",
-    infer=lambda x: Spec((1,), int64),
+    attrs={"zero_dim": False},
+    infer=lambda x, zero_dim: Spec(() if zero_dim else (1,), int64),
     shape_only="Input",
 )
-def SIZE(xp: Any, x: Any) -> Any:
-    return xp.full((1,), x.size, dtype="int64")
+def SIZE(xp: Any, x: Any, zero_dim: bool) -> Any:
+    return xp.full(() if zero_dim else (1,), x.size, dtype="int64")
 
 
 @tensor_method("numel")
 def numel(x: Any, name: str | None = None) -> Any:
-    """The number of elements `x` has when the program runs: int64 of shape [1].
+    """The number of elements `x` has when the program runs: int64 of shape [1], in dynamic mode [].
 
     Example:
         >>> print(wb.numel(wb.zeros([2, 3])).numpy())
-        [6]
+        6
     """
-    return SIZE(x, name=name)
+    return SIZE(x, zero_dim=zero_dim(), name=name)

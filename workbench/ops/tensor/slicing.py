@@ -43,8 +43,9 @@ def _sliced_dim(dim: int, start: int, stop: int, stride: int) -> int:
     return -1
 
 
-def _sliced(dims: Shape, ranges: Any, decrease: Sequence[int]) -> Shape:
-    """The shape of a slice; one that loses every dimension keeps one of size 1, as in Paddle 2.0 to 2.4."""
+def _sliced(dims: Shape, ranges: Any, decrease: Sequence[int], zero_dim: bool) -> Shape:
+    """The shape of a slice; without `zero_dim` one that loses every dimension keeps one of size 1, as in Paddle 2.0
+    to 2.4."""
     gone = distinct_axes(decrease, len(dims), "decrease_axis")
     out = []
     for axis, dim in enumerate(dims):
@@ -54,7 +55,7 @@ def _sliced(dims: Shape, ranges: Any, decrease: Sequence[int]) -> Shape:
         elif size not in (1, -1):
             start = ranges[axis][0] if axis in ranges else 0
             raise ShapeError(f"index {start} is out of range for dimension {axis}", f"an int in [{-dim}, {dim})", start)
-    return tuple(out) or ((1,) if dims else ())
+    return tuple(out) or ((1,) if dims and not zero_dim else ())
 
 
 def _index(rank: int, ranges: Any) -> tuple[Any, ...]:
@@ -71,19 +72,19 @@ def sliced(x: Any, axes: Any, starts: Any, ends: Any, strides: Any = None, **att
     return x[_index(x.ndim, _ranges(x.shape, axes, starts, ends, strides or [1] * len(axes)))]
 
 
-def _infer(x: Spec, axes: Any, starts: Any, ends: Any, strides: Any, decrease_axis: Any) -> Spec:
-    return x.with_shape(_sliced(x.shape, _ranges(x.shape, axes, starts, ends, strides), decrease_axis))
+def _infer(x: Spec, decrease_axis: Any, zero_dim: bool, **where: Any) -> Spec:
+    return x.with_shape(_sliced(x.shape, _ranges(x.shape, **where), decrease_axis, zero_dim))
 
 
-def _part(x: Any, axes: Any, starts: Any, ends: Any, strides: Any, decrease_axis: Any) -> Any:
+def _part(x: Any, decrease_axis: Any, zero_dim: bool, **where: Any) -> Any:
     """A view of the part."""
-    ranges = _ranges(x.shape, axes, starts, ends, strides)
-    shape = _sliced(x.shape, ranges, decrease_axis)
+    ranges = _ranges(x.shape, **where)
+    shape = _sliced(x.shape, ranges, decrease_axis, zero_dim)
     part = x[_index(x.ndim, ranges)]
     return part.reshape(shape) if part.shape != shape else part
 
 
-_ATTRS: dict[str, Any] = {"axes": [], "starts": [], "ends": [], "decrease_axis": []}
+_ATTRS: dict[str, Any] = {"axes": [], "starts": [], "ends": [], "decrease_axis": [], "zero_dim": False}
 
 
 def _take_back(g: Any, out: Any, x: Any, like: Any, **attrs: Any) -> Any:
@@ -100,10 +101,10 @@ def _take_back(g: Any, out: Any, x: Any, like: Any, **attrs: Any) -> Any:
     shape_only="X, Like",
     no_grad="Like",
 )
-def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, decrease_axis: Any, strides: Any) -> Any:
+def SLICE_PUT(xp: Any, x: Any, like: Any, decrease_axis: Any, zero_dim: bool, **where: Any) -> Any:
     """Zeros in the shape of Like with X put where a slice is taken from: the gradient of the slices."""
     out = xp.zeros(like.shape, x.dtype)
-    place = sliced(out, axes, starts, ends, strides)
+    place = sliced(out, **where)
     place[...] = x.reshape(place.shape)
     return out
 
@@ -117,7 +118,7 @@ def SLICE_PUT(xp: Any, x: Any, like: Any, axes: Any, starts: Any, ends: Any, dec
     saved="",
     shape_only="Input",
     aliases={"Out": "Input"},
-    view=Sliced(lambda shape, decrease_axis, **attrs: _ranges(shape, **attrs)),
+    view=Sliced(lambda shape, decrease_axis, zero_dim, **attrs: _ranges(shape, **attrs)),
     bind=bind_view(_part),
 )
 def STRIDED_SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
@@ -137,7 +138,7 @@ def _ones(attrs: dict[str, Any]) -> dict[str, Any]:
     saved="",
     shape_only="Input",
     aliases={"Out": "Input"},
-    view=Sliced(lambda shape, decrease_axis, **attrs: _ranges(shape, **_ones(attrs))),
+    view=Sliced(lambda shape, decrease_axis, zero_dim, **attrs: _ranges(shape, **_ones(attrs))),
     bind=bind_view(lambda x, **attrs: _part(x, **_ones(attrs))),
 )
 def SLICE(xp: Any, x: Any, **attrs: Any) -> Any:

@@ -175,7 +175,7 @@ def expand_as(x: Any, y: Any, name: str | None = None) -> Any:
 
     Example:
         >>> wb.expand_as(wb.zeros([1, 3]), wb.zeros([2, 3])).shape
-        (2, 3)
+        [2, 3]
     """
     return EXPAND_AS(x, y, name=name)
 

@@ -1,0 +1,197 @@
+"""Tensors with a history: what `backward` leaves in the leaves, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import workbench as paddle
+from workbench.dygraph.dispatch.recorder import dynamic_recorder
+from workbench.framework.op.recorder import recording
+
+
+@pytest.fixture(autouse=True)
+def dynamic() -> Iterator[None]:
+    with recording(dynamic_recorder):
+        yield
+
+
+def leaf(values: object) -> paddle.Tensor:
+    return paddle.to_tensor(values, stop_gradient=False)
+
+
+def test_gradients_of_shared_values_are_added() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    (y * y + y * x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 4 * x.numpy() ** 3 + 3 * x.numpy() ** 2)
+    assert x.grad.shape == [2] and not x.grad.stop_gradient
+
+
+def test_a_second_backward_adds_to_the_gradient() -> None:
+    x = leaf([3.0])
+    (x * 2).backward()
+    (x * 5).backward()
+    assert x.grad.tolist() == [7.0] and x.gradient().tolist() == [7.0]
+    x.clear_grad()
+    assert x.grad.tolist() == [0.0]
+    x.clear_gradient(set_to_zero=False)
+    assert x.grad is None and x.gradient() is None
+
+
+def test_gradients_of_two_leaves_share_no_memory() -> None:
+    x, y = leaf([1.0]), leaf([2.0])
+    seed = paddle.to_tensor([5.0])
+    (x + y).backward(seed)
+    x.clear_grad()
+    assert y.grad.tolist() == [5.0] and seed.tolist() == [5.0]
+
+
+def test_the_gradient_to_begin_with_fits() -> None:
+    x = leaf([1.0, 2.0])
+    (x * 2).backward(paddle.to_tensor([1.0, 10.0]))
+    assert x.grad.tolist() == [2.0, 20.0]
+    with pytest.raises(ValueError, match=r"expected: float32\[2\](.|\n)*got: +float32\[1\]"):
+        (x * 2).backward(paddle.to_tensor([1.0]))
+    with pytest.raises(TypeError, match="a Tensor or None"):
+        (x * 2).backward(np.ones(2))
+
+
+def test_a_graph_goes_only_once_unless_it_is_retained() -> None:
+    x = leaf([2.0])
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [8.0]
+    with pytest.raises(RuntimeError, match=r"second time(.|\n)*'elementwise_mul'(.|\n)*retain_graph=True(.|\n)*line"):
+        y.backward()
+    assert x.grad.tolist() == [8.0]
+
+
+def test_what_needs_no_gradient_records_nothing() -> None:
+    x, y = paddle.to_tensor([1.0]), leaf([1.0])
+    assert (x * 2).stop_gradient and (x * 2).is_leaf
+    assert not (x * y).stop_gradient and not (x * y).is_leaf and y.is_leaf
+    assert (y > 0).stop_gradient and y.astype("int64").stop_gradient
+    assert y.detach().stop_gradient and not y.clone().stop_gradient
+    with pytest.raises(RuntimeError, match="stop_gradient=True"):
+        (x * 2).backward()
+
+
+def test_stop_gradient_cuts_the_graph() -> None:
+    x = leaf([3.0])
+    y = x * 2
+    y.stop_gradient = True
+    (x * y).backward()
+    assert x.grad.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("switch", [paddle.no_grad, lambda: paddle.set_grad_enabled(False)])
+def test_without_recording(switch: object) -> None:
+    x = leaf([1.0])
+    with switch():  # type: ignore[operator]
+        assert (x * 2).stop_gradient and not paddle.is_grad_enabled()
+        with paddle.enable_grad():
+            assert not (x * 2).stop_gradient
+        with pytest.raises(ZeroDivisionError), paddle.enable_grad():
+            raise ZeroDivisionError
+        assert not paddle.is_grad_enabled()
+    assert paddle.is_grad_enabled() and not (x * 2).stop_gradient
+
+
+def test_recording_is_switched_for_functions_and_generators() -> None:
+    x = leaf([1.0])
+
+    @paddle.no_grad()
+    def double() -> paddle.Tensor:
+        return x * 2
+
+    @paddle.no_grad()
+    def doubles() -> Iterator[paddle.Tensor]:
+        yield x * 2
+
+    assert double().stop_gradient and next(doubles()).stop_gradient and not (x * 2).stop_gradient
+
+
+def test_recording_stays_switched_off_until_it_is_switched_on() -> None:
+    x = leaf([1.0])
+    paddle.set_grad_enabled(False)
+    try:
+        assert (x * 2).stop_gradient
+    finally:
+        paddle.set_grad_enabled(True)
+    assert not (x * 2).stop_gradient
+
+
+def test_a_failing_gradient_leaves_all_gradients_as_they_were() -> None:
+    x, y = leaf([1.0]), leaf([2.0])
+    (x * y).backward()
+
+    def fail(gradient: object) -> None:
+        raise ZeroDivisionError
+
+    z = x * 3
+    z.register_hook(fail)
+    with pytest.raises(ZeroDivisionError):
+        (y * 2 + z).backward()
+    assert x.grad.tolist() == [2.0] and y.grad.tolist() == [1.0]
+
+
+def test_a_leaf_is_copied_deeply() -> None:
+    x = leaf([1.0])
+    y = copy.deepcopy(x)
+    assert y is not x and y.tolist() == [1.0] and not y.stop_gradient and y.name != x.name
+    x.detach().set_value(np.float32([5.0]))
+    assert (x.tolist(), y.tolist()) == ([5.0], [1.0])
+    with pytest.raises(RuntimeError, match="clone"):
+        copy.deepcopy(x * 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([1.0, 2.5], "[1.        , 2.50000000]"),
+        ([1, -22], "[ 1 , -22]"),
+        ([True, False], "[True , False]"),
+        (3.0, "3."),
+        ([[1.0, float("nan")]], "[[1. , nan]]"),
+    ],
+)
+def test_text(values: object, text: str) -> None:
+    x = paddle.to_tensor(values)
+    head = f"Tensor(shape={x.shape}, dtype={x.dtype}, place=Place(cpu), stop_gradient=True,\n       "
+    assert str(x) == f"{head}{text})"
+
+
+def test_text_of_many_numbers() -> None:
+    text = str(paddle.arange(1200).reshape([3, 400]))
+    assert text.endswith("[[0   , 1   , 2   , ..., 397 , 398 , 399 ],\n"
+                         "        [400 , 401 , 402 , ..., 797 , 798 , 799 ],\n"
+                         "        [800 , 801 , 802 , ..., 1197, 1198, 1199]])")  # fmt: skip
+
+
+def test_numbers_in_python() -> None:
+    x = paddle.to_tensor([[1.5]])
+    assert (float(x), int(x), bool(x), f"{x:.2f}", x.item(), x.size, x.ndim) == (1.5, 1, True, "1.50", 1.5, 1, 2)
+    assert [10, 20][paddle.to_tensor(1)] == 20
+    with pytest.raises(TypeError, match="truth value"):
+        bool(paddle.to_tensor([1, 2]))
+    with pytest.raises(ValueError, match="index of an element"):
+        paddle.to_tensor([1, 2]).item()
+    with pytest.raises(TypeError, match="integer"):
+        [1][paddle.to_tensor(0.0)]
+
+
+def test_parameters() -> None:
+    w = paddle.create_parameter([2, 3], "float32", name="w")
+    assert (w.name, w.shape, w.trainable, w.is_leaf, w.persistable) == ("w", [2, 3], True, True, True)
+    assert repr(w).startswith("Parameter containing:\nTensor(shape=[2, 3]")
+    w.trainable = False
+    assert w.stop_gradient
+    b = paddle.create_parameter([3], "float32", is_bias=True)
+    assert b.name.endswith(".b_0") and b.tolist() == [0.0] * 3
+    with pytest.raises(ValueError, match="must be known"):
+        paddle.create_parameter([-1, 2], "float32")

@@ -1,0 +1,1 @@
+"""What users call to steer recording and to ask for gradients."""

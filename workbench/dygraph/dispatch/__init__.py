@@ -1,0 +1,1 @@
+"""An op applied to tensors: prepared once per signature, computed at once, recorded if a gradient may be wanted."""

@@ -1,0 +1,47 @@
+"""Switching between the modes. Dynamic mode is the default, as in Paddle 2.x."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.dygraph.dispatch.recorder import dynamic_recorder
+from workbench.framework.op.recorder import has_mode, set_mode
+from workbench.framework.program import guard
+
+
+def enable_static() -> None:
+    """From now on ops append to the default main program.
+
+    Example:
+        >>> wb.enable_static()
+        >>> wb.in_dynamic_mode()
+        False
+    """
+    set_mode(guard.static_recorder)
+
+
+def disable_static(place: Any = None) -> None:
+    """From now on ops compute at once.
+
+    Example:
+        >>> wb.disable_static()
+        >>> wb.in_dynamic_mode()
+        True
+    """
+    set_mode(dynamic_recorder)
+
+
+def default_mode() -> None:
+    """Dynamic mode, as in Paddle 2.x, unless a mode was chosen before (workbench is imported again)."""
+    if not has_mode():
+        disable_static()
+
+
+def in_dynamic_mode() -> bool:
+    """Whether ops compute at once.
+
+    Example:
+        >>> wb.in_dynamic_mode()
+        True
+    """
+    return not guard.in_static_mode()

@@ -1,0 +1,202 @@
+"""PreparedOp: an op with its attributes, for inputs of given kinds. What can be settled once is settled here.
+
+Inputs are told by slot, lists as entries; outputs by their number among all of them, lists opened. An op whose inputs
+are single tensors and whose output is one tensor goes a shorter way (`is_plain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.dispatch.fast_calls import fast_backward, fast_forward
+from workbench.dygraph.kinds import Kind, kind_like
+from workbench.dygraph.tape.node import TapeNode
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import Op, grad_slot
+from workbench.framework.quiet import quiet
+from workbench.framework.values.random import RandomStream
+from workbench.framework.values.spec import Spec
+
+_WARM = 3  # uses after which it pays to prepare faster calls
+
+
+class PreparedOp:
+    """An op for inputs of given kinds.
+
+    Args:
+        op: the op. attrs: complete. kinds: of the inputs: a Kind, a list of them, or None.
+        specs: of the outputs, one entry per slot, from the op's `infer`.
+
+    Attributes:
+        name: the op's type.
+        is_plain: every input is one tensor, the output is one tensor of `kind`.
+        outputs: how many there are, lists opened. is_single: one output that is no list.
+        receivers: positions of the inputs that can get a gradient; empty if there is none.
+        saves: the gradient needs values.
+        compute: from arrays to the body's result.
+    """
+
+    __slots__ = (
+        "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "input_kinds", "is_plain",
+        "is_single", "kind", "name", "op", "outputs", "receivers", "saves", "specs",
+    )  # fmt: skip
+
+    def __init__(self, op: Op, attrs: dict[str, Any], kinds: Sequence[Any], specs: Sequence[Any]) -> None:
+        self.op, self.attrs, self.name = op, attrs, op.type
+        self.input_kinds, self.specs = list(kinds), list(specs)
+        self.is_single = len(specs) == 1 and isinstance(specs[0], Spec)
+        one = self.is_single and -1 not in specs[0].shape
+        self.kind: Any = kind_like(specs[0]) if one else None
+        self.is_plain = one and all(type(kind) is Kind for kind in kinds)
+        self.outputs = sum(1 for _ in _opened(specs))
+        self.receivers = self._receivers()
+        self._uses = 0
+        self._back: dict[Any, Callable[..., Any]] = {}
+        self.compute: Callable[..., Any] = self._first
+        self._plan_saving()
+
+    # Forward
+
+    def _first(self, *arrays: Any) -> Any:
+        """Run the body; after some uses prepare a faster call."""
+        self._uses += 1
+        if self._uses == _WARM and self.is_plain and "rng" not in self.op.needs:
+            self.compute = fast_forward(self.op, self.attrs, self.input_kinds) or self.compute
+        return self._body(*arrays)
+
+    def _body(self, *arrays: Any) -> Any:
+        extra: dict[str, Any] = {}
+        if self.op.needs:
+            if "rng" in self.op.needs:
+                extra["rng"] = RandomStream.dynamic(self.attrs.get("seed", 0))
+            if "wanted" in self.op.needs:
+                extra["wanted"] = (True,) * len(self.op.outputs)
+        found = quiet.run(partial(self.op.forward, numpy_xp, *arrays, **extra, **self.attrs))
+        if not self.op.is_view:
+            found = _of_its_own(found, arrays)
+        return found
+
+    # What the gradient needs
+
+    def _receivers(self) -> tuple[int, ...]:
+        op = self.op
+        if not op.differentiable or not any(s is not None and s.dtype.is_float for s in _opened(self.specs)):
+            return ()
+        return tuple(
+            i
+            for i, (slot, kind) in enumerate(zip(op.inputs, self.input_kinds, strict=True))
+            if slot.name not in op.no_grad and _is_float(kind)
+        )
+
+    def _plan_saving(self) -> None:
+        op = self.op
+        kept = [slot.name in op.saved or kind is None for slot, kind in zip(op.inputs, self.input_kinds, strict=True)]
+        self._saves_all = all(kept)
+        self._placeholders = [
+            None if keep else _placeholder(kind) for keep, kind in zip(kept, self.input_kinds, strict=True)
+        ]
+        self._kept_outputs = tuple(i for i, slot in enumerate(op.outputs) if slot.name in op.saved)
+        self.saves = any(slot.name in op.saved for slot in op.inputs) or bool(self._kept_outputs)
+
+    def saved(self, arrays: list[Any], results: Sequence[Any]) -> list[Any]:
+        """The values the gradient needs, in the order of the backward op's slots; stand-ins for those of which it
+        needs only the shape."""
+        if not self._saves_all:
+            arrays = [a if p is None else p for a, p in zip(arrays, self._placeholders)]
+        return [*arrays, *[results[i] for i in self._kept_outputs]] if self._kept_outputs else arrays
+
+    # Backward
+
+    def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+        """Gradients of the receivers, as arrays."""
+        key = tuple(wanted)
+        call = self._back.get(key)
+        if call is None:
+            call = self._back[key] = self._backward_call(key)
+        found: Sequence[Any] = call(*node.arrays, gradients)
+        return found
+
+    def _backward_call(self, wanted: tuple[bool, ...]) -> Callable[..., Sequence[Any]]:
+        if self.is_plain:
+            fast = fast_backward(self.op, self.attrs, self.input_kinds, self.kind, self.receivers, wanted)
+            if fast is not None:
+                return fast
+        return partial(self._general_backward, wanted)
+
+    def _general_backward(self, wanted: tuple[bool, ...], *given: Any) -> list[Any]:
+        *arrays, gradients = given
+        record = self.op.backward
+        gs = self.by_slot([gradients] if self.is_single else gradients, _zeros)
+        flags = self._wanted_slots(record, wanted)
+        found = quiet.run(partial(record.forward, numpy_xp, *arrays, *gs, wanted=flags, **self.attrs))
+        slots = found if len(record.outputs) > 1 else (found,)
+        by_name = {slot.name: result for slot, result in zip(record.outputs, slots, strict=True)}
+        results: list[Any] = []
+        for i in self.receivers:
+            result, kind = by_name[grad_slot(self.op.inputs[i].name)], self.input_kinds[i]
+            if isinstance(kind, list):
+                results += [None] * len(kind) if result is None else list(result)
+            else:
+                results.append(np.asarray(result) if isinstance(result, np.generic) else result)
+        return results
+
+    def by_slot(self, parts: Sequence[Any], zeros: Callable[[Spec], Any]) -> list[Any]:
+        """Gradients of all outputs, lists opened, as one entry per output slot; lists are filled up with zeros."""
+        rest = iter(parts)
+        found: list[Any] = []
+        for spec in self.specs:
+            if not isinstance(spec, list):
+                found.append(next(rest))
+                continue
+            entries = [next(rest) for _ in spec]
+            filled = [zeros(s) if e is None else e for e, s in zip(entries, spec, strict=True)]
+            found.append(None if all(e is None for e in entries) else filled)
+        return found
+
+    def _wanted_slots(self, record: Op, wanted: Sequence[bool]) -> tuple[bool, ...]:
+        rest = iter(wanted)
+        asked: dict[str, bool] = {}
+        for i in self.receivers:
+            kind = self.input_kinds[i]
+            entries = [next(rest) for _ in kind] if isinstance(kind, list) else [next(rest)]
+            asked[grad_slot(self.op.inputs[i].name)] = any(entries)
+        return tuple(asked.get(slot.name, False) for slot in record.outputs)
+
+
+def _opened(specs: Sequence[Any]) -> Iterator[Any]:
+    for spec in specs:
+        if isinstance(spec, list):
+            yield from spec
+        else:
+            yield spec
+
+
+def _is_float(kind: Any) -> bool:
+    return any(map(_is_float, kind)) if isinstance(kind, list) else kind is not None and kind.is_float
+
+
+def _placeholder(kind: Any) -> Any:
+    """What stands for a value of which only shape and dtype are read: an array over one element."""
+    if isinstance(kind, list):
+        return [_placeholder(k) for k in kind]
+    return np.broadcast_to(np.zeros((), kind.dtype.numpy), kind.shape)
+
+
+def _zeros(spec: Spec) -> Any:
+    return np.zeros(spec.shape, spec.dtype.numpy)
+
+
+def _of_its_own(result: Any, arrays: Sequence[Any]) -> Any:
+    """A result that is an array no input is: what is written to it in place is written nowhere else."""
+    if isinstance(result, list | tuple) and not hasattr(result, "_fields"):
+        return type(result)(_of_its_own(part, arrays) for part in result)
+    if isinstance(result, np.generic):
+        return np.asarray(result)
+    if isinstance(result, np.ndarray) and (result.base is not None or any(result is a for a in arrays)):
+        shared = any(isinstance(a, np.ndarray) and np.may_share_memory(result, a) for a in arrays)
+        return result.copy() if shared or not result.flags.writeable else result
+    return result

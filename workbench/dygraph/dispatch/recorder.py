@@ -1,0 +1,243 @@
+"""DynamicRecorder: what stands behind the call of an op in dynamic mode."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from marshal import dumps
+from typing import Any, NoReturn
+
+import numpy as np
+
+from workbench.dygraph.dispatch.prepared import PreparedOp
+from workbench.dygraph.dispatch.writes import PreparedWrite
+from workbench.dygraph.kinds import kind_of
+from workbench.dygraph.overwrites import clock
+from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import EnforceNotMet, ExecutionError, InvalidType, add_line
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.record import Op
+from workbench.framework.op.write import OpWrite
+from workbench.framework.outside import is_from_outside
+from workbench.framework.program.infer import infer
+from workbench.framework.program.variable import Variable
+from workbench.framework.site import caller, is_ours
+
+_KEPT = 8192  # signatures
+_LONG = 2048  # bytes of attributes beyond which a signature is not kept
+
+_new_tensor = Tensor.__new__
+_new_node = TapeNode.__new__
+
+
+class DynamicRecorder:
+    """Computes every applied op at once on Tensors (or NumPy arrays), and records it where a gradient may be wanted.
+
+    What an op does with inputs of given shapes and dtypes is prepared once and found again by its *signature*: op,
+    attributes and the kinds of the inputs.
+    """
+
+    name = "dynamic"
+    zero_dim = True
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, PreparedOp] = {}
+
+    def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        try:
+            if attrs:
+                call = self._calls[op, dumps(attrs, 2), *[t.kind for t in inputs]]
+            else:
+                call = self._calls[op, *[t.kind for t in inputs]]
+        except (KeyError, AttributeError, ValueError):
+            call, inputs = self._prepared(op, inputs, attrs)
+        if not call.is_plain:
+            return self._apply_general(call, inputs)
+        arrays = [t.array for t in inputs]
+        try:
+            result = call.compute(*arrays)
+        except Exception as error:
+            _fail(call.name, error)
+        made = _new_tensor(Tensor)
+        made.array, made.kind = result, call.kind
+        for i in call.receivers:
+            if not inputs[i].stop_gradient:
+                if recording_gradients.get():
+                    made.stop_gradient, made.source = False, _recorded(call, inputs, arrays, result)
+                    return made
+                break
+        made.stop_gradient, made.source = True, None
+        return made
+
+    def record_into(self, write: OpWrite, given: dict[str, Any]) -> None:
+        """Compute an op over the tensors it writes.
+
+        Raises:
+            InvalidArgument, InvalidType: naming op, expected, got and the line.
+        """
+        prepared = write.prepared
+        if prepared is None or not prepared.fits(given):
+            inputs = [_operand(write.op, {**write.inputs, **given}.get(slot.name)) for slot in write.op.inputs]
+            call, _ = self._prepared(write.op, tuple(inputs), write.attrs)
+            prepared = write.prepared = PreparedWrite(write, given, call.attrs)
+        try:
+            prepared.run(given)
+        except Exception as error:
+            _fail(write.op.type, error)
+
+    # Slower ways
+
+    def _prepared(self, op: Op, given: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[PreparedOp, tuple[Any, ...]]:
+        """The op for these inputs, and the inputs, all of them, as tensors.
+
+        Raises:
+            InvalidArgument, InvalidType: naming op, expected, got and the line.
+        """
+        inputs = tuple([_operand(op, value) for value in op.every_input(given)])
+        kinds = [_kinds(value) for value in inputs]
+        key = _key(op, attrs, kinds)
+        call = self._calls.get(key) if key is not None else None
+        if call is None:
+            complete = op.complete(attrs)
+            specs = infer(op, [_specs(k) for k in kinds], complete, [None] * len(kinds), caller())
+            call = PreparedOp(op, complete, kinds, specs)
+            if key is not None:
+                if len(self._calls) >= _KEPT:
+                    self._calls.clear()
+                self._calls[key] = call
+        return call, inputs
+
+    def _apply_general(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Any:
+        """An op with lists, absent inputs or several outputs."""
+        if len(inputs) < len(call.input_kinds):
+            inputs = call.op.every_input(inputs)
+        arrays = [_arrays(value) for value in inputs]
+        try:
+            results = call.compute(*arrays)
+        except Exception as error:
+            _fail(call.name, error)
+        slots = (results,) if len(call.op.outputs) == 1 else results
+        sources = _sources(call, inputs, arrays, slots)
+        made: list[Any] = []
+        for slot, result in zip(call.op.outputs, slots, strict=True):
+            if slot.is_list:
+                made.append([_tensor(array, next(sources)) for array in result])
+            else:
+                made.append(_tensor(result, next(sources)))
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def _tensor(array: Any, source: Any) -> Any:
+    if array is None:
+        return None
+    made = _new_tensor(Tensor)
+    made.array, made.kind = array, kind_of(array)
+    is_recorded = source is not None and made.kind.is_float
+    made.stop_gradient, made.source = not is_recorded, source if is_recorded else None
+    return made
+
+
+def _sources(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], slots: Sequence[Any]) -> Any:
+    """Where the outputs, lists opened, come from: for each an entry, None if nothing was recorded."""
+    wants = any(not t.stop_gradient for i in call.receivers for t in _opened(inputs[i]))
+    if not wants or not recording_gradients.get():
+        return iter([None] * call.outputs)
+    node = _node(call, tuple([_edge(t) for i in call.receivers for t in _opened(inputs[i])]), call.saved(arrays, slots))
+    if call.is_single:
+        return iter([node])
+    return (TapeOutput(node, i) for i in range(call.outputs))
+
+
+def _opened(value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    return value if isinstance(value, list) else (value,)
+
+
+def _edge(t: Tensor) -> Any:
+    return None if t.stop_gradient else t.source or t
+
+
+def _recorded(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], result: Any) -> TapeNode:
+    """The node of an op with one output."""
+    edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
+    return _node(call, edges, call.saved(arrays, (result,)))
+
+
+def _node(call: PreparedOp, edges: tuple[Any, ...], saved: list[Any]) -> TapeNode:
+    node = _new_node(TapeNode)
+    node.call, node.arrays, node.edges = call, saved, edges
+    node.number, node.time = next_number(), clock.now
+    node.hooks = node.retained = None
+    frame = sys._getframe(3)
+    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    node.code, node.lasti = frame.f_code, frame.f_lasti
+    return node
+
+
+# Inputs
+
+
+def _operand(op: Op, value: Any) -> Any:
+    if value is None or isinstance(value, Tensor):
+        return value
+    if isinstance(value, list | tuple):
+        return [_operand(op, v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return Tensor(np.array(value))  # an op may return a view, and the caller goes on using the array
+    if isinstance(value, Variable):
+        raise InvalidType(
+            f"op {op.type!r} got {value.name!r}, a Variable of a static Program, in dynamic mode; "
+            "call enable_static() before building a program"
+        )
+    raise InvalidType(f"op {op.type!r} takes Tensors, got {type(value).__name__} {value!r}; use to_tensor()")
+
+
+def _kinds(value: Any) -> Any:
+    if value is None:
+        return None
+    return [t.kind for t in value] if isinstance(value, list) else value.kind
+
+
+def _specs(kind: Any) -> Any:
+    if kind is None:
+        return None
+    return [k.spec for k in kind] if isinstance(kind, list) else kind.spec
+
+
+def _arrays(value: Any) -> Any:
+    if value is None:
+        return None
+    return [t.array for t in value] if isinstance(value, list) else value.array
+
+
+def _key(op: Op, attrs: dict[str, Any], kinds: Sequence[Any]) -> Any:
+    """What a prepared op is found by; None if its attributes cannot be told apart."""
+    parts = tuple([tuple(k) if isinstance(k, list) else k for k in kinds])
+    if not attrs:
+        return op, *parts
+    try:
+        written = dumps(attrs, 2)
+    except ValueError:
+        return None
+    return (op, written, *parts) if len(written) <= _LONG else None
+
+
+def _fail(name: str, error: Exception) -> NoReturn:
+    """Raise the error of a body, with the op and the user's line."""
+    if is_from_outside(error):
+        raise error
+    line = f"in op {name!r} at {caller()}"
+    if isinstance(error, EnforceNotMet):
+        if not error.located:
+            add_line(error, line)
+            error.located = True
+        raise error
+    failed = ExecutionError(f"{type(error).__name__}: {error}\n  {line}")
+    failed.located = True
+    raise failed from error
+
+
+dynamic_recorder = DynamicRecorder()

@@ -1,0 +1,120 @@
+"""Writes in place: which memory was written to, when, and by whom.
+
+Time is the number of writes so far. A recorded op notes it; when a gradient needs a value of that op, its memory must
+not have been written to since. So neither tensors nor recorded ops carry version numbers of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from functools import partial
+from types import CodeType
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from workbench.framework.site import Site, is_ours
+
+
+class Spot(NamedTuple):
+    """Where in the user's code something was done, as cheap as it is to note."""
+
+    code: CodeType
+    lasti: int
+
+    @property
+    def site(self) -> Site:
+        """File and line."""
+        return site_of(self.code, self.lasti)
+
+
+class Write(NamedTuple):
+    """The latest write to a piece of memory.
+
+    Attributes:
+        time: how many writes there were then, this one included. version: how many there were to this memory.
+        by: name of the op or method.
+    """
+
+    time: int
+    version: int
+    by: str
+    spot: Spot
+    memory: ref[Any]
+
+
+class _Clock:
+    """The number of writes so far."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
+clock = _Clock()
+_writes: dict[int, Write] = {}
+
+
+def here(depth: int = 2) -> Spot:
+    """The nearest frame that is not workbench's own, from `depth` frames up."""
+    frame = sys._getframe(depth)
+    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return Spot(frame.f_code, frame.f_lasti)
+
+
+def site_of(code: CodeType, lasti: int) -> Site:
+    """File and line of an instruction."""
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= lasti < end and number is not None:
+            line = number
+    return Site(code.co_filename, line)
+
+
+def memory_of(array: Any) -> Any:
+    """The array that owns the memory of an array."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def written(array: Any, by: str) -> None:
+    """Note that the memory of an array was just written to."""
+    all_written([array], by, here())
+
+
+def all_written(arrays: Iterable[Any], by: str, spot: Spot) -> None:
+    """Note that the memory of arrays was just written to, at a place in the user's code."""
+    for array in arrays:
+        memory = memory_of(array)
+        clock.now += 1
+        key = id(memory)
+        before = _writes.get(key)
+        if before is None:
+            _writes[key] = Write(clock.now, 1, by, spot, ref(memory, partial(_forget, key)))
+        else:
+            _writes[key] = Write(clock.now, before.version + 1, by, spot, before.memory)
+
+
+def _forget(key: int, gone: ref[Any]) -> None:
+    found = _writes.get(key)
+    if found is not None and found.memory is gone:
+        del _writes[key]
+
+
+def write_since(array: Any, time: int) -> Write | None:
+    """The latest write to the memory of an array if it came after `time`."""
+    if not isinstance(array, np.ndarray):
+        return None
+    found = _writes.get(id(memory_of(array)))
+    return found if found is not None and found.time > time else None
+
+
+def writes_to(array: Any) -> int:
+    """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
+    found = _writes.get(id(memory_of(array)))
+    return found.version if found is not None else 0

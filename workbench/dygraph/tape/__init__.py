@@ -1,0 +1,1 @@
+"""The tape: ops that were recorded, and the walk back through them."""

@@ -1,0 +1,99 @@
+"""Gradients as arrays, and what `backward()` does with them: leaves get them when the whole walk has ended well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.tape.node import TapeNode
+from workbench.dygraph.tape.walk import BackwardWalk
+from workbench.errors import InvalidArgument
+from workbench.framework.values import rows
+from workbench.framework.values.rows import Rows
+
+
+class ArrayGradients:
+    """Arithmetic of a walk that is not recorded.
+
+    Args:
+        wrap: makes a tensor of an array, for hooks and for gradients users see.
+    """
+
+    def __init__(self, wrap: Callable[[Any], Any]) -> None:
+        self._wrap = wrap
+        self._given: set[int] = set()
+
+    def add(self, first: Any, second: Any) -> Any:
+        if type(first) is np.ndarray and type(second) is np.ndarray:
+            return np.asarray(first + second)
+        return rows.add(np, [first, second])
+
+    def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+        return node.call.backward(node, gradients, wanted)
+
+    def through(self, hook: Any, gradient: Any) -> Any:
+        """What a hook makes of a gradient.
+
+        Raises:
+            InvalidArgument: something of another shape.
+        """
+        made = hook(self._wrap(gradient))
+        if made is None:
+            return gradient
+        array = np.array(made)
+        if array.shape != gradient.shape:
+            raise InvalidArgument(
+                "a hook returns a gradient like the one it is given, or None\n"
+                f"  expected: shape {list(gradient.shape)}\n  got:      shape {list(array.shape)}"
+            )
+        return array.astype(gradient.dtype, copy=False)
+
+    def keep(self, tensor: Any, gradient: Any) -> None:
+        tensor.grad = self.tensor(gradient)
+
+    def is_given(self, gradient: Any) -> None:
+        """Note a gradient that belongs to somebody else."""
+        self._given.add(id(gradient))
+
+    def tensor(self, gradient: Any) -> Any:
+        """A gradient as a tensor with memory of its own: rules hand on what they get, so two may be one array."""
+        if not isinstance(gradient, Rows) and (gradient.base is not None or id(gradient) in self._given):
+            gradient = gradient.copy()
+        self._given.add(id(gradient))
+        made = self._wrap(gradient)
+        made.stop_gradient = False
+        return made
+
+
+def backward(starts: Iterable[tuple[Any, Any]], retain: bool, wrap: Callable[[Any], Any]) -> None:
+    """Walk back and add to the gradients of all leaves; if anything fails, they stay as they were.
+
+    Args:
+        starts: sources (or leaves), each with its gradient as an array.
+        retain: keep the values for another walk.
+        wrap: makes a tensor of an array.
+
+    Raises:
+        PreconditionNotMet: values were freed or overwritten. EnforceNotMet: a gradient could not be computed.
+    """
+    math = ArrayGradients(wrap)
+    walk = BackwardWalk(math, retain)
+    for source, gradient in starts:
+        math.is_given(gradient)
+        walk.start(source, gradient)
+    walk.run()
+    arrived = [(leaf, _hooked(math, leaf, gradient)) for leaf, gradient in walk.leaves.values()]
+    totals = [
+        (leaf, gradient if leaf.grad is None else math.add(leaf.grad.array, gradient)) for leaf, gradient in arrived
+    ]
+    for leaf, total in totals:
+        leaf.grad = math.tensor(total)
+    walk.finish()
+
+
+def _hooked(math: ArrayGradients, leaf: Any, gradient: Any) -> Any:
+    for hook in list((leaf._hooks or {}).values()):
+        gradient = math.through(hook, gradient)
+    return gradient

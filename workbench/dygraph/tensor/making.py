@@ -1,0 +1,75 @@
+"""`to_tensor`, and what tells tensors from other things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import InvalidType, Unimplemented
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.place import CPUPlace, Place
+
+
+def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, stop_gradient: bool = True) -> Tensor:
+    """A tensor with a copy of `data`.
+
+    Args:
+        data: number, nested lists (of numbers, arrays or tensors), array or Tensor. Python floats become float32,
+            Python ints int64.
+        dtype: element type; taken from the data if None.
+        place: `CPUPlace()` or `"cpu"` only.
+        stop_gradient: False if a gradient is wanted.
+
+    Raises:
+        InvalidType: no supported dtype.
+
+    Example:
+        >>> wb.to_tensor([[1, 2], [3, 4]], dtype="float32").shape
+        [2, 2]
+    """
+    import workbench.ops  # noqa: F401 (a tensor's methods and operators; loaded with the first tensor)
+
+    if not (place is None or isinstance(place, CPUPlace) or place == "cpu"):
+        raise Unimplemented(f"dynamic mode runs on the CPU so far, not on {place!r}")
+    array = _array(data)
+    if dtype is None and not hasattr(data, "dtype"):
+        kinds = {"f": float32, "i": int64, "u": int64}
+        found = kinds.get(array.dtype.kind)
+        array = array.astype(found.numpy) if found is not None and not _has_dtype(data) else array
+    target = as_dtype(array.dtype if dtype is None else dtype)
+    return Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
+
+
+def _array(data: Any) -> np.ndarray:
+    if isinstance(data, Variable):
+        raise InvalidType(f"to_tensor takes numbers, arrays or Tensors, got the Variable {data.name!r} of a Program")
+    if isinstance(data, Tensor):
+        return data.numpy()
+    try:
+        return np.array(_plain(data))
+    except ValueError as error:  # ragged lists
+        raise InvalidType(f"to_tensor takes numbers in lists of equal lengths: {error}") from None
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, list | tuple):
+        return [_plain(d) for d in data]
+    return data.array if isinstance(data, Tensor) else data
+
+
+def _has_dtype(data: Any) -> bool:
+    """Whether nested lists hold arrays or tensors, whose dtype counts."""
+    return any(map(_has_dtype, data)) if isinstance(data, list | tuple) else hasattr(data, "dtype")
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor, or a Variable of a Program.
+
+    Example:
+        >>> wb.is_tensor(wb.ones([1])), wb.is_tensor([1])
+        (True, False)
+    """
+    return isinstance(x, Tensor | Variable)

@@ -1,0 +1,415 @@
+"""Tensor: a value computed at once, with what it was computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from workbench.dygraph.kinds import Kind, kind_of
+from workbench.dygraph.overwrites import here, writes_to, written
+from workbench.dygraph.tape.leaves import backward
+from workbench.dygraph.tape.node import node_and_index
+from workbench.dygraph.tensor.text import values_text
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
+from workbench.framework import names
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.infix import Infix
+from workbench.framework.op.record import Op
+from workbench.framework.values.dtype import DType
+from workbench.framework.values.place import CPUPlace, Place
+from workbench.framework.values.rows import Rows
+from workbench.framework.values.spec import require_place_for
+
+
+class Tensor(Infix):
+    """An array with workbench's ops, and its history if a gradient may be wanted.
+
+    Attributes:
+        array: the value; tensors that are views of each other share its memory.
+        stop_gradient: no gradient flows through it. True for what you make, unless you say otherwise; False for
+            what is computed from a tensor that wants a gradient.
+        grad: the gradient that `backward()` left, a Tensor, or None.
+        persistable: part of a layer's state.
+        kind: shape and dtype of the value. source: the recorded op it came from, None for a leaf.
+
+    Example:
+        >>> x = wb.to_tensor([1.0, 2.0], stop_gradient=False)
+        >>> (x * x).sum().backward()
+        >>> print(x.grad.numpy())
+        [2. 4.]
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "array", "kind", "source", "stop_gradient")
+
+    array: Any
+    kind: Kind
+    source: Any
+    stop_gradient: bool
+    grad: Tensor | None = None
+    persistable = False
+    is_distributed = False
+    _name: str | None = None
+    _hooks: dict[int, Callable[[Any], Any]] | None = None
+
+    def __init__(self, array: Any, stop_gradient: bool = True) -> None:
+        self.array, self.kind = array, kind_of(array)
+        self.stop_gradient, self.source = stop_gradient, None
+
+    # What it is
+
+    @property
+    def shape(self) -> list[int]:  # type: ignore[override]
+        """Dimensions."""
+        return list(self.kind.shape)
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """Element type."""
+        return self.kind.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.kind.shape)
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.kind.shape)
+
+    ndimension = dim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.kind.shape, dtype=np.int64))
+
+    @property
+    def name(self) -> str:
+        """A name no other tensor has."""
+        if self._name is None:
+            self._name = names.generate("generated_tensor" if self.source is None else "eager_tmp")
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def place(self) -> Place:
+        """Where the value is."""
+        return CPUPlace()
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made it."""
+        return self.source is None
+
+    @property
+    def inplace_version(self) -> int:
+        """How often its memory was written to."""
+        return writes_to(self.array)
+
+    def is_sparse(self) -> bool:
+        """Whether it is a sparse gradient."""
+        return not self.kind.is_dense
+
+    is_selected_rows = is_sparse
+
+    def is_dense(self) -> bool:
+        """Whether it is no sparse gradient."""
+        return self.kind.is_dense
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.kind.dtype.itemsize
+
+    # Its value in Python
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a NumPy array."""
+        return np.array(self._dense())
+
+    def _dense(self) -> Any:
+        return self.array.to_dense(np) if isinstance(self.array, Rows) else self.array
+
+    def item(self, *index: int) -> Any:
+        """The only element, or the one at an index, as a Python number.
+
+        Raises:
+            InvalidArgument: there are several, or none there.
+        """
+        if not index and self.size != 1:
+            raise InvalidArgument(f"item() of a tensor of shape {self.shape} needs the index of an element")
+        try:
+            return self._dense().item(*index)
+        except (IndexError, ValueError) as error:
+            raise InvalidArgument(f"item{index} of a tensor of shape {self.shape}: {error}") from None
+
+    def tolist(self) -> Any:
+        """The value as nested lists of Python numbers."""
+        return self._dense().tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._dense(), dtype=dtype)
+
+    def _only(self, what: str) -> Any:
+        if self.size != 1:
+            raise InvalidType(f"a tensor of shape {self.shape} has no single {what}")
+        return self.array.item()
+
+    def __float__(self) -> float:
+        return float(self._only("number"))
+
+    def __int__(self) -> int:
+        return int(self._only("number"))
+
+    def __index__(self) -> int:
+        if not self.kind.dtype.is_integer:
+            raise InvalidType(f"an index is an integer, not a tensor of {self.kind.dtype}")
+        return int(self._only("number"))
+
+    def __complex__(self) -> complex:
+        return complex(self._only("number"))
+
+    def __bool__(self) -> bool:
+        return bool(self._only("truth value"))
+
+    def __format__(self, how: str) -> str:
+        return format(self.item(), how) if how and self.size == 1 else format(str(self), how)
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self.array == getattr(value, "array", value)).any())
+
+    def __repr__(self) -> str:
+        shape, dtype = list(self.kind.shape), self.kind.dtype
+        head = f"Tensor(shape={shape}, dtype={dtype}, place=Place(cpu), stop_gradient={self.stop_gradient},"
+        return f"{head}\n       {values_text(self._dense())})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.source is not None:
+            raise PreconditionNotMet("only a leaf can be copied deeply; take a clone() or detach() of others")
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._name = None
+        made._put(self.array.copy() if isinstance(self.array, np.ndarray) else self.array)
+        made.stop_gradient, made.source = self.stop_gradient, None
+        memo[id(self)] = made
+        return made
+
+    # Copies and views
+
+    def detach(self) -> Tensor:
+        """The same value, in the same memory, without history."""
+        return Tensor(self.array)
+
+    def detach_(self) -> Tensor:
+        """Forget the history; returns this tensor."""
+        self.source, self.stop_gradient = None, True
+        return self
+
+    def cpu(self) -> Tensor:
+        """This tensor: its value is on the processor."""
+        return self
+
+    def cuda(self, device_id: Any = None, blocking: bool = True) -> Tensor:
+        """Not available: dynamic mode runs on the CPU so far."""
+        raise Unimplemented("dynamic mode runs on the CPU so far; there is no copy on a GPU")
+
+    def pin_memory(self) -> Tensor:
+        """This tensor: there is no device to copy it to."""
+        return self
+
+    # Gradients
+
+    def retain_grads(self) -> None:
+        """Have `backward()` leave the gradient in `grad` though an op made this tensor; leaves do so anyway."""
+        if self.source is None:
+            return
+        node, index = node_and_index(self.source)
+        node.retained = {**(node.retained or {}), index: ref(self)}
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> HookRemover:
+        """Call `hook(gradient)` whenever the gradient of this tensor is complete.
+
+        Args:
+            hook: what it returns takes the gradient's place, unless it is None.
+
+        Returns:
+            a handle; its `remove()` ends it.
+
+        Raises:
+            PreconditionNotMet: the tensor has `stop_gradient=True`. InvalidType: no function.
+
+        Example:
+            >>> x = wb.to_tensor([1.0], stop_gradient=False)
+            >>> handle = x.register_hook(lambda g: g * 2)
+            >>> (x * 3).backward()
+            >>> x.grad.item()
+            6.0
+        """
+        if self.stop_gradient:
+            raise PreconditionNotMet("a tensor with stop_gradient=True gets no gradient that a hook could see")
+        if not callable(hook):
+            raise InvalidType(f"register_hook takes a function of the gradient, got {hook!r}")
+        if self.source is None:
+            if self._hooks is None:
+                self._hooks = {}
+            hooks = self._hooks
+        else:
+            node, index = node_and_index(self.source)
+            node.hooks = node.hooks or {}
+            hooks = node.hooks.setdefault(index, {})
+        return HookRemover(hooks, hook)
+
+    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
+        """Add the gradient of this tensor to `grad` of every leaf it was computed from.
+
+        Args:
+            grad_tensor: the gradient to begin with, of this tensor's shape; ones by default.
+            retain_graph: keep the values, so that it can be called once more.
+
+        Raises:
+            PreconditionNotMet: nothing was recorded, values were freed by an earlier call, or overwritten.
+            InvalidArgument: `grad_tensor` has another shape or dtype. If it raises, every `grad` is as it was.
+
+        Example:
+            >>> x = wb.to_tensor([1.0, 2.0], stop_gradient=False)
+            >>> (x * 3).backward(wb.to_tensor([1.0, 10.0]))
+            >>> print(x.grad.numpy())
+            [ 3. 30.]
+        """
+        backward([(self._start(), first_gradient(self, grad_tensor))], retain_graph, Tensor)
+
+    def _start(self) -> Any:
+        """Where a walk back from this tensor begins.
+
+        Raises:
+            PreconditionNotMet: nothing was recorded.
+        """
+        if self.stop_gradient:
+            raise PreconditionNotMet(
+                "backward() of a tensor with stop_gradient=True: nothing it was computed from wants a gradient; "
+                f"make the inputs with stop_gradient=False, outside of no_grad()\n  at {here(3).site}"
+            )
+        return self.source or self
+
+    def gradient(self) -> Any:
+        """The gradient as a NumPy array, None if there is none; a sparse one as (values, rows)."""
+        if self.grad is None:
+            return None
+        found = self.grad.array
+        return (np.array(found.values), np.array(found.rows)) if isinstance(found, Rows) else np.array(found)
+
+    def clear_gradient(self, set_to_zero: bool = True) -> None:
+        """Make the gradient zero, or None."""
+        if self.grad is None:
+            return
+        if set_to_zero and self.grad.kind.is_dense:
+            self.grad._write(np.zeros((), self.grad.array.dtype), "clear_gradient")
+        else:
+            self.grad = None
+
+    clear_grad = clear_gradient
+
+    # Writing in place
+
+    def overwrite(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
+        """Compute a one-output op and write the result over this tensor's value.
+
+        Raises:
+            InvalidArgument: the result has another shape or dtype.
+            PreconditionNotMet: a leaf that wants a gradient, while gradients are recorded.
+        """
+        self._require_writable(op.type)
+        return self._become(op(*inputs, **attrs), op.type)
+
+    def _become(self, made: Tensor, by: str) -> Tensor:
+        """Take over value and history of a tensor."""
+        require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
+        self._write(made.array, by)
+        if made.source is not None:
+            self.source, self.stop_gradient = made.source, False
+        return self
+
+    def _require_writable(self, by: str) -> None:
+        if self.source is None and not self.stop_gradient and recording_gradients.get():
+            raise PreconditionNotMet(
+                f"{by} would overwrite a leaf that wants a gradient (stop_gradient=False)\n"
+                f"  do it inside `with no_grad():`, or overwrite a clone()\n  at {here().site}"
+            )
+
+    def _write(self, value: Any, by: str) -> None:
+        """Write into the memory, which views share."""
+        if isinstance(self.array, Rows) or not self.array.flags.writeable:
+            self._put(np.array(np.broadcast_to(value, self.kind.shape)))
+            return
+        np.copyto(self.array, value)
+        written(self.array, by)
+
+    def memory(self) -> np.ndarray:
+        """The array its value is in, to be written to."""
+        if isinstance(self.array, Rows) or not self.array.flags.writeable:
+            self._put(np.array(self._dense()))
+        return self.array
+
+    def _put(self, array: Any) -> None:
+        """Have another array as the value."""
+        self.array, self.kind = array, kind_of(array)
+
+    def set_value(self, value: Any) -> None:
+        """Write an array, a tensor or numbers over the value.
+
+        Raises:
+            InvalidArgument: another shape. InvalidType: another dtype.
+        """
+        given = np.asarray(value.array if isinstance(value, Tensor) else value)
+        if given.dtype != self.array.dtype and not hasattr(value, "dtype"):
+            given = given.astype(self.array.dtype)
+        if given.shape != self.array.shape or given.dtype != self.array.dtype:
+            kind = InvalidArgument if given.shape != self.array.shape else InvalidType
+            raise kind(f"set_value takes a value like the tensor\n  expected: {self.kind.spec}\n"
+                       f"  got:      {given.dtype}{list(given.shape)}")  # fmt: skip
+        self._write(given, "set_value")
+
+
+def first_gradient(tensor: Tensor, given: Any) -> Any:
+    """The array a walk back from a tensor begins with.
+
+    Raises:
+        InvalidType: no tensor. InvalidArgument: another shape or dtype than the tensor.
+    """
+    if given is None:
+        return np.ones(tensor.kind.shape, tensor.kind.dtype.numpy)
+    if not isinstance(given, Tensor):
+        raise InvalidType(f"the gradient to begin with is a Tensor or None, got {given!r}")
+    if given.kind.shape != tensor.kind.shape or given.dtype is not tensor.dtype:
+        raise InvalidArgument(
+            "the gradient to begin with is like the tensor itself\n"
+            f"  expected: {tensor.kind.spec}\n  got:      {given.kind.spec}"
+        )
+    return given.array
+
+
+class HookRemover:
+    """The handle of a hook."""
+
+    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
+        self._hooks, self._id = hooks, id(self)
+        hooks[self._id] = hook
+
+    def remove(self) -> bool:
+        """End the hook; False if it has ended already."""
+        return self._hooks.pop(self._id, None) is not None
+
+
+def tensor_from(array: Any, source: Any) -> Tensor:
+    """A tensor that came from a recorded op, or from none."""
+    made = Tensor(array, stop_gradient=source is None)
+    made.source = source
+    return made
