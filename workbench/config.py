@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from workbench.errors import InvalidArgument, NotFound, did_you_mean
@@ -100,6 +101,10 @@ def _from_environment(name: str) -> Any:
 
 
 _values: dict[str, Any] = {name: _from_environment(name) for name, flag in FLAGS.items() if not flag.live}
+
+
+FLAG_VALUES: Mapping[str, Any] = MappingProxyType(_values)
+"""The flags that are not live, by their full names: for those who look in every step; all others call `get_flag`."""
 
 
 def environment(name: str) -> str:

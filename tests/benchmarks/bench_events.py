@@ -118,9 +118,10 @@ def stamp_costs(turns: int) -> Iterator[tuple[str, float, float]]:
     heard: list[events.Step] = []
     with events.subscribe(heard.append, events.Step, OpRun):
         smallest.step()
-    last = smallest.executor._engine.last
-    assert last is not None and last.whole_step is not None
-    stamps = last.watched[True, False].stamps
+    last = smallest.executor.inspection.last_step
+    assert last is not None and last.whole is not None
+    stamps = last.watching.programs(clock=True, finite=False).stamps
+    assert stamps is not None
     plain, stamped, looked = [], [], []
     for turn in range(turns):
         for way in (plain, stamped) if turn % 2 else (stamped, plain):

@@ -58,7 +58,7 @@ def overhead(quick: bool) -> None:
         start = process_time()
         pe.run([model.loss], feed=feed)
         compiled = process_time() - start
-        (binding,) = pe._engine._cache.bindings.values()
+        (binding,) = pe.inspection.bindings
         calls = [call for program in binding.speculative for call in program.task.calls]
 
         def bare(calls: list[Any] = calls) -> None:

@@ -150,7 +150,7 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
         assert (shared.step(), shared.state()) == (held + steps, "paused")
     press(board, "Drop scopes")
     board.get_by_text(re.compile(r"dropped .*B of temporaries")).wait_for()
-    assert shared.value(f"{shared.dash}.run.executor._to_debug().last is None")
+    assert shared.value(f"{shared.dash}.run.executor.inspection.last is None")
 
     press(board, "Resume")
     shared.wait(lambda: shared.step() > held + 100, "steps after the pause")
@@ -165,7 +165,7 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
     press(board, "Run")
     second = "len(wb.dashboard().runs) == 2 and wb.dashboard().run.state == 'done'"
     shared.wait(lambda: shared.value(second), "a second run")
-    assert shared.value(f"len({shared.dash}.run.executor._to_debug().places)") == 3
+    assert shared.value(f"len({shared.dash}.run.executor.inspection.places)") == 3
     board.get_by_text("3 devices: cpu:0, cpu:1, cpu:2 · Reduce").wait_for()
     number = shared.value("wb.runs()[:1].rows(['number'])[0]['number']")
     board.get_by_text(f"run {number}: net, 3 devices, Reduce").first.wait_for()
@@ -239,7 +239,7 @@ def test_an_interrupt_between_cells_stops_the_run_at_a_step_boundary(shared: Ses
     shared.begin(1_000_000, "run.step > 50")
     shared.page.page.evaluate("jupyterapp.commands.execute('notebook:interrupt-kernel')")
     shared.wait(lambda: shared.state() == "stopped", "the end")
-    assert shared.value(f"{shared.dash}.run.step == {shared.dash}.run.executor._to_debug().steps")
+    assert shared.value(f"{shared.dash}.run.step == {shared.dash}.run.executor.inspection.steps")
 
 
 def test_dark_theme_and_two_dashboards_at_once(shared: Session) -> None:

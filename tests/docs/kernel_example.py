@@ -29,7 +29,7 @@ def main(path: str) -> None:
     write_image(path, *build.build(processes=1))
     library._found = Kernels(path)
     execute(run, namespace)
-    native, by_numpy = rows_by_lowering(namespace["executor"]._engine.last)
+    native, by_numpy = rows_by_lowering(namespace["executor"].inspection.last)
     labels = graph_message(namespace["executor"].graph())["node"]["label"]
     print(f"in the dashboard's graph: {', '.join(labels)}")
     print(f"rows of the example in compiled kernels: {native}, by NumPy: {by_numpy.total()}")

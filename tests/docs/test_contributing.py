@@ -130,8 +130,8 @@ def test_a_new_op_is_joined_runs_in_kernels_and_is_shown(trained: tuple[Built, A
             use_cuda=False, loss_name=loss.name, main_program=built.main, scope=scope, build_strategy=strategy
         )
         executor.run([loss], feed=IMAGES)
-        plan = executor._engine.last.plan
-        _, by_numpy = rows_by_lowering(executor._engine.last)
+        plan = executor.inspection.last.plan
+        _, by_numpy = rows_by_lowering(executor.inspection.last)
     joined = [n for n in plan.graph.nodes if "hard_shrink" in str(n.attrs.get("types")) and n in plan.native]
     types = {type for node in joined for type in node.attrs["types"]}
     assert {"scale", "hard_shrink", "tanh"} <= types and {"hard_shrink_grad", "tanh_grad"} <= types
@@ -139,7 +139,7 @@ def test_a_new_op_is_joined_runs_in_kernels_and_is_shown(trained: tuple[Built, A
     numbers = [plan.graph.nodes.index(node) for node in joined]
     shown = [node_message(plan.graph, plan.shapes, number, []) for number in numbers]
     assert any("hard_shrink" in message["attrs"]["types"] for message in shown)
-    apart = executor._engine.graph((loss.name,), observed=True)
+    apart = executor.inspection.graph((loss.name,), observed=True)
     labels = graph_message(1, "net", apart, Shapes(apart, {}))["node"]["label"]
     assert "hard_shrink hard_shrink_0.tmp_0" in labels
     assert any(label.startswith("hard_shrink_grad ") for label in labels)

@@ -15,7 +15,7 @@ from tests.autodiff.small import Built
 from workbench import static
 from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
-from workbench.executors.lowering import binding
+from workbench.executors.lowering import programs
 from workbench.executors.lowering.operands import Scratch
 from workbench.executors.planning import memory
 
@@ -53,14 +53,14 @@ def test_no_memory_for_an_arena_says_so_too() -> None:
 def test_what_fails_while_a_row_is_bound_names_it(error: Exception, kind: type[Exception], native: bool) -> None:
     with Built() as built:
         y = wb.tanh(static.data("x", [None, 3], "float64"))  # for which there are no kernels
-    lower = binding.lower
+    lower = programs.lower
 
     def failing(row: Any, *given: Any) -> Any:
         if row.node.type == "tanh":
             raise error
         return lower(row, *given)
 
-    with override(cpu_tape=native), mock.patch.object(binding, "lower", failing), pytest.raises(kind) as caught:
+    with override(cpu_tape=native), mock.patch.object(programs, "lower", failing), pytest.raises(kind) as caught:
         run(built, {"x": np.ones((2, 3))}, y)
     text = str(caught.value)
     assert text.startswith(f"op 'tanh' failed on device 0: {error}")
@@ -98,7 +98,7 @@ def alarm() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize(
     "where",
-    [(binding, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory, "shown_input")],
+    [(programs, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory, "shown_input")],
     ids=lambda where: where[1],
 )
 def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:

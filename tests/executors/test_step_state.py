@@ -2,89 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from tests.executors.models import Model, regression
+from tests.executors.mid_step import MID_STEP, Trained, states_after
+from tests.parallel.models import batch, classifier
+from tests.parallel.observe import costly_ops, held
 from workbench import events, static
-from workbench.errors import PreconditionNotMet
-from workbench.executors.running import step_runner, transaction
-from workbench.executors.running.engine import Engine
+from workbench.config import override
+from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
+from workbench.executors.lowering.thread_program import ThreadProgram
+from workbench.executors.running import transaction
 from workbench.executors.running.state import REACTIONS, Phase, Reaction, Trigger
-from workbench.executors.running.step_cache import StepCache
-
-Call = Callable[[], Any]
-
-
-class Trained:
-    """An executor after a step, whose next one can be disturbed in any phase."""
-
-    def __init__(self) -> None:
-        self.model: Model = regression(dropout=False)
-        self.scope, executor = static.Scope(), static.Executor()
-        executor.run(self.model.startup, scope=self.scope)
-        self.exe = static.ParallelExecutor(False, self.model.loss.name, self.model.main, scope=self.scope)
-        self.engine: Engine = self.exe._engine
-        self.step()
-
-    def step(self) -> None:
-        self.exe.run([], self.model.feed(1))
-
-    def state(self) -> dict[str, bytes]:
-        return self.model.state(self.scope)
-
-    def disturbed_in(self, phase: Phase, call: Call) -> None:
-        """A step in whose phase something calls."""
-        with _disturbing(self, phase, call):
-            self.step()
-
-
-def _disturbing(trained: Trained, phase: Phase, call: Call) -> Any:
-    def before(real: Any) -> Any:
-        def disturbed(*args: Any, **how: Any) -> Any:
-            assert trained.engine.state.phase is phase
-            call()
-            return real(*args, **how)
-
-        return disturbed
-
-    if phase is Phase.BEGUN:
-        return patch.object(StepCache, "find", before(StepCache.find))
-    if phase is Phase.LOADED:
-        return _in_parts(patch.object(step_runner, "speculate", before(step_runner.speculate)))
-    if phase is Phase.SPECULATED:
-        return _in_parts(patch.object(step_runner.StepRunner, "commit", before(step_runner.StepRunner.commit)))
-    if phase is Phase.COMMITTING:
-        return _in_parts(patch.object(transaction, "_perform", before(transaction._perform)))
-    assert phase is Phase.APPLIED
-    return events.subscribe(lambda event: call(), events.Step)
-
-
-class _in_parts:
-    """The step runs in its parts."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner, self._whole = inner, patch.object(step_runner.StepRunner, "_in_one_call", lambda *given: None)
-
-    def __enter__(self) -> None:
-        self._whole.__enter__()
-        self._inner.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._inner.__exit__(*error)
-        self._whole.__exit__(*error)
+from workbench.executors.running.transaction import Broken
+from workbench.framework.program.guard import static_mode
 
 
 @pytest.fixture
 def trained() -> Trained:
     return Trained()
-
-
-MID_STEP = [Phase.BEGUN, Phase.LOADED, Phase.SPECULATED, Phase.COMMITTING, Phase.APPLIED]
 
 
 @pytest.mark.parametrize("phase", MID_STEP, ids=lambda phase: phase.name)
@@ -116,7 +60,7 @@ def test_a_drop_within_a_step(trained: Trained, phase: Phase) -> None:
     undisturbed = Trained()
     undisturbed.step()
     with events.subscribe(note, events.ScopeDrop):
-        trained.disturbed_in(phase, trained.exe.drop_local_exe_scopes)
+        trained.disturbed_in(phase, trained.exe.drop_temporaries)
     assert told == [(2, True)]  # never under a step that is not applied yet
     assert trained.state() == undisturbed.state()
 
@@ -152,10 +96,181 @@ def test_a_broken_executor_refuses_steps_and_still_drops(trained: Trained) -> No
     assert trained.engine.state.phase is Phase.BROKEN
     with pytest.raises(PreconditionNotMet, match="cannot run: half of it is done"):
         trained.step()
-    trained.exe.drop_local_exe_scopes()
+    trained.exe.drop_temporaries()
     assert trained.state() == before
 
 
 def test_every_phase_and_event_has_its_reaction() -> None:
     assert {phase: set(reactions) for phase, reactions in REACTIONS.items()} == {phase: set(Trigger) for phase in Phase}
     assert np.array([REACTIONS[p][Trigger.RUN] is Reaction.DONE for p in Phase]).sum() == 2
+
+
+# Another thread forks, the process ends
+
+
+@pytest.fixture(scope="module")
+def in_processes() -> dict[str, dict[str, dict[str, Any]]]:
+    """By trigger and phase, what a process told of it."""
+    told: dict[str, dict[str, dict[str, Any]]] = {}
+    for trigger in ("FORK", "EXIT"):
+        command = [sys.executable, "-m", "tests.executors.step_in_process", trigger]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        told[trigger] = {line["phase"]: line for line in lines}
+    return told
+
+
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+
+
+@FORKS
+@pytest.mark.processes
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
+def test_a_fork_by_another_thread(in_processes: Any, phase: Phase) -> None:
+    """The child has the values of a whole step, and goes on from there: that is looked at there."""
+    told = in_processes["FORK"][phase.name]
+    assert told["waited"] == (REACTIONS[phase][Trigger.FORK] is Reaction.DEFERRED)
+    assert told["steps"] == (2 if phase in MID_STEP else 1)
+
+
+@FORKS
+@pytest.mark.processes
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
+def test_the_end_of_the_process(in_processes: Any, phase: Phase) -> None:
+    told, reaction = in_processes["EXIT"][phase.name], REACTIONS[phase][Trigger.EXIT]
+    assert told["ended"]
+    refused = "the interpreter is ending: no step can run any more"
+    assert told["raised"] == (refused if reaction is Reaction.DISCARDED else "")
+    applied_before = 1 if phase is Phase.APPLIED else 0
+    assert told["before"] == 1 + applied_before
+    assert told["applied"] == (reaction is Reaction.COMPLETED)
+
+
+# A worker does not come to rest
+
+
+class Stuck:
+    """Two devices on two threads; the second one can be made to stay where it is."""
+
+    def __init__(self) -> None:
+        with costly_ops():
+            self.model, execution = classifier().start(), static.ExecutionStrategy()
+            execution.num_threads, execution.timeout = 2, 0.2
+            self.exe = self.model.parallel(2, exec_strategy=execution)
+            self.step(0)
+        self.free = threading.Event()
+
+    def step(self, seed: int) -> None:
+        self.exe.run([], feed=batch(8, seed))
+
+    def state(self) -> Any:
+        return held(self.exe, self.model.main)
+
+    def stay_in(self, program: ThreadProgram) -> None:
+        program.task.piece = None
+        program.task.calls.insert(0, lambda: self.free.wait(20) and None)
+
+
+@pytest.fixture
+def stuck() -> Iterator[Stuck]:
+    with override(cpu_tape=False), static_mode():
+        made = Stuck()
+        yield made
+        made.free.set()
+
+
+def test_a_worker_that_is_lost_in_the_speculation(stuck: Stuck) -> None:
+    assert REACTIONS[Phase.LOADED][Trigger.LOST] is Reaction.DISCARDED
+    before, last = stuck.state(), stuck.exe.inspection.last
+    stuck.stay_in(last.speculative[1])
+    with pytest.raises(Unavailable, match="device thread 1"):
+        stuck.step(1)
+    assert stuck.state() == before and stuck.exe.inspection.phase is Phase.IDLE
+    stuck.step(1)  # the thread is still there
+    assert stuck.exe.inspection.last is not last and stuck.exe.inspection.steps == 2
+
+
+def test_a_worker_that_is_lost_in_the_commit(stuck: Stuck) -> None:
+    assert REACTIONS[Phase.COMMITTING][Trigger.LOST] is Reaction.BROKEN
+    stuck.stay_in(stuck.exe.inspection.last.commit[1])
+    with pytest.raises(Broken, match="device thread 1"):
+        stuck.step(1)
+    assert stuck.exe.inspection.phase is Phase.BROKEN
+    with pytest.raises(PreconditionNotMet, match="cannot run"):
+        stuck.step(1)
+
+
+@pytest.mark.parametrize("phase", MID_STEP, ids=lambda phase: phase.name)
+def test_where_no_worker_can_be_lost_none_is_at_work(trained: Trained, phase: Phase) -> None:
+    at_work: list[bool] = []
+
+    def look() -> None:
+        binding = trained.exe.inspection.bindings[0]
+        at_work.extend(not program.task.resting for program in (*binding.speculative, *binding.commit))
+
+    trained.disturbed_in(phase, look)
+    assert at_work and not any(at_work)
+    never = {other for other in Phase if REACTIONS[other][Trigger.LOST] is Reaction.NEVER}
+    assert set(Phase) - never == {Phase.LOADED, Phase.COMMITTING}
+
+
+# A step within an observer of another one
+
+
+def test_a_step_that_is_begun_by_an_observer_leaves_the_outer_one_as_it_was(trained: Trained) -> None:
+    seen: list[Phase] = []
+
+    def step_through(event: events.Step) -> None:
+        seen.append(trained.engine.state.phase)
+        with trained.exe.stepper(trained.model.feed(1), []) as step:
+            seen.append(trained.engine.state.phase)
+            step.next()
+        seen.append(trained.engine.state.phase)
+
+    with events.subscribe(step_through, events.Step):
+        trained.step()
+    assert seen == [Phase.APPLIED] * 3
+    assert trained.engine.state.phase is Phase.IDLE and trained.engine.steps == 2
+
+
+def test_a_failure_behind_a_step_within_is_no_failure_of_the_outer_one(trained: Trained) -> None:
+    """The one within fails, the outer one has been applied: nobody is told that it failed."""
+    told: list[events.Error] = []
+    bad = {**trained.model.feed(1), "x": np.zeros((4, 5), np.float32)}
+    inner: list[bool] = []
+
+    def within(event: events.Step) -> None:
+        if not inner:
+            inner.append(True)
+            with pytest.raises(InvalidArgument, match="wrong shape"):
+                trained.exe.run_step(bad, [])
+            raise KeyboardInterrupt
+
+    with (
+        events.subscribe(told.append, events.Error),
+        events.subscribe(within, events.Step),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        trained.step()
+    assert trained.engine.steps == 2
+    assert len(told) == 1 and "x" in told[0].text  # the one within
+
+
+@pytest.mark.parametrize("phase", MID_STEP[:3], ids=lambda phase: phase.name)
+def test_a_step_by_hand_is_not_applied_within_another_one(trained: Trained, phase: Phase) -> None:
+    """The outer one would go on with gradients of parameters that are not there any more."""
+    with trained.exe.stepper(trained.model.feed(1), []) as stepped:
+        while stepped.next() is not None:
+            pass
+        refused: list[str] = []
+
+        def finish() -> None:
+            try:
+                stepped.finish()
+            except PreconditionNotMet as error:
+                refused.append(str(error))
+
+        trained.disturbed_in(phase, finish)
+    assert len(refused) == 1 and "in the middle of it" in refused[0]
+    assert trained.state() == states_after(2)[-1]

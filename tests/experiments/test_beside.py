@@ -60,7 +60,7 @@ def test_all_libraries_start_from_workbenchs_batch_and_shapes(name: str, measure
     made = training(WORKLOADS[name], 2)
     images, classes = measure.batch(name)
     assert np.array_equal(images, made.feed["x"]) and np.array_equal(classes, made.feed["y"])
-    parameters = made.executor._engine.program.all_parameters()
+    parameters = made.executor.inspection.program.all_parameters()
     assert [w.shape for w in measure.weights(name)] == [tuple(p.shape) for p in parameters if len(p.shape) > 1]
 
 

@@ -79,7 +79,7 @@ def test_a_good_run_has_none_and_an_executor_is_left_as_it_was(model: Model) -> 
     executor = model.parallel(2)
     run = wb.train(model.main, feeds(bad=3)[3:], executor=executor, epochs=1, progress=False, record=False).wait(60)
     assert run.first_nan is None
-    assert executor._engine.guards.all == ()
+    assert executor.inspection.guards == ()
     executor.run([model.loss], feed=feeds(bad=3)[2])  # somebody's own step
     assert run.first_nan is None
 

@@ -48,11 +48,11 @@ def begun(model: Model, runner: Any, loader: Any = None, **options: Any) -> Run:
 
 def everything(model: Model, runner: Any, loader: Any) -> dict[Any, Any]:
     """All that a run carries on, as bytes and texts; made without what restores it."""
-    engine = runner._to_debug()
+    inspection = runner.inspection
     found: dict[Any, Any] = {
-        (v.name, place): np.array(engine.replicas.find(v.name, place)).tobytes()
+        (v.name, place): np.array(inspection.tensor(v.name, place)).tobytes()
         for v in model.main.persistables()
-        for place in range(len(engine.places))
+        for place in range(len(inspection.places))
     }
     found["schedules"] = {name: s.state_dict() for name, s in model.main.lr_schedulers.items()}
     found["loader"] = loader.state_dict() if isinstance(loader, DataLoader) else None
@@ -83,9 +83,8 @@ def test_replicas_are_restored_where_device_1_has_no_values_of_its_own(tmp_path:
     runner = executor(model)
     begun(model, runner, on_step=saving(path, 4)).wait(60)
     begun(model, runner, steps=4, checkpoint=path).wait(60)
-    engine = runner._to_debug()
     for variable in model.main.persistables():
-        first, second = (np.array(engine.replicas.find(variable.name, place)) for place in (0, 1))
+        first, second = (np.array(runner.inspection.tensor(variable.name, place)) for place in (0, 1))
         np.testing.assert_array_equal(first, second, err_msg=variable.name)
 
 
@@ -371,7 +370,7 @@ def test_a_value_of_device_1_is_refused_where_devices_share_it(tmp_path: Path) -
     with pytest.raises(wb.errors.InvalidArgument, match=r"changed\.checkpoint.*'fc_0\.w_0', which all share here"):
         begun(model, shared, checkpoint=changed(path, own_weight))
     begun(model, apart, steps=4, checkpoint=changed(path, own_weight)).wait(60)
-    first, second = (np.array(apart._to_debug().replicas.find("fc_0.w_0", place)) for place in (0, 1))
+    first, second = (np.array(apart.inspection.tensor("fc_0.w_0", place)) for place in (0, 1))
     np.testing.assert_array_equal(second, first + 1)
 
 

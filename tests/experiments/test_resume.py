@@ -51,9 +51,9 @@ def made(model: Model, data: Any = None, **settings: Any) -> Setup:
 
 
 def state(run: Run) -> dict[Any, bytes]:
-    engine = run.executor._to_debug()
-    pairs = [(name, place) for name in engine.persistables for place in range(len(engine.places))]
-    return {pair: engine.replicas.find(*pair).array.tobytes() for pair in pairs}
+    inspection = run.executor.inspection
+    pairs = [(name, place) for name in inspection.persistables for place in range(len(inspection.places))]
+    return {pair: inspection.tensor(*pair).array.tobytes() for pair in pairs}
 
 
 def saving(path: Path, step: int) -> Any:

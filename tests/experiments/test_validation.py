@@ -200,8 +200,8 @@ def test_devices_train_as_a_compiled_program_does() -> None:
     runner, scope = executor(other, 2), static.Scope()
     run = trained(model, steps=6, devices=2, scope=scope).wait(60)
     by_hand = trained(other, batches(), steps=6, executor=runner).wait(60)
-    assert run.history == by_hand.history and run.executor._to_debug().scope is scope
-    assert len(run.executor._to_debug().places) == 2
+    assert run.history == by_hand.history and run.executor.inspection.scope is scope
+    assert len(run.executor.inspection.places) == 2
     for options, text in (({"devices": 0}, ">= 1 as devices"), ({"devices": 2, "executor": runner}, "leave one out")):
         with pytest.raises(wb.errors.InvalidArgument, match=text):
             trained(drawing(), **options)

@@ -73,7 +73,7 @@ def run(made: Mutant, values: dict[str, np.ndarray], fetches: list[str], tape: b
                 compiled = compiled.with_data_parallel(made.seed.loss, places=static.cpu_places(made.devices))
             found = static.Executor().run(compiled, feed=feed, fetch_list=fetches, scope=scope)
             if tape:
-                native, _ = rows_by_lowering(compiled._engine.last)
+                native, _ = rows_by_lowering(compiled.inspection.last)
     except Exception as error:
         return Outcome(None, error)
     arrays = dict(zip(fetches, found, strict=True))

@@ -64,7 +64,8 @@ AREAS = (
     ),
     Area(
         "binding",
-        ("ThreadProgram", "WholeStep", "Compiler", "StepCache", "Cache"),
+        ("ThreadProgram", "BoundValues", "Storage", "RowLowering", "BoundStep", "WholeStep", "Compiler", "StepCache",
+         "Cache"),
         (
             "tests/parallel/failures/test_commit_calls.py",
             "tests/parallel/test_whole_step.py",

@@ -72,10 +72,10 @@ NAMED: tuple[Named, ...] = (
     Named("a flag stays up after a failure", "threads", "lower", "self._lock.acquire(False)"),
     Named("nobody waits for workers after a failure", "threads", "run", "self._drain()"),
     # Binding
-    Named("storage that was replaced is not noticed", "binding", "is_current",
-          "self.replicas.find(name, place) is not tensor or tensor.array is not array", "False"),
+    Named("storage that was replaced is not noticed", "binding", "_is_there",
+          "find(value.name, value.place) is not tensor or tensor.array is not array", "False"),
     Named("a step is never one call", "binding", "whole_step",
-          "first is None or last is None or layout is None or binding.staged", "True"),
+          "first is None or last is None or layout is None or binding.writes.staged", "True"),
     Named("objects of a step are kept", "binding", "forget", "cell.value = None"),
     Named("what is fed for the scopes alone is dropped", "binding", "_to_copy", "id(tensor) not in written", "False"),
     # Feeds and results
@@ -89,12 +89,11 @@ NAMED: tuple[Named, ...] = (
     # Transactions
     Named("an op may write what the scope keeps", "transaction", "_guarded", "seen.flags.writeable = False"),
     Named("a user's update runs in the commit", "planning", "_can_commit", "record.bind is None", "False"),
-    Named("staged values are not set aside before the commit", "transaction", "commit",
-          "value if isinstance(value, Patch) or t.holds(value) else np.array(value)", "value"),
+    Named("the scope gets staged memory of the step", "transaction", "setting",
+          "np.array(new)", "new"),
     Named("a commit that fails is not taken to its end", "transaction", "_finish", "task.complete", "True"),
     Named("step counters stand still", "transaction", "StepRunner.load", "self._counters(binding)", "[]"),
-    Named("changes of a commit are not counted", "replicas", "Binding.__init__",
-          "changed_together(self.updated, self._replicated, plan.graph.devices)", "[]"),
+    Named("changes of a commit are not counted", "transaction", "commit", "calls += binding.writes.changed.counting()"),
     Named("a stale step of the serial executor commits", "transaction", "_is_fresh",
           "tensor.version == version", "True"),
     Named("the scope gets memory of the step", "transaction", "_own", "value.copy() if borrowed else value", "value"),
@@ -104,7 +103,7 @@ NAMED: tuple[Named, ...] = (
     # Replicas
     Named("all devices share one copy", "replicas", "distribute", "name in together", "True"),
     Named("a replica that is written is not noticed", "replicas", "still_holds",
-          "bucket.writes != written or bucket.steps - counted != steps", "False"),
+          "bucket.writes != written or bucket.words[0] - counted != steps", "False"),
     Named("replicas are taken for the same unseen", "replicas", "_find_shards", "_hold_the_same(buckets)", "True"),
     Named("no update is shared", "replicas", "_find_shards", "_hold_the_same(buckets)", "False"),
     Named("no sum is left to updates", "replicas", "_can_be_fused",

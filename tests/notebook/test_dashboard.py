@@ -157,7 +157,7 @@ def test_drop_scopes_drops(net: Notebook) -> None:
     assert isinstance(net.fail("%drop_scopes"), PreconditionNotMet)
     step(net)
     net.run("%drop_scopes exe")
-    assert net["exe"]._to_debug().last is None
+    assert net["exe"].inspection.last is None
     assert "scopes dropped: 1 time" in repr(net.run("wb.dashboard()"))
 
 

@@ -11,7 +11,6 @@ from tests.graph.interpret import _Run
 from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model
 from workbench.executors.reference.runner import OpRunner
-from workbench.executors.running.engine import Engine
 from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import FETCH, Graph, Node, Value
 
@@ -51,14 +50,15 @@ class Walk(_Run):
             super().write(slot, result)
 
 
-def step(model: Model, engine: Engine, feed: Mapping[str, Any], names: Sequence[str]) -> None:
+def step(model: Model, exe: Any, feed: Mapping[str, Any], names: Sequence[str]) -> None:
     """One step, whose plan, fetched values and changes in the scopes are checked."""
-    fed = engine.prepare(feed)
-    engine.binding(tuple(names), fed)
-    find, places = engine.replicas.find, range(len(engine.places))
+    inspection = exe.inspection
+    fed = inspection.fed(feed)
+    inspection.binding(tuple(names), feed)
+    find, places = inspection.tensor, range(len(inspection.places))
     before = {
         (name, place): np.array(tensor.array)
-        for name in engine.persistables
+        for name in inspection.persistables
         for place in places
         if (tensor := find(name, place)) is not None
     }
@@ -69,12 +69,12 @@ def step(model: Model, engine: Engine, feed: Mapping[str, Any], names: Sequence[
             return np.full(value.spec.shape, rates[value.name], value.spec.dtype.numpy)
         return before[value.name, value.place] if value.persistable else fed.per_device[value.place][value.name]
 
-    graph = engine.graph(tuple(names))
+    graph = inspection.graph(tuple(names))
     walk = Walk(graph, start)
-    results = engine.run(feed, names, merged=False)
-    assert engine.last is not None
-    check_plan(engine.last.plan)
-    shared = engine._one_copy(graph)
+    results = exe.run_step(feed, list(names), return_merged=False)
+    assert inspection.last is not None
+    check_plan(inspection.last.plan)
+    shared = inspection.shared_variables()
     for found, node in zip(results, [n for n in graph.nodes if n.type == FETCH], strict=True):
         for array, value in zip(found, node.reads, strict=True):
             _same(array, walk.read(_shared(graph, value, shared)), value)

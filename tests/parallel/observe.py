@@ -29,20 +29,19 @@ def costly_ops(processors: int = 8) -> Iterator[None]:
 
 def held(pe: Any, program: Any) -> Held:
     """The bits of every persistable value of every device, by (name, device)."""
-    replicas = pe._engine.replicas
     names = {v.name for v in program.persistables()} | ({program.rng_step} if program.rng_step else set())
-    found = {(n, i): replicas.find(n, i) for n in sorted(names) for i in range(pe.device_count)}
+    found = {(n, i): pe.inspection.tensor(n, i) for n in sorted(names) for i in range(pe.device_count)}
     return {key: tensor.array.tobytes() for key, tensor in found.items() if tensor is not None}
 
 
 def binding_of(pe: Any, fetches: list[str], feed: Any) -> Binding:
     """What a run with this feed uses."""
-    return pe._engine.binding(fetches, fed(pe, feed))
+    return pe.inspection.binding(fetches, feed)
 
 
 def fed(pe: Any, feed: Any) -> Fed:
     """A feed as the devices get it."""
-    return pe._engine.prepare(feed)
+    return pe.inspection.fed(feed)
 
 
 def threads_of(binding: Binding) -> int:

@@ -18,7 +18,6 @@ from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed
 from workbench import static
 from workbench.config import override
-from workbench.executors.inspection.observed import Observation
 from workbench.graph.passes import EXACT
 
 STEPS = 2
@@ -81,7 +80,7 @@ def test_costly_ops_do_use_threads() -> None:
     with costly_ops():
         exe = fresh(model, 2, "AllReduce", threads=8)
         exe.run(fetches_of(model), feed=feed(0, 8))
-    (bound,) = exe._engine._cache.bindings.values()
+    (bound,) = exe.inspection.bindings
     assert threads_of(bound) > 3
 
 
@@ -147,8 +146,7 @@ def test_the_observed_plan(random: Any, size: int, count: int, mode: str, rows: 
 def observed(model: Model, count: int, mode: str, rows: int) -> Outcome:
     exe, results = fresh(model, count, mode), []
     for step in range(STEPS):
-        engine = exe._engine
-        observation = Observation(engine, fetches_of(model), engine.prepare(feed(step, rows)))
+        observation = exe.inspection.observe(fetches_of(model), feed(step, rows))
         observation.advance_to_the_end()
         results += bits(observation.apply(return_numpy=True, merged=True))
     return results, held(exe, model.main)

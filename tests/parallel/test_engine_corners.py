@@ -15,6 +15,7 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, line
 from workbench import static
 from workbench.executors.planning import schedule
+from workbench.executors.running.engine import Engine
 from workbench.framework.program.roles import FORWARD, OPTIMIZE
 from workbench.runtime.arena import Arena
 
@@ -186,7 +187,7 @@ def test_the_replicas_go_with_their_executor() -> None:
         tests = model.parallel(4, model.test, share_vars_from=exe)
         tests.run([], feed={"X": column(0, 1, 2, 3)})
         assert len(model.scope.kids) == 6  # 2 and 3 other devices, and what shares device 0's variables
-        memory = weakref.ref(exe._engine.replicas.find("fc_0.b_0", 1).array)
+        memory = weakref.ref(exe.inspection.tensor("fc_0.b_0", 1).array)
         del exe, tests
         gc.collect()  # the executors,
         gc.collect()  # then the scopes they took out of the user's
@@ -245,7 +246,9 @@ def test_threads_and_memory_go_with_their_executor(monkeypatch: pytest.MonkeyPat
     for rows in (8, 16, 4, 8):
         exe.run([model.loss], feed=batch(rows))
     mine = set(threading.enumerate()) - threads
-    gone = [weakref.ref(exe._engine), weakref.ref(exe._engine.last), weakref.ref(exe._engine.last.plan)]
+    (engine,) = (o for o in gc.get_objects() if isinstance(o, Engine) and o.program is exe.program)
+    gone = [weakref.ref(engine), weakref.ref(exe.inspection.last), weakref.ref(exe.inspection.last.plan)]
+    del engine
     assert len(mine) == 3 and Arena.live() > arenas
     del exe
     gc.collect()

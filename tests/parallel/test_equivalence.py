@@ -447,8 +447,7 @@ def added(parts: Sequence[Any], owner: int) -> Any:
 
 def compare_bits(model: Model, count: int, mode: Any, steps: Sequence[dict[str, np.ndarray]]) -> None:
     pe = model.parallel(count, build_strategy=building(exact=True, reduce_strategy=mode))
-    pe._engine.start()
-    by_hand = ByHand(model, count, pe._engine.graph([]).owners)
+    by_hand = ByHand(model, count, pe.inspection.graph([]).owners)
     for fed in steps:
         rows = len(fed["x"]) // count
         (losses,) = pe.run([model.loss.name], feed=fed)

@@ -54,6 +54,6 @@ def test_what_was_fed_stays_though_ops_could_write_over_it(how: str, devices: in
             np.testing.assert_array_equal(kept, scale * W, err_msg=f"device {device}")
             same_numbers(np.split(np.asarray(found), devices)[device], expected(kept))
     np.testing.assert_array_equal(fed, W, err_msg="the user's own array")
-    check_plan(exe._engine.last.plan)
+    check_plan(exe.inspection.last.plan)
     (again,) = exe.run([model.loss])
     same_numbers(np.split(np.asarray(again), devices)[0], expected(2 * W))

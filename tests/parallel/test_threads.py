@@ -26,6 +26,7 @@ from workbench.executors.running import compiler
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 from workbench.runtime.arena import Arena
+from workbench.runtime.bucket import bucket_of
 
 PATIENCE = 20.0  # seconds until a test gives up, on however busy a machine
 PARTS = list[dict[str, np.ndarray]]
@@ -320,13 +321,13 @@ def test_two_training_executors_on_one_scope(devices: int, same: bool) -> None:
                     for key in (k for k in values if k[-1] in reference.trained):
                         value = np.array(exe.local_scope(device).find_var(NAMES[key]).get_tensor()).item()
                         np.testing.assert_allclose(value, values[key], rtol=1e-4, atol=1e-6, err_msg=key)
-    replicas = [exe._engine.replicas for exe in exes]
     weight, both = [NAMES["w"]], sorted(NAMES[k] for k in "wb")
-    assert replicas[0].bucket(0, both) is not None
+    first = bucket_of([exes[0].inspection.tensor(name, 0) for name in both])
+    assert first is not None
     if same:
-        assert replicas[1].bucket(0, both) is replicas[0].bucket(0, both)
-    else:
-        assert replicas[1].bucket(0, weight) is None  # it lies in the other one's
+        assert bucket_of([exes[1].inspection.tensor(name, 0) for name in both]) is first
+    else:  # it lies in the other one's
+        assert bucket_of([exes[1].inspection.tensor(name, 0) for name in weight]) is None
 
 
 def trained(seed: int) -> tuple[Model, Any]:
@@ -621,8 +622,8 @@ def test_plans_of_100_batch_sizes_are_bounded_and_share_arenas(sizes: Sequence[i
     exe = model.parallel(2)
     for rows in sizes:
         exe.run([], feed=batch(rows))
-    assert len(exe._engine._compiler.plans) == compiler._PLANS < 100
-    assert len(exe._engine._cache.bindings) <= compiler._PLANS
+    assert len(exe.inspection.plans) == compiler._PLANS < 100
+    assert len(exe.inspection.bindings) <= compiler._PLANS
     gc.collect()
     assert Arena.live() - before == 2  # one per device
     nbytes = Arena.live_bytes()

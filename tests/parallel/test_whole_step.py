@@ -22,7 +22,7 @@ from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.lowering.tape import writer
-from workbench.executors.running import step_runner
+from workbench.executors.running import bound_step
 from workbench.executors.running import whole_step as module
 from workbench.executors.workers.pool import WorkerPool
 from workbench.runtime.native.arrays import array_layout
@@ -53,13 +53,13 @@ class Run:
     def step(self, feed: Any, **options: Any) -> list[Any]:
         if self.whole:
             return self.exe.run(self.fetches, feed=feed, **options)
-        with mock.patch.object(step_runner, "whole_step", return_value=None):
+        with mock.patch.object(bound_step, "whole_step", return_value=None):
             return self.exe.run(self.fetches, feed=feed, **options)
 
     @property
     def prepared(self) -> Any:
         """The step as one call, after the first."""
-        return self.exe._engine.last.whole_step
+        return self.exe.inspection.last_step.whole
 
     @property
     def state(self) -> Any:
@@ -68,7 +68,7 @@ class Run:
     @property
     def versions(self) -> dict[Any, int]:
         names = [v.name for v in self.model.main.persistables()]
-        found = {(n, i): self.exe._engine.replicas.find(n, i) for n in names for i in range(self.exe.device_count)}
+        found = {(n, i): self.exe.inspection.tensor(n, i) for n in names for i in range(self.exe.device_count)}
         return {key: tensor.version for key, tensor in found.items()}
 
 
@@ -88,7 +88,7 @@ def test_results_state_and_versions_are_those_of_a_step_in_parts(optimizer: Any,
         assert bits(whole.step(feed)) == bits(parts.step(feed))
         assert whole.state == parts.state and whole.versions == parts.versions
     assert calls_of(whole)() == 3 and parts.prepared is None
-    assert whole.exe._engine.steps == parts.exe._engine.steps == 4
+    assert whole.exe.inspection.steps == parts.exe.inspection.steps == 4
 
 
 @settings(max_examples=25, deadline=None)
@@ -213,7 +213,7 @@ def test_a_bad_label_is_refused_and_the_next_step_is_as_good_as_ever() -> None:
             run.step(bad)
         texts.append(str(caught.value))
     assert texts[0] == texts[1] and "device 1" in texts[0]
-    assert whole.state == before and whole.exe._engine.steps == 2
+    assert whole.state == before and whole.exe.inspection.steps == 2
     for number in range(3, 6):
         assert bits(whole.step(batch(8, number))) == bits(parts.step(batch(8, number)))
     assert whole.state == parts.state and whole.prepared is not None
@@ -275,7 +275,7 @@ def test_who_listens_is_told_of_every_step() -> None:
         after = perf_counter_ns()
     run.step(batch(8, 3))
     (step,) = (e for e in heard if isinstance(e, events.Step))
-    assert step.step == 2 and any(isinstance(e, events.OpRun) for e in heard) and run.exe._engine.steps == 4
+    assert step.step == 2 and any(isinstance(e, events.OpRun) for e in heard) and run.exe.inspection.steps == 4
     assert before < step.start < step.end < after
 
 
@@ -290,7 +290,7 @@ def test_mappings_that_make_arrays_are_asked_once_and_their_arrays_kept() -> Non
     run, same = Run(classifier()), Run(classifier())
     for number in range(4):
         parts = [{name: np.split(a, 2)[i] for name, a in batch(8, number).items()} for i in range(2)]
-        fed = run.exe._engine.prepare([Made(part) for part in parts])
+        fed = run.exe.inspection.fed([Made(part) for part in parts])
         assert all(type(source) is dict for source in fed.sources)
         assert bits(run.step([Made(part) for part in parts])) == bits(same.step(parts))
     assert run.state == same.state
@@ -372,7 +372,7 @@ def test_ctrl_c_at_any_moment_finds_a_whole_step_or_none(looking_up_all_the_time
         pressed = Pressed(run.prepared._call, after)
         with mock.patch.object(run.prepared, "_call", pressed), pytest.raises(KeyboardInterrupt):
             run.step(batch(8, 2))
-        applied = run.exe._engine.steps - 2
+        applied = run.exe.inspection.steps - 2
         assert run.state == states[1 + applied] and run.versions == versions[1 + applied]
         for number in range(2 + applied, 4):
             run.step(batch(8, number))

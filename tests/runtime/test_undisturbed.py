@@ -24,7 +24,7 @@ from workbench.framework.quiet import quietly
 from workbench.runtime import undisturbed as module
 from workbench.runtime.blas import OneBlasThread
 from workbench.runtime.scope import Scope
-from workbench.runtime.undisturbed import in_one_call, is_undisturbed, undisturbed
+from workbench.runtime.undisturbed import hands, in_one_call, undisturbed
 
 
 class Alarm(Exception):
@@ -265,10 +265,10 @@ def test_what_comes_unasked_does_not_wait_for_what_the_caller_holds() -> None:
     def finaliser() -> None:
         with pytest.raises(PreconditionNotMet, match="in the middle of a step"):
             scope.in_use(patience=30.0)
-        told.append(is_undisturbed())
+        told.append(threading.get_ident() in hands)
 
     with scope.in_use():
         undisturbed(finaliser)
-    assert told == [True] and not is_undisturbed()
+    assert told == [True] and threading.get_ident() not in hands
     with scope.in_use():
         pass  # it is free again

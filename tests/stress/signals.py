@@ -130,7 +130,7 @@ class Disturbed:
 
     @property
     def counted(self) -> int | None:
-        return None if self.kind == "plain" else self.exe._engine.steps
+        return None if self.kind == "plain" else self.exe.inspection.steps
 
     def state(self) -> Any:
         if self.kind != "plain":
@@ -143,7 +143,7 @@ class Disturbed:
         for key, data in self.states[0].items():
             name, place = key if isinstance(key, tuple) else (key, 0)
             found = self.model.scope.find_var(name).tensor if self.kind == "plain" else (
-                self.exe._engine.replicas.find(name, place)
+                self.exe.inspection.tensor(name, place)
             )  # fmt: skip
             found.array[...] = np.frombuffer(data, found.array.dtype).reshape(found.array.shape)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from workbench.config import get_flag
 from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
-from workbench.executors.running.engine import Engine
 from workbench.executors.running.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope, global_scope
+
+Inspectable: TypeAlias = ParallelExecutor | CompiledProgram
 
 
 class Runner(Protocol):
@@ -32,21 +33,21 @@ class OnDevices:
     """
 
     def __init__(self, executor: ParallelExecutor | CompiledProgram, program: Program, kind: str = "") -> None:
-        engine = executor._to_debug()
-        if engine.program.origin != program.origin:
+        own = executor.inspection.program
+        if own.origin != program.origin:
             kind = type(executor).__name__
-            raise InvalidArgument(f"train was given a {kind} of another program, {engine.program!r}, than {program!r}")
+            raise InvalidArgument(f"train was given a {kind} of another program, {own!r}, than {program!r}")
         self.executor, self._program, self._other = executor, program, Executor()
         self.kind = kind or type(executor).__name__
 
     @property
     def device_count(self) -> int:
         """How many devices a batch is split over."""
-        return len(self.executor._to_debug().places)
+        return len(self.executor.inspection.places)
 
     def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]:
         if program is self._program:
-            return self.executor._to_debug().run(feed, fetch_list)
+            return self.executor.run_step(feed, fetch_list)
         return self._other.run(program, feed=feed, fetch_list=fetch_list, scope=scope)
 
 
@@ -82,7 +83,7 @@ def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Run
             raise InvalidType(f"train takes what runs programs as executor, got {described(executor)}")
         return executor, global_scope() if scope is None else scope
     made = OnDevices(executor, program)
-    own = executor._to_debug().scope
+    own = executor.inspection.scope
     if scope is not None and scope is not own:
         raise InvalidArgument(f"train takes no other scope than the one its {type(executor).__name__} was made with")
     return made, own
@@ -94,11 +95,11 @@ def guarded(runner: Runner, guard: Guard) -> Callable[[], None] | None:
     Returns:
         what takes it away again; None if the runner has no such thing.
     """
-    engine = engine_of(runner)
-    return None if engine is None else engine.guard(guard)
+    executor = executor_of(runner)
+    return None if executor is None else executor.inspection.guard(guard)
 
 
-def engine_of(executor: Any) -> Engine | None:
-    """The engine behind a runner, or behind what `train` takes as an executor; None of a runner of your own."""
-    found = executor.executor if isinstance(executor, OnDevices) else executor
-    return found._to_debug() if isinstance(found, ParallelExecutor | CompiledProgram) else None
+def executor_of(runner: Any) -> Inspectable | None:
+    """What a runner, or what `train` takes as an executor, runs steps on; None of a runner of your own."""
+    executor = runner.executor if isinstance(runner, OnDevices) else runner
+    return executor if isinstance(executor, ParallelExecutor | CompiledProgram) else None

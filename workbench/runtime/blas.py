@@ -47,26 +47,27 @@ class OneBlasThread:
             self._libraries = [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
         return self._libraries
 
-    def run(self, function: Callable[[], Result]) -> Result:
+    def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """What the function returns."""
-        return next(map(_call_first, [partial(self._within, function), self._pledge() or self._begin()]))
+        return next(map(_call_first, [partial(self._within, function, *args), self._pledge() or self._begin()]))
 
-    def _within(self, function: Callable[[], Result]) -> Result:
+    def _within(self, function: Callable[..., Result], *args: Any) -> Result:
         for ask, change in self._controls or ():
             if ask() != 1:
                 change(1, None)
-        return function()
+        return function(*args)
 
     def _begin(self) -> _Pledge:
         if self._controls is None:
             self._controls = [_control(library) for library in self.libraries]
         with self._lock:
-            return self._pledge() or self._new_pledge(_Pledge())
-
-    def _new_pledge(self, made: _Pledge) -> _Pledge:
-        self._endings = [weakref.ref(made, partial(change, ask())) for ask, change in self._controls or ()]
-        self._pledge = weakref.ref(made)
-        return made
+            pledge = self._pledge()
+            if pledge is None:
+                pledge, endings = _Pledge(), []
+                for ask, change in self._controls:
+                    endings.append(weakref.ref(pledge, partial(change, ask())))
+                self._endings, self._pledge = endings, weakref.ref(pledge)
+        return pledge
 
     def after_fork(self) -> None:
         """In a child process: who held the lock is not there."""

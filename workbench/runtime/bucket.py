@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from operator import setitem
 
 import numpy as np
 
 from workbench.runtime.tensor import LoDTensor
-from workbench.runtime.undisturbed import Call
 
 ALIGN = 64  # bytes
 
@@ -20,6 +17,7 @@ class Bucket:
     Attributes:
         array: all of it, flat; tensors, views: the members and where each of them lies.
         counter: one word, how often all members were changed together: compiled kernels count there, too.
+        words: the same, to be read and written quickly.
         writes: how often a single one was.
     """
 
@@ -30,7 +28,7 @@ class Bucket:
         self.tensors = list(tensors)
         self.views = []
         self.counter = np.zeros(1, np.int64)
-        self._counter = self.counter.data
+        self.words = self.counter.data
         self.writes = 0
         start = 0
         for tensor, count in zip(tensors, counts, strict=True):
@@ -43,11 +41,7 @@ class Bucket:
     @property
     def steps(self) -> int:
         """What `counter` holds."""
-        return self._counter[0]
-
-    def counting(self) -> Call:
-        """What tells that all members have been changed, as a C function."""
-        return partial(setitem, self._counter, 0, self.steps + 1)
+        return self.words[0]
 
     def is_intact(self) -> bool:
         """Whether all members still lie here; a tensor that got another shape has left."""

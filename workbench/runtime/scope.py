@@ -15,7 +15,7 @@ from workbench.framework.current import Current, Replaced
 from workbench.framework.site import Site
 from workbench.framework.values.place import Place
 from workbench.runtime.tensor import LoDTensor, Moves
-from workbench.runtime.undisturbed import is_undisturbed
+from workbench.runtime.undisturbed import hands
 
 _POLL = 0.05  # seconds between looks at the keyboard
 _PATIENCE = 600.0  # seconds; far longer than another thread's step
@@ -153,12 +153,12 @@ class Scope:
             Unavailable: another thread kept the values for itself for `patience` seconds.
             PreconditionNotMet: within what must not be disturbed, such as a commit or the restoring of a checkpoint.
         """
-        if is_undisturbed():
+        if threading.get_ident() in hands:
             raise PreconditionNotMet(
                 "values are being written in the middle of a step or of a checkpoint; what runs there - a finaliser, a "
                 "schedule that is given its state - cannot run a step or drop temporaries"
             )
-        lock: Any = self.root.lock
+        lock: Any = self.lock if self.parent is None else self.root.lock
         owned = lock._is_owned()
         try:
             if not lock.acquire(False):

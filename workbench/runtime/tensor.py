@@ -94,6 +94,12 @@ class LoDTensor:
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(new, None, self.version + 1)
 
+    def setting(self, new: Any) -> list[Call]:
+        """The same, but where there is no storage to copy into a copy becomes it."""
+        if self.holds(new):
+            return [partial(setitem, self.array, ..., new), *self.counting()]
+        return self._replacing(np.array(new), None, self.version + 1)
+
     def patching(self, rows: Any, values: Any) -> list[Call]:
         """What gives some rows new values, in the same way."""
         return [partial(setitem, self.array, rows, values), *self.counting()]

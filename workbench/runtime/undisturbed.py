@@ -60,15 +60,6 @@ def undisturbed(function: Call) -> Any:
     return job.result
 
 
-def is_undisturbed() -> bool:
-    """Whether this is within `undisturbed`, on the thread that works for the caller.
-
-    Whoever comes here unasked - a finaliser, a user's class that is given its state - must not wait for what the caller
-    holds: the caller waits for this thread, and hears no Ctrl-C meanwhile.
-    """
-    return threading.get_ident() in _working
-
-
 class _Job:
     def __init__(self, function: Call) -> None:
         self._function = function
@@ -106,15 +97,20 @@ class _Hand:
 
 
 _idle: list[_Hand] = []
-_working: set[int] = set()  # threads of hands
+hands: set[int] = set()
+"""The threads that work for others, within `undisturbed`.
+
+Whoever comes there unasked - a finaliser, a user's class that is given its state - must not wait for what the caller
+holds: the caller waits for that thread, and hears no Ctrl-C meanwhile.
+"""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # threads stay with the parent
 
 
 def _work(jobs: SimpleQueue[Any], done: Call, ending: Any) -> None:
-    _working.add(threading.get_ident())
+    hands.add(threading.get_ident())
     while isinstance(job := jobs.get(), _Job):
         job.do()
         del job
         done()
-    _working.discard(threading.get_ident())
+    hands.discard(threading.get_ident())

@@ -10,10 +10,10 @@ def training(name, devices):
     from workbench.experiments.bench import workloads
 
     made = workloads.training(workloads.WORKLOADS[name], devices)
-    engine = made.executor._engine
-    matrices = (p for p in engine.program.all_parameters() if len(p.shape) > 1)
+    executor = made.executor
+    matrices = (p for p in executor.program.all_parameters() if len(p.shape) > 1)
     for parameter, value in zip(matrices, weights(name), strict=True):
-        engine.scope.get(parameter.name).set(value)
+        executor.scope.get(parameter.name).set(value)
     return made.step
 
 

@@ -40,7 +40,7 @@ def run(
         name = None if loss is None else loss.name
         exe = static.ParallelExecutor(use_cuda=False, main_program=built.main, scope=scope, loss_name=name)
     found = [np.array(a) for a in exe.run([v.name for v in fetch], feed=feed)]
-    binding = exe._engine.last
+    binding = exe.inspection.last
     units = [unit for program in (*binding.speculative, *binding.commit) for unit in program.units]
     return found, {unit.row.node.type for unit in units if not isinstance(unit, Segment)}
 

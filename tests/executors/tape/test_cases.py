@@ -112,4 +112,4 @@ def plan_of(body: Any, feed: dict[str, Any]) -> Any:
     with tape(), devices(1):
         exe = static.ParallelExecutor(use_cuda=False, main_program=built.main, loss_name=loss.name)
         exe.run(fetches, feed=feed)
-    return exe._engine.last.plan
+    return exe.inspection.last.plan

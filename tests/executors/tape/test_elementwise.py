@@ -98,7 +98,7 @@ def trained(model: Model, devices: int) -> tuple[dict[str, np.ndarray], set[str]
     exe = model.parallel(devices)
     for step in range(3):
         exe.run([], feed={"x": np.random.default_rng(step).standard_normal((10, 24), np.float32)})
-    programs = [p for part in (exe._engine.last.speculative, exe._engine.last.commit) for p in part]
+    programs = [p for part in (exe.inspection.last.speculative, exe.inspection.last.commit) for p in part]
     return model.values(), {u.row.node.type for p in programs for u in p.units if not isinstance(u, Segment)}
 
 

@@ -177,7 +177,7 @@ def trained(model: Model, devices: int = 2) -> tuple[dict[str, np.ndarray], set[
     for step in range(3):
         x = np.random.default_rng(step).standard_normal((4, 9, 16), np.float32)
         exe.run([], feed={"x": x})
-    programs = [p for part in (exe._engine.last.speculative, exe._engine.last.commit) for p in part]
+    programs = [p for part in (exe.inspection.last.speculative, exe.inspection.last.commit) for p in part]
     return model.values(), {u.row.node.type for p in programs for u in p.units if not isinstance(u, Segment)}
 
 

@@ -14,7 +14,6 @@ from tests.executors.tape.test_sums import numbers
 from tests.parallel.models import devices
 from workbench import static
 from workbench.config import override
-from workbench.executors.inspection.observed import Observation
 from workbench.executors.lowering.tape.segment import Segment
 
 F = wb.nn.functional
@@ -68,7 +67,7 @@ def test_every_step_and_device_has_its_own_numbers() -> None:
         expected, _ = masks(4)
     with tape():
         found, exe = masks(4)
-        units = [u for program in exe._engine.last.speculative for u in program.units]
+        units = [u for program in exe.inspection.last.speculative for u in program.units]
         assert all(isinstance(u, Segment) for u in units)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a == 0, b == 0)
@@ -97,9 +96,8 @@ def test_an_observed_step_draws_what_the_step_would() -> None:
     with tape():
         (first, second), _ = masks(2)
         _, again = masks(1)
-        engine = again._engine
-        name = next(v.name for v in engine.program.list_vars() if v.shape == (-1, 9) and v.name.startswith("dropout_1"))
-        step = Observation(engine, [name], engine.prepare({"x": np.ones((8, 9), np.float32)}))
+        name = next(v.name for v in again.program.list_vars() if v.shape == (-1, 9) and v.name.startswith("dropout_1"))
+        step = again.inspection.observe([name], {"x": np.ones((8, 9), np.float32)})
         step.advance_to_the_end()
         (found,) = step.apply(True, True)
     np.testing.assert_array_equal(found == 0, second == 0)

@@ -292,8 +292,8 @@ def test_a_failing_step_shows_op_device_and_line(built: Built, batch: Any, model
 def test_looking_settles_nothing(built: Built, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     model_of(exe).everything()
-    exe._engine.build.reduce_strategy = static.BuildStrategy.ReduceStrategy.Reduce  # raises once it is settled
-    assert not exe._engine.started
+    exe.inspection.build.reduce_strategy = static.BuildStrategy.ReduceStrategy.Reduce  # raises once it is settled
+    assert not exe.inspection.started
 
 
 # Runs of the controls

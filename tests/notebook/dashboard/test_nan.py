@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.notebook.dashboard.test_model import begin, reach
 from tests.parallel.models import Model as Built
 from tests.parallel.models import build, column, constant
 from workbench import static
+from workbench.executors.running.step_cache import StepCache
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject
@@ -65,23 +67,23 @@ def test_steps_of_a_part_are_steps_of_the_whole(logs: Built) -> None:
         exe.run(compiled, {"X": rows}, [logs.loss, *ops], scope=logs.scope, use_prune=prune)
 
     step(GOOD, False)
-    engine = compiled._engine
+    engine = compiled.inspection
     noted, numbers = LoopNaN(engine), []
     dismiss = [engine.guard(noted), engine.guard(lambda take: numbers.append(take().step))]
     for _ in range(3):  # the last ones in one call
         step(GOOD, True)
     step(GOOD, False)
     step(GOOD, False, update)
-    assert engine.steps == 6 and engine.guards.newest is not None and engine.guards.newest[0] == 5
+    assert engine.steps == 6 and engine.newest_feed is not None and engine.newest_feed[0] == 5
     with refusing(engine):
         step(BAD, True)
-    assert engine.steps == 6 and engine.guards.newest[0] == 6 and noted.first is not None and noted.first.step == 7
+    assert engine.steps == 6 and engine.newest_feed[0] == 6 and noted.first is not None and noted.first.step == 7
     dismiss.pop()()
-    assert numbers == [6] and engine.guards.newest is not None
+    assert numbers == [6] and engine.newest_feed is not None
     dismiss.pop()()
-    assert engine.guards.newest is None
+    assert engine.newest_feed is None
     step(GOOD, False)
-    assert engine.steps == 7 and engine.guards.newest is None
+    assert engine.steps == 7 and engine.newest_feed is None
 
 
 @contextmanager
@@ -125,7 +127,7 @@ def test_a_loop_of_ones_own(logs: Built, devices: int) -> None:
     now = asked(model, nan["node"], None)
     assert "of step 5" in now["note"] and now["values"][0]["nan"] == len(rows)
     model.close()
-    assert exe._engine.guards.all == ()
+    assert exe.inspection.guards == ()
 
 
 def test_a_run_of_the_plain_executor(logs: Built) -> None:
@@ -203,11 +205,15 @@ def test_feeds_asked_for_in_the_middle_of_a_step_are_told_again(
         model.news()
     model.watch.sampled_steps.close()
     exe.run([built.loss], feed=batch)
-    engine = exe._to_debug()
-    engine.guards.note(engine.steps, engine.guards.newest[1])  # the next step begins
-    fed = model.watch.news_of_fed()
-    assert (fed["step"], fed["applied"]) == (6, False)
-    exe.run([built.loss], feed=batch)
+    find, told = StepCache.find, []
+
+    def find_and_ask(*given: Any) -> Any:
+        told.append(model.watch.news_of_fed())
+        return find(*given)
+
+    with mock.patch.object(StepCache, "find", find_and_ask):
+        exe.run([built.loss], feed=batch)
+    assert [(fed["step"], fed["applied"]) for fed in told] == [(6, False)]
     fed = model.watch.news_of_fed()
     assert (fed["step"], fed["applied"]) == (6, True)
     assert model.watch.news_of_fed() is None

@@ -128,7 +128,7 @@ def test_an_interrupt_ends_it_at_a_step_boundary(net: Notebook) -> None:
 def test_it_trains_on_several_devices(net: Notebook) -> None:
     net.run("batches = [(np.ones((4, 4), 'float32') * k, np.full((4, 1), k, 'float32')) for k in range(3)]")
     run = net.run("run = %train net batches --epochs 2 --fetch loss --devices 2 --quiet\nrun")
-    assert len(run.executor._to_debug().places) == 2 and run.step == 6
+    assert len(run.executor.inspection.places) == 2 and run.step == 6
     more = net.run("run = %train net batches --epochs 2 --fetch loss --devices 2 --quiet\nrun")
     net.run("static.Executor().run(net_startup)")
     one = net.run("run = %train net batches --epochs 4 --fetch loss --quiet\nrun")

@@ -16,7 +16,7 @@ from workbench.framework.op.record import OPS
 
 def update_of(executor: static.ParallelExecutor):
     """The first call of the commit: Adam of all parameters of device 0."""
-    (binding,) = executor._engine._cache.bindings.values()
+    (binding,) = executor.inspection.bindings
     return binding.commit[0].task.calls[0]
 
 
@@ -53,11 +53,11 @@ def test_a_step_is_bound_once(devices, lowering):
     """Nothing of a plan is looked up, or allocated, again while nobody but the executor writes the scope."""
     executor = adam().parallel(devices)
     executor.run([], feed=batch())
-    (first,) = executor._engine._cache.bindings.values()
+    (first,) = executor.inspection.bindings
     for step in range(3):
         executor.run([], feed=batch(8, step))
-    (last,) = executor._engine._cache.bindings.values()
-    assert last is first and first.is_current()
+    (last,) = executor.inspection.bindings
+    assert last is first and first.storage.is_current()
 
 
 def test_a_step_that_was_left_in_the_middle_is_put_in_order_before_the_next(lowering):
@@ -66,17 +66,17 @@ def test_a_step_that_was_left_in_the_middle_is_put_in_order_before_the_next(lowe
     disturbed, calm = model.parallel(2), same_model.parallel(2)
     for step in range(5):
         if step >= 2:
-            disturbed._engine.last.in_use = True
+            disturbed.inspection.last_step.is_open = True
         disturbed.run([], feed=batch(8, step))
         calm.run([], feed=batch(8, step))
-    assert not disturbed._engine.last.in_use
+    assert not disturbed.inspection.last_step.is_open
     assert all(np.array_equal(v, model.value(k)) for k, v in same_model.values().items())
 
 
 def test_a_thread_that_has_not_begun_is_at_its_first_row(lowering):
     executor = adam().parallel(1)
     executor.run([], feed=batch())
-    program = executor._engine.last.speculative[0]
+    program = executor.inspection.last.speculative[0]
     program.task.rewind()
     program.rewind()
     assert program.current_row() is program.row_of(0) and program.failed_row() is None
@@ -93,7 +93,7 @@ def test_updates_of_half_precision_are_made_aside():
     (name,) = (p.name for p in model.main.all_parameters())
     before, executor = model.value(name), model.parallel(2)
     executor.run([], feed={"x": np.ones((4, 4), np.float16)})
-    (binding,) = executor._engine._cache.bindings.values()
+    (binding,) = executor.inspection.bindings
     assert not binding.plan.commit and [v.name for v in binding.plan.staged] == [name, name]
     np.testing.assert_array_equal(before - model.value(name), np.full((4, 2), 0.25, np.float16))  # lr / columns
 
@@ -123,7 +123,7 @@ def test_an_update_without_prepared_calls_is_made_aside(lowering):
         model = classifier().start()
         executor = model.parallel(1)
         executor.run([], feed=batch())
-    (binding,) = executor._engine._cache.bindings.values()
+    (binding,) = executor.inspection.bindings
     parameters = sorted(p.name for p in model.main.all_parameters())
     assert not binding.plan.commit and sorted(v.name for v in binding.plan.staged) == parameters
     for name in parameters:
@@ -138,8 +138,8 @@ def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):
 
     executor = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
     executor.run(["embedding_0.w_0@GRAD"], feed={"ids": np.array([[1], [2]])})
-    binding = executor._engine.last
-    made = [cell for value, cell in binding.cells.items() if not value.persistable]
+    binding = executor.inspection.last
+    made = [cell for value, cell in binding.values.cells.items() if not value.persistable]
     assert any(cell.value is not None for cell in made)
     executor.drop_local_exe_scopes()
     assert [cell.value for cell in made] == [None] * len(made)

@@ -126,7 +126,7 @@ scope_module._FORK_PATIENCE = 0.1
 inside, leave = threading.Event(), threading.Event()
 
 def keep():
-    with exe._engine.scope.in_use():
+    with exe.inspection.scope.in_use():
         inside.set()
         leave.wait(60)
 

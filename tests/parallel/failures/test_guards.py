@@ -13,7 +13,6 @@ from tests.parallel.inspection.test_stepper import assert_same_bits, state, stra
 from tests.parallel.lowerings import in_both
 from tests.parallel.models import build, classifier, column, constant
 from workbench import static
-from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.replay import Replay
 from workbench.executors.running.moment import Moment
 from workbench.graph.strategy import ReduceStrategy
@@ -47,7 +46,7 @@ def guarded(
     execution.num_threads = threads
     exe = model.parallel(2, build_strategy=strategy(**fields), exec_strategy=execution)
     taken: list[Moment] = []
-    exe._engine.guard(lambda take: taken.append(take()))
+    exe.inspection.guard(lambda take: taken.append(take()))
     return model, exe, taken
 
 
@@ -69,7 +68,7 @@ def test_the_step_is_kept_as_it_was_and_applied_as_ever(threads: int, fields: di
     assert_same_bits([dict(sorted(d.items())) for d in state(exe)], [dict(sorted(d.items())) for d in state(other)])
     bad[:] = 1.0  # the caller's own
     (moment,) = taken
-    assert moment.step == 3 and exe._engine.steps == 4
+    assert moment.step == 3 and exe.inspection.steps == 4
     assert [arrays["X"].ravel().tolist() for arrays in moment.feed] == [[1, 2], [-3, 4]]
     assert_same_bits([dict(d) for d in moment.state], before)
     exe.run([model.loss], feed={"X": GOOD})
@@ -105,17 +104,17 @@ def test_a_guard_that_raises_refuses_the_step(steps: int) -> None:
 
     for _ in range(steps):
         exe.run([model.loss], feed={"X": GOOD})
-    dismiss = exe._engine.guard(refuse)
+    dismiss = exe.inspection.guard(refuse)
     before = state(exe)
     with pytest.raises(ZeroDivisionError):
         exe.run([model.loss], feed={"X": column(1, 2, -3, 4)})
     assert_same_bits(state(exe), before)
-    assert exe._engine.steps == steps
+    assert exe.inspection.steps == steps
     exe.run([model.loss], feed={"X": GOOD})
-    assert exe._engine.steps == steps + 1
+    assert exe.inspection.steps == steps + 1
     dismiss()
     exe.run([model.loss], feed={"X": column(1, 2, -3, 4)})
-    assert exe._engine.steps == steps + 2
+    assert exe.inspection.steps == steps + 2
 
 
 def test_large_numbers_are_no_blemish() -> None:
@@ -140,15 +139,13 @@ def test_a_replay_is_that_very_step() -> None:
     model = build(noisy, wb.optimizer.Momentum(wb.optimizer.lr.ExponentialDecay(0.1, 0.5), 0.9)).start()
     exe = model.parallel(2)
     taken: list[Moment] = []
-    exe._engine.guard(lambda take: taken.append(take()) if not taken else None)
+    exe.inspection.guard(lambda take: taken.append(take()) if not taken else None)
     rng = np.random.default_rng(0)
     schedule = next(iter(exe.program.lr_schedulers.values()))
     while not taken:
         feed = {"X": rng.standard_normal((8, 6), np.float32)}
-        engine = exe._engine
-        engine.start()
-        with engine.scope.in_use(60):
-            step = Observation(engine, [model.loss.name], engine.prepare(feed))
+        with exe.scope.in_use(60):
+            step = exe.inspection.observe([model.loss.name], feed)
             step.advance_to_the_end()
             expected = values_of(step)
         exe.run([model.loss], feed=feed)
@@ -209,9 +206,9 @@ def test_the_plain_executor_looks_at_all_fetches_only_where_nothing_is_trained(t
 def test_a_classifier_with_good_rows_is_left_alone() -> None:
     model = classifier(wb.optimizer.Adam(0.01)).start()
     exe, taken = model.parallel(3), []
-    exe._engine.guard(lambda take: taken.append(take()))
+    exe.inspection.guard(lambda take: taken.append(take()))
     rng = np.random.default_rng(0)
     feed = {"x": rng.standard_normal((9, 5), np.float32), "y": rng.integers(0, 3, (9, 1))}
     for _ in range(5):
         exe.run([model.loss], feed=feed)
-    assert taken == [] and exe._engine.guards.newest[0] == 4
+    assert taken == [] and exe.inspection.newest_feed[0] == 4

@@ -19,6 +19,7 @@ from workbench import events, static
 from workbench.config import override
 from workbench.errors import PreconditionNotMet
 from workbench.executors.running import step_runner
+from workbench.executors.running.bound_step import BoundStep
 from workbench.framework import names
 from workbench.framework.program.guard import switch_main_program
 from workbench.runtime.arena import Arena
@@ -65,7 +66,7 @@ def test_an_observer_that_a_handler_interrupts_stays_subscribed() -> None:
 def test_temporaries_dropped_in_mid_step_are_dropped_at_its_end(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the step they would read as zero, and parameters of the devices would part."""
     states, dropped, released = [], [], []
-    real, speculate = Arena.release, step_runner.speculate
+    real, speculate = Arena.release, BoundStep.speculate
     monkeypatch.setattr(Arena, "release", lambda self: released.append(1) or real(self))
     for disturbed in (False, True):
         model = classifier().start()
@@ -85,14 +86,14 @@ def test_temporaries_dropped_in_mid_step_are_dropped_at_its_end(where: str, monk
             speculate(*given)
             disturb()
 
-        monkeypatch.setattr(step_runner, "speculate", disturbed_step)
+        monkeypatch.setattr(BoundStep, "speculate", disturbed_step)
         try:
             with events.subscribe(dropped.append, events.ScopeDrop):
                 for number in range(1, 4):
                     exe.run([], feed=batch(8, number))
         finally:
             signal.signal(signal.SIGALRM, old)
-            monkeypatch.setattr(step_runner, "speculate", speculate)
+            monkeypatch.setattr(BoundStep, "speculate", speculate)
         states.append(held(exe, model.main))
     assert states[0] == states[1]
     assert [event.cause for event in dropped] == ["call"] * 3
@@ -104,25 +105,25 @@ def test_a_part_does_not_step_in_the_middle_of_the_whole(inside: bool, monkeypat
     """They have one memory: the whole would apply gradients of parameters that are not there any more."""
     model, exe = classifier().start(), static.Executor()
     compiled = static.CompiledProgram(model.main).with_data_parallel(model.loss.name, places=static.cpu_places(1))
-    speculate = step_runner.speculate
+    speculate = BoundStep.speculate
 
     def step(prune: bool) -> None:
         exe.run(compiled, batch(8, 0), [model.loss], scope=model.scope, use_prune=prune)
 
     def disturbed(*given: Any) -> None:
         speculate(*given)
-        monkeypatch.setattr(step_runner, "speculate", speculate)
+        monkeypatch.setattr(BoundStep, "speculate", speculate)
         step(not inside)
 
     step(not inside)
     step(inside)
     monkeypatch.setattr(step_runner.StepRunner, "_in_one_call", lambda *given: None)
-    monkeypatch.setattr(step_runner, "speculate", disturbed)
+    monkeypatch.setattr(BoundStep, "speculate", disturbed)
     with pytest.raises(PreconditionNotMet, match="under way in this thread"):
         step(inside)
-    assert compiled._engine is not None and compiled._engine.steps == 2
+    assert compiled.inspection.steps == 2
     step(inside)
-    assert compiled._engine.steps == 3
+    assert compiled.inspection.steps == 3
 
 
 @pytest.mark.parametrize("inner", ["update", "startup", "fed"])
@@ -130,14 +131,14 @@ def test_what_changes_values_does_not_run_in_the_middle_of_another_programs_step
     inner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Gradients of the old parameters would be applied to the new ones."""
-    model, exe, speculate = classifier().start(), static.Executor(), step_runner.speculate
+    model, exe, speculate = classifier().start(), static.Executor(), BoundStep.speculate
     test = model.main.clone(for_test=True)
     weight = model.main.all_parameters()[0]
     losses: list[np.ndarray] = []
 
     def disturbed(*given: Any) -> None:
         speculate(*given)
-        monkeypatch.setattr(step_runner, "speculate", speculate)
+        monkeypatch.setattr(BoundStep, "speculate", speculate)
         losses.extend(exe.run(test, batch(8, 0), [model.loss], scope=model.scope))
         if inner == "startup":
             exe.run(model.startup, scope=model.scope)
@@ -145,7 +146,7 @@ def test_what_changes_values_does_not_run_in_the_middle_of_another_programs_step
         exe.run(test if feed else model.main.clone(), {**batch(8, 0), **feed}, [model.loss], scope=model.scope)
 
     before = {v.name: np.array(model.scope.get(v.name).get_tensor()) for v in model.main.persistables()}
-    monkeypatch.setattr(step_runner, "speculate", disturbed)
+    monkeypatch.setattr(BoundStep, "speculate", disturbed)
     with pytest.raises(PreconditionNotMet, match="in the middle of it"):
         exe.run(model.main, batch(8, 0), [model.loss], scope=model.scope)
     assert len(losses) == 1, "what changes nothing may run"

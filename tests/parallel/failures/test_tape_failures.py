@@ -111,7 +111,7 @@ def test_what_travels_as_an_object_is_not_counted_as_work_of_kernels() -> None:
 
     exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(1)
     exe.run([], feed={"ids": np.array([[1], [2]])})
-    plan = exe._engine.last.plan
+    plan = exe.inspection.last.plan
     objects = {row.node for row in (*plan.rows, *plan.commit) if is_dynamic(row)}
     assert objects and plan.native and objects.isdisjoint(plan.native)
 
@@ -161,8 +161,7 @@ exe = static.ParallelExecutor(use_cuda=False, loss_name=loss.name, main_program=
 
 
 def state():
-    replicas = exe._engine.replicas
-    return [replicas.find(v.name, d).array.tobytes() for v in main.persistables() for d in range(2)]
+    return [exe.inspection.tensor(v.name, d).array.tobytes() for v in main.persistables() for d in range(2)]
 
 
 exe.run([loss], feed=feed)
@@ -219,7 +218,7 @@ def forked() -> Iterator[Any]:
 
 def test_both_devices_wait_in_kernels_for_each_other(forked: Any) -> None:
     """What the next tests rely on."""
-    (bound,) = forked.exe._engine._cache.bindings.values()
+    (bound,) = forked.exe.inspection.bindings
     assert len(bound.speculative) == 2
     assert any(isinstance(unit, Segment) for program in bound.speculative for unit in program.units)
 

@@ -21,7 +21,8 @@ from tests.parallel.observe import Held, binding_of, bits, costly_ops, held, thr
 from tests.stress.tripwire import Tripwire
 from workbench import events, static
 from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
-from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas import replicas
 from workbench.executors.running.transaction import Broken
 from workbench.executors.running.watch import watched
@@ -362,7 +363,7 @@ def test_an_update_of_the_users_may_fail(mode: str) -> None:
         del last.inputs["LearningRate"]
         model.main.touch()
         t = Trained(model, 3, mode=mode)
-        for place in (0, 1) if mode == "AllReduce" else (t.exe._engine.graph(()).owners["fc_1.w_0"],):
+        for place in (0, 1) if mode == "AllReduce" else (t.exe.inspection.graph(()).owners["fc_1.w_0"],):
             fails[:] = [place]
             with pytest.raises(InvalidArgument, match=f"op 'users_update' failed on device {place}: not this one"):
                 t.step(t.exe, 1)
@@ -415,7 +416,7 @@ def test_workers_have_come_to_rest_before_an_error_leaves(hook: Any) -> None:
     with pytest.raises(InvalidArgument, match="main thread"):
         t.step(t.exe, 1)
     assert not running.is_set()
-    arenas = [arena.array(0, (arena.nbytes,), np.uint8) for arena in t.exe._engine.arenas.values()]
+    arenas = [arena.array(0, (arena.nbytes,), np.uint8) for arena in t.exe.inspection.arenas.values()]
     before = [a.copy() for a in arenas]
     time.sleep(0.1)
     assert all(np.array_equal(a, b) for a, b in zip(arenas, before, strict=True))
@@ -551,7 +552,7 @@ def spin() -> None:
 def overwrite(t: Trained, state: Held) -> None:
     """Put everything back."""
     for (name, place), data in state.items():
-        array = t.exe._engine.replicas.find(name, place).array
+        array = t.exe.inspection.tensor(name, place).array
         array[...] = np.frombuffer(data, array.dtype).reshape(array.shape)
 
 
@@ -643,7 +644,7 @@ def test_interrupts_in_the_first_run(mode: str) -> None:
     for n in sorted(pick.sample(range(wire.count), SAMPLES // 10)):
         t.exe = t.executor()
         came += interrupted_at(n, lambda: t.step(t.exe, 0))
-        if t.exe._engine.steps == 0:
+        if t.exe.inspection.steps == 0:
             t.goes_on_from(0)
         else:
             assert held(t.exe, t.model.main) == t.states[0]

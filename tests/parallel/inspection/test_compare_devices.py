@@ -249,7 +249,7 @@ def test_the_device_that_drifted_is_named_among_several() -> None:
 
 def test_a_random_stream_that_has_moved_is_found_at_the_op_that_draws() -> None:
     exe = trained(classifier(extra=lambda h: F.dropout(h, 0.5)))
-    drift(exe, exe._engine.program.rng_step, 1, lambda value: value.__iadd__(3))
+    drift(exe, exe.inspection.program.rng_step, 1, lambda value: value.__iadd__(3))
     found = exe.first_difference(batch(5))
     assert found.node.type == "dropout" and found.inputs == ()
     assert "reads the same values on all devices" in str(found)

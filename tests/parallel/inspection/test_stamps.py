@@ -49,9 +49,8 @@ def with_python() -> Model:
 MODELS = {"one call": classifier, "clipped": clipped, "with python": with_python}
 
 
-def stamps_of(binding: Binding) -> Stamps:
-    (parts,) = [parts for (clock, _), parts in binding.watched.items() if clock]
-    return parts.stamps
+def stamps_of(exe: Any) -> Stamps:
+    return exe.inspection.last_step.watching.programs(clock=True, finite=False).stamps
 
 
 def pieces(binding: Binding) -> list[Segment]:
@@ -65,7 +64,7 @@ def slowed(model: Model, slow: int, threads: int) -> tuple[Any, list[Any]]:
     with costly_ops():
         exe = model.parallel(2, **strategies(threads=threads))
         exe.run([], feed=batch(8))
-    binding = exe._engine.last
+    binding = exe.inspection.last
     assert threads_of(binding) == threads
     thread = next(row.thread for row in binding.plan.rows if row.node.places == (slow,))
     task = binding.speculative[thread].task
@@ -119,7 +118,7 @@ def test_the_ops_of_a_stamped_step_are_the_rows_of_the_plan_in_order(name: str, 
         with events.subscribe(heard.append, events.OpRun):
             for step in range(3):
                 exe.run([], feed=batch(8, step))
-    plan = exe._engine.last.plan
+    plan = exe.inspection.last.plan
     number = {node: k for k, node in enumerate(plan.graph.nodes)}
     for step in range(3):
         ran = [event for event in heard if event.step == step]
@@ -136,7 +135,7 @@ def test_waits_and_signals_are_no_work_of_an_op() -> None:
         exe = clipped().start().parallel(2, **strategies(threads=2))
         exe.run([], feed=batch(8))
     seen: set[str] = set()
-    for piece in pieces(exe._engine.last):
+    for piece in pieces(exe.inspection.last):
         table, layout = piece.tape.kept[-1], piece.layout()
         kernels = {address: kernel for kernel, address in piece.tape.kernels.addresses.items()}
         kinds = [kernels[table[(row - table.ctypes.data) // 8]] for row in layout.rows.tolist()]
@@ -173,8 +172,8 @@ def test_nobody_looks_and_nothing_is_stamped(name: str) -> None:
         exe = model.parallel(2, **strategies(threads=2))
     with events.subscribe(lambda event: None, events.OpRun):
         exe.run([], feed=batch(8))
-    binding = exe._engine.last
-    rings = stamps_of(binding)._rings
+    binding = exe.inspection.last
+    rings = stamps_of(exe)._rings
     assert any(len(ring) for ring in rings)
     before = [(len(ring), ring.entries().tobytes()) for ring in rings]
     for step in range(3):
@@ -189,14 +188,14 @@ def test_a_step_that_is_one_call_is_that_call_while_it_is_looked_at() -> None:
     model, heard = classifier().start(), []
     exe = model.parallel(2, **strategies(threads=1))
     exe.run([], feed=batch(8))
-    whole = exe._engine.last.whole_step
+    whole = exe.inspection.last_step.whole
     assert whole is not None
     with (
         mock.patch.object(WholeStep, "run", autospec=True, side_effect=WholeStep.run) as run,
         events.subscribe(heard.append),
     ):
         exe.run([], feed=batch(8))
-    assert run.call_count == 1 and exe._engine.last.whole_step is whole
+    assert run.call_count == 1 and exe.inspection.last_step.whole is whole
     (step,) = [event for event in heard if isinstance(event, events.Step)]
     ops = [event for event in heard if isinstance(event, events.OpRun)]
     assert step.start <= ops[0].start and max(op.end for op in ops) <= step.end
@@ -215,7 +214,7 @@ def test_a_step_that_fails_is_not_stamped_for_good() -> None:
         heard.clear()
         exe.run([], feed=batch(8))
     assert sum(isinstance(event, events.OpRun) for event in heard) > 10
-    assert all(piece._words[STAMPS] == 0 for piece in pieces(exe._engine.last))
+    assert all(piece._words[STAMPS] == 0 for piece in pieces(exe.inspection.last))
 
 
 def test_several_steps_of_a_run_follow_each_other() -> None:
@@ -242,6 +241,6 @@ def test_looking_for_nan_and_at_the_clock_go_together() -> None:
     exe = model.parallel(2, **strategies(threads=2))
     with costly_ops(), override(check_nan_inf=True), events.subscribe(heard.append, events.OpRun):
         exe.run([], feed=batch(8))
-    plan = exe._engine.last.plan
+    plan = exe.inspection.last.plan
     ops = [row for row in (*plan.rows, *plan.commit) if not row.node.is_collective]
     assert sum(len(event.op.nodes) for event in heard) == len(ops)

@@ -88,9 +88,8 @@ def feeds(name: str, steps: int) -> list[dict[str, np.ndarray]]:
 
 def state(exe: Any) -> list[dict[str, np.ndarray]]:
     """Every persistable value of every device, copied."""
-    engine = exe._engine
-    names = [v.name for v in engine.program.persistables()]
-    found = [{n: engine.replicas.find(n, place) for n in names} for place in range(len(engine.places))]
+    names = exe.inspection.persistables
+    found = [{n: exe.inspection.tensor(n, place) for n in names} for place in range(len(exe.inspection.places))]
     return [{n: np.array(t.array) for n, t in tensors.items() if t is not None} for tensors in found]
 
 
@@ -336,7 +335,7 @@ def test_a_change_of_what_only_the_commit_touches_is_noticed() -> None:
     model = classifier(extra=lambda h: F.dropout(h, 0.5)).start()
     exe = model.parallel(2)
     step = exe.stepper(batch())
-    counter = exe._engine.program.rng_step
+    counter = exe.inspection.program.rng_step
     exe.local_scope(1).find_var(counter).set(np.array([5], np.int64))
     with pytest.raises(PreconditionNotMet, match=rf"{counter}.*device 1 has changed"):
         step.finish()

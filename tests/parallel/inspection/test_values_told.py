@@ -58,11 +58,11 @@ def test_what_is_fetched_is_told_with_the_step_and_does_not_make_it_a_watched_on
 def test_steps_of_other_executors_are_not_watched(built: Model, batch: Any) -> None:
     mine, other = built.parallel(2), built.parallel(2)
     told: list[Any] = []
-    with events.subscribe(told.append, events.Step, executor=mine._engine.reporter.name):
+    with events.subscribe(told.append, events.Step, executor=mine.inspection.name):
         with patch.object(step_runner.StepRunner, "_watched_step", side_effect=AssertionError("watched")):
             other.run([built.loss], feed=batch)
         mine.run([built.loss], feed=batch)
-    assert [event.executor for event in told] == [mine._engine.reporter.name]
+    assert [event.executor for event in told] == [mine.inspection.name]
 
 
 def test_what_runs_as_one_names_all_its_nodes(built: Model, batch: Any) -> None:

@@ -51,7 +51,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def fused_reductions(exe: Any) -> int:
     """How many all-reduces the last step left to updates."""
-    return len(exe._engine.last._fused_reductions.collectives)
+    return len(exe.inspection.last.reductions.collectives)
 
 
 def nothing(model: Model, exe: Any, step: int) -> None:
@@ -155,7 +155,7 @@ def test_an_all_reduce_that_is_not_for_shared_updates_is_done_before(never: Call
         exe = model.parallel(2)
         for step in range(4):
             exe.run([], feed=batch(12, step))
-        return replicas(model, exe, 2), fused_reductions(exe), len(exe._engine.last.plan.graph.collectives())
+        return replicas(model, exe, 2), fused_reductions(exe), len(exe.inspection.last.plan.graph.collectives())
 
     found, count, collectives = after_steps()
     assert 0 < count < collectives
@@ -252,5 +252,5 @@ def test_the_memory_of_random_programs_without_the_late_all_reduces(random: Any)
     with costly_ops():
         exe = model.parallel(random.choice([2, 3]), **strategies(threads=4))
         exe.run([], feed=feed(random.randint(0, 99), 12))
-    last = exe._engine.last
+    last = exe.inspection.last
     check_plan(last.plan, last._fused_reductions.collectives)

@@ -41,7 +41,7 @@ def run(model: Model, fetches: Sequence[str] = ()) -> tuple[list[np.ndarray], Pl
     found = alone.run(names, feed={"x": X})
     for name, value, right in zip(names, found, expected, strict=True):
         same_numbers(value, right, name)
-    plan = alone._engine.last.plan
+    plan = alone.inspection.last.plan
     check_plan(plan)
     return found, plan
 

@@ -23,6 +23,7 @@ from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.shapes import is_static
 from workbench.framework.values.spec import Spec
 from workbench.graph.ssa import FUSED_ALL_REDUCE
+from workbench.runtime.comm.local import LocalCommunicator
 
 X = np.random.default_rng(5).standard_normal((6, 4)).astype("float32")
 
@@ -79,7 +80,7 @@ def test_a_chain_takes_as_much_memory_as_lives_at_a_time(
     strategy.enable_auto_fusion, strategy.enable_inplace, strategy.memory_optimize = False, in_place, reuse
     exe = model.parallel(1, model.main, build_strategy=strategy)
     exe.run([model.loss], feed={"x": np.ones((32, 64), np.float32)})
-    assert least <= exe._engine.last.plan.nbytes / (32 * 64 * 4) <= most
+    assert least <= exe.inspection.last.plan.nbytes / (32 * 64 * 4) <= most
 
 
 @as_calls
@@ -87,12 +88,12 @@ def test_views_and_joined_sums_cost_what_they_have_to() -> None:
     """A view that lies in the memory it shows has no call; gradients that lie together are added up in one go."""
     exe = classifier(extra=lambda h: wb.reshape(h, [-1, 8])).start().parallel(2)
     exe.run([], feed=batch())
-    parts = [unit for program in exe._engine.last.speculative for unit in program.units]
+    parts = [unit for program in exe.inspection.last.speculative for unit in program.units]
     views = [p for p in parts if p.row.node.is_op and p.row.node.record.is_view]
-    assert views and all(v in exe._engine.last.plan.aliases for p in views for v in p.row.node.writes)
+    assert views and all(v in exe.inspection.last.plan.aliases for p in views for v in p.row.node.writes)
     assert [p.row.node for p in views if p.calls] == []
     sums = [p for p in parts if p.row.node.type == FUSED_ALL_REDUCE]
-    one_member = exe._engine._cache._comm.all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()
+    one_member = LocalCommunicator(2).all_reduce([np.ones(4), np.ones(4)], [np.ones(4), np.ones(4)]).calls()
     assert [len(p.row.node.inputs) > 1 for p in sums] == [True] * len(sums) != []
     assert [len(p.calls) for p in sums] == [len(one_member)] * len(sums)
 
@@ -106,7 +107,7 @@ def test_what_is_known_only_while_it_runs_is_not_planned_for_kernels() -> None:
 
     exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
     exe.run([], feed={"ids": np.array([[1], [2]])})
-    plan = exe._engine.last.plan
+    plan = exe.inspection.last.plan
     updates = [node for node in plan.graph.nodes if node.type == "sgd"]
     assert updates and plan.native and plan.native.isdisjoint(updates)
     values = [v for node in plan.native for v in (*node.value_reads, *node.writes)]
@@ -134,14 +135,14 @@ def train(random: Random, threads: int) -> Plan:
     control, sparse = random.random() < 0.4, random.random() < 0.5
     model = random_model(random, random.randint(2, 14), sparse, control).start()
     count = random.choice([1, 2, 2, 3, 4])
-    engine = model.parallel(count, **chosen(random, threads))._engine
+    exe = model.parallel(count, **chosen(random, threads))
     lists = [names_to_fetch(model, random, random.randint(0, 6)) for _ in range(2)]
     for _ in range(3):
-        step(model, engine, feed(random.randint(0, 99), random.choice([8, 9, count])), random.choice(lists))
+        step(model, exe, feed(random.randint(0, 99), random.choice([8, 9, count])), random.choice(lists))
         for schedule in model.main.lr_schedulers.values():
             schedule.step()
-    assert engine.last is not None
-    return engine.last.plan
+    assert exe.inspection.last is not None
+    return exe.inspection.last.plan
 
 
 @as_calls
@@ -173,8 +174,8 @@ def test_random_programs_scattered_over_threads(scattered: None, random: Any) ->
 def plan_of(model: Model) -> Plan:
     exe = model.parallel(2)
     exe.run([model.loss], feed=batch())
-    assert exe._engine.last is not None
-    return exe._engine.last.plan
+    assert exe.inspection.last is not None
+    return exe.inspection.last.plan
 
 
 @in_both
@@ -211,7 +212,7 @@ def test_the_checker_finds_a_thread_that_does_not_wait(scattered: None) -> None:
     execution.num_threads = 4
     exe = model.parallel(4, exec_strategy=execution)
     exe.run([model.loss], feed=batch())
-    plan = exe._engine.last.plan
+    plan = exe.inspection.last.plan
     check_plan(plan)
     assert plan.waits
     found = 0

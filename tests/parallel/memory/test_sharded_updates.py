@@ -46,7 +46,7 @@ def replicas(model: Model, exe: Any, devices: int) -> dict[str, list[np.ndarray]
 
 def shards(exe: Any) -> int:
     """How many updates are shared."""
-    return len(exe._engine.last._replicated.shards)
+    return len(exe.inspection.last.replicated.shards)
 
 
 def trained(name: str, devices: int, between: Callable[[Model, Any, int], None] = lambda model, exe, step: None) -> Any:
@@ -102,7 +102,7 @@ def set_in_the_scope(model: Model, exe: Any, step: int) -> None:
 def set_a_power(model: Model, exe: Any, step: int) -> None:
     if step == 2:
         name = next(v.name for v in model.main.persistables() if "beta1_pow" in v.name)
-        for device in range(len(exe._engine.places)):
+        for device in range(len(exe.inspection.places)):
             exe.local_scope(device).find_var(name).get_tensor().set(np.full(1, 0.5, np.float32))
 
 
@@ -135,7 +135,7 @@ def test_writing_all_replicas_the_same_keeps_it() -> None:
         for device in range(2):
             tensor = exe.local_scope(device).find_var("fc_1.w_0").get_tensor()
             tensor.set(np.full(np.shape(tensor.array), 0.25, np.float32))
-        assert exe._engine.last.is_current()
+        assert exe.inspection.last.storage.is_current()
 
     _, shared = trained("adam", 2, reset)
     assert shared == [2] * 6

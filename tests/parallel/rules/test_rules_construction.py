@@ -30,7 +30,7 @@ def test_x_0_one_device_has_no_collectives_and_the_seed_is_one():
     pe = model.parallel(1)
     (seed,) = pe.run([model.loss.name + "@GRAD"], feed={"X": column(1, 2)})
     assert seed.tolist() == [1.0]
-    assert not pe._engine.graph([]).collectives()
+    assert not pe.inspection.graph([]).collectives()
 
 
 def test_x_1_signature():

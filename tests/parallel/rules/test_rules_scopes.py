@@ -204,10 +204,10 @@ def test_x_51_memory_falls_back():
     x = np.zeros((128, 1 << 16), np.float32)
     pe.run([], feed={"X": x})
     gc.collect()
-    high, held = resident(), sum(a.resident for a in pe._engine.arenas.values())
+    high, held = resident(), sum(a.resident for a in pe.inspection.arenas.values())
     assert held > 400 << 20
     pe.drop_local_exe_scopes()
-    assert sum(a.resident for a in pe._engine.arenas.values()) == 0
+    assert sum(a.resident for a in pe.inspection.arenas.values()) == 0
     assert high - resident() > 0.9 * held
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
 from workbench.executors.execution_strategy import ExecutionStrategy
-from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import run_pruned
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace, Place
@@ -125,17 +123,8 @@ class CompiledProgram(Debugging):
         assert self._engine is not None
         return self._engine
 
-    def run_with(
-        self,
-        place: Place,
-        scope: Scope,
-        feed: Feed,
-        fetch_list: Any,
-        return_numpy: bool,
-        return_merged: bool,
-        use_prune: bool = False,
-    ) -> list[Any]:
-        """One step, on behalf of an Executor.
+    def engine_for(self, place: Place, scope: Scope) -> Engine:
+        """What runs its steps for an Executor.
 
         Raises:
             InvalidArgument: another scope or place than at the first run, or a place of another kind.
@@ -148,7 +137,7 @@ class CompiledProgram(Debugging):
             raise InvalidArgument(
                 "a CompiledProgram stays with the scope and place of its first run; make another one for these"
             )
-        return run_pruned(engine, feed, fetch_list, return_numpy, return_merged, use_prune)
+        return engine
 
     def _to_debug(self) -> Engine:
         if self._engine is None:
@@ -163,8 +152,7 @@ class CompiledProgram(Debugging):
         if self._bound[1] != place:
             self._engine = None
             return self._start(place, scope)
-        if self._engine.shares is None:
-            self._engine.scope = scope
+        self._engine.move_to(scope)
         self._bound = (scope, place)
         return self._engine
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from workbench.config import get_flag
+from workbench.config import FLAG_VALUES
 from workbench.errors import EnforceNotMet, InvalidType, NotFound
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.compiled_programs import CompiledPrograms
@@ -74,27 +74,23 @@ class Executor:
     ) -> list[Any]:
         """Run every operator of a program once.
 
-        The step applies whole or not at all: if anything fails or is interrupted, no parameter, statistic or
-        counter in the scope has changed.
+        The step applies whole or not at all: if anything fails or is interrupted, nothing in the scope has changed.
+        Several threads may run programs in one scope, one step after the other. A program is compiled when it is first
+        run, as a CompiledProgram is (see `compiled`), and again after it has changed. A startup program is run op by op
+        instead, and with `FLAGS_executor=reference` every program is.
 
         Args:
             program: the default main program if None; a CompiledProgram runs on its devices.
             feed: {name: array}, or a list of one such dict.
             fetch_list: Variables or names; some of the program's updates in it switch `use_prune` on, all do not.
-            feed_var_name, fetch_var_name: accepted for compatibility; feeds and fetches need no variables here.
+            feed_var_name, fetch_var_name, use_program_cache: accepted for compatibility.
             scope: where persistable variables live; `global_scope()` if None.
             return_numpy: ndarrays if True, LoDTensors otherwise; both are copies.
-            use_program_cache: accepted for compatibility; what is compiled is always kept.
             return_merged: of several devices, join their values along dimension 0; False gives a list per variable.
             use_prune: run only what the fetches and the listed optimizer operators need.
 
         Returns:
             one entry per fetched variable.
-
-        Several threads may run programs in one scope, one step after the other.
-
-        A program is compiled when it is first run, as a CompiledProgram is (see `compiled`), and again after it has
-        changed. A startup program is run op by op instead, and with `FLAGS_executor=reference` every program is.
 
         Raises:
             EnforceNotMet: closed executor; a subclass for a wrong feed or fetch, or an op that fails.
@@ -104,18 +100,15 @@ class Executor:
         scope = global_scope() if scope is None else scope
         if self._closed:
             raise EnforceNotMet("the executor is closed")
+        if not (isinstance(scope, Scope) and isinstance(program, (Program, CompiledProgram))):
+            raise _refused(program, scope)
         if isinstance(program, CompiledProgram):
-            _require(scope, Scope, "scope")
-            return program.run_with(self.place, scope, feed, fetch_list, return_numpy, return_merged, use_prune)
-        _require(program, Program, "program")
-        if get_flag("FLAGS_executor") == "reference":
+            ran = program.engine_for(self.place, scope)
+            return run_pruned(ran, feed, fetch_list, return_numpy, return_merged, use_prune)
+        if FLAG_VALUES["FLAGS_executor"] == "reference":
             return self._run_in_order(program, feed, fetch_list, scope, return_numpy, use_prune)
         uid, version, known, engine = self._newest
         if uid != program.uid or version != program.version or known is not scope or engine is None:
-            _require(scope, Scope, "scope")
-            if not program.global_block().ops and not as_items(fetch_list):
-                warnings.warn("the program has no operators; nothing was run", stacklevel=2)
-                return []
             if is_startup(program):
                 return self._run_in_order(program, feed, fetch_list, scope, return_numpy, use_prune)
             engine = self._engine(program, scope)
@@ -124,13 +117,7 @@ class Executor:
         try:
             return run_pruned(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
         except NotFound:
-            in_scope = self._only_in_scope(program, fetch_list, scope, return_numpy)
-            if not in_scope:
-                raise
-        rest = [item for item in as_items(fetch_list) if _name(item) not in in_scope]
-        results = iter(self.run(program, feed, rest, scope=scope, return_numpy=return_numpy, use_prune=use_prune))
-        names = [_name(item) for item in split_optimize_ops(fetch_list)[0]]
-        return [in_scope[name] if name in in_scope else next(results) for name in names]
+            return self._run_beside(scope, engine, feed, fetch_list, return_numpy, use_prune)
 
     def compiled(self, program: Program | None = None, scope: Scope | None = None) -> CompiledProgram:
         """What runs when `run` is told to run a program: to look into its steps.
@@ -175,12 +162,30 @@ class Executor:
     def _run_in_order(
         self, program: Program, feed: Feed, fetch_list: Any, scope: Scope, return_numpy: bool, use_prune: bool
     ) -> list[Any]:
+        if not (program.global_block().ops or as_items(fetch_list)):
+            warnings.warn("the program has no operators; nothing was run", stacklevel=3)
+            return []
         require_time()
-        _require(scope, Scope, "scope")
         refuse_in_mid_step(scope)
         pruned, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
         arrays = check_feed(pruned, feed)
         return run_in_order(pruned, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
+
+    def _run_beside(
+        self, scope: Scope, engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, prune: bool
+    ) -> list[Any]:
+        """A step of which some of what is fetched is in the scope, and unknown to the program.
+
+        Raises:
+            NotFound: the one that is being handled, if nothing is.
+        """
+        in_scope = self._only_in_scope(engine.program, fetch_list, scope, return_numpy)
+        if not in_scope:
+            raise
+        rest = [item for item in as_items(fetch_list) if _name(item) not in in_scope]
+        results = iter(run_pruned(engine, feed, rest, return_numpy, use_prune=prune))
+        names = [_name(item) for item in split_optimize_ops(fetch_list)[0]]
+        return [in_scope[name] if name in in_scope else next(results) for name in names]
 
     @staticmethod
     def _only_in_scope(program: Program, fetch_list: Any, scope: Scope, return_numpy: bool) -> dict[str, Any]:
@@ -203,7 +208,15 @@ class Executor:
 
 def _require(value: Any, kind: type, name: str) -> None:
     if not isinstance(value, kind):
-        raise InvalidType(f"Executor takes a {kind.__name__} as {name}, got {value!r}")
+        raise _no(kind, value, name)
+
+
+def _refused(program: Any, scope: Any) -> InvalidType:
+    return _no(Program, program, "program") if isinstance(scope, Scope) else _no(Scope, scope, "scope")
+
+
+def _no(kind: type, value: Any, name: str) -> InvalidType:
+    return InvalidType(f"Executor takes a {kind.__name__} as {name}, got {value!r}")
 
 
 def _name(item: Any) -> Any:

@@ -97,8 +97,8 @@ class _Fetch:
     def _now(self, value: Value) -> Any:
         """What a value that travels as an object is in this step."""
         content = self._known(value)
-        if content is None and value in self.binding.cells:
-            content = self.binding.cells[value].value
+        if content is None and value in self.binding.values.cells:
+            content = self.binding.values.cells[value].value
         if content is None:
             raise PreconditionNotMet(f"fetch {self.name!r}: nothing gave the variable a value on device {value.place}")
         return content
@@ -106,4 +106,4 @@ class _Fetch:
 
 def _is_late(binding: Binding, value: Value) -> bool:
     """Whether the commit gives the value, or another device's update of the same storage does."""
-    return value.persistable and (value not in binding.given_aside or value in binding.plan.patched)
+    return value.persistable and (value not in binding.writes.aside or value in binding.plan.patched)

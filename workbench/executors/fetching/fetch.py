@@ -16,21 +16,6 @@ from workbench.ops.flow.control_flow import Stack
 from workbench.runtime.tensor import LoDTensor
 
 
-def plain_names(fetch_list: Any) -> list[str] | None:
-    """The names a list of nothing but variables and names asks for; None of any other fetch list."""
-    if type(fetch_list) is not list:
-        return None
-    names = []
-    for item in fetch_list:
-        if type(item) is str:
-            names.append(item)
-        elif isinstance(item, Variable):
-            names.append(item.name)
-        else:
-            return None
-    return names
-
-
 def split_optimize_ops(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
     """Take optimizer operators out of a fetch list (E-3).
 

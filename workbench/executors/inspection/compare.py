@@ -205,9 +205,7 @@ def first_difference(engine: Engine, feed: Feed = None) -> FirstDifference | Non
     with engine.scope.in_use(engine.execution.timeout):
         fed = engine.prepare([feed] * len(engine.places) if feed else None)
         step = Observation(engine, (), _without_own(engine, fed))
-        for runner in step.binding.runners:
-            runner.place = 0  # whose random numbers it draws
-        step.binding.draw()
+        step.binding.draws.alike()
         together = _ValueComparison(step)
         while step.next_node is not None:
             difference = together.parting(step.advance())

@@ -1,4 +1,4 @@
-"""What ParallelExecutor and CompiledProgram offer to find out what a step does."""
+"""What ParallelExecutor and CompiledProgram have in common: looking into their steps."""
 
 from __future__ import annotations
 
@@ -7,20 +7,48 @@ from typing import Any
 
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.compare import FirstDifference, ReplicaComparison, compare_devices, first_difference
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.inspection.nan_finder import NotFinite, find_nan
 from workbench.executors.inspection.stepper import Stepper
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import needed
+from workbench.executors.running.pruned import needed, run_pruned
 from workbench.graph.ssa import Graph
 
 
 class Debugging:
-    """Methods that look into the steps of an engine. None of them applies a step; a stepper does when it is told to."""
+    """Methods that look into the steps of an engine.
+
+    None of them applies a step but `run_step`, and a stepper when it is told to.
+    """
 
     def _to_debug(self) -> Engine:
         """The engine; made if there is none yet."""
         raise NotImplementedError
+
+    @property
+    def inspection(self) -> Inspection:
+        """What it is and does, to be read."""
+        return Inspection(self._to_debug())
+
+    def run_step(self, feed: Feed, fetch_list: Any, return_merged: bool = True) -> list[Any]:
+        """One step on the devices and in the scope that it stays with.
+
+        Args:
+            feed, fetch_list: as of `run`. return_merged: joined over the devices, else one list per name.
+
+        Raises:
+            EnforceNotMet: or a subclass, as `run` does.
+        """
+        return run_pruned(self._to_debug(), feed, fetch_list, return_numpy=True, merged=return_merged)
+
+    def drop_temporaries(self) -> int:
+        """Give the memory of temporaries back to the system; within a step of this thread at the end of it.
+
+        Returns:
+            bytes given back; 0 if that is yet to come.
+        """
+        return self._to_debug().drop()
 
     def stepper(self, feed: Feed = None, fetch_list: Any = None) -> Stepper:
         """Begin a step that is run node by node, in program order and without fused nodes.

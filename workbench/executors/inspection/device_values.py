@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from workbench.errors import InvalidArgument, one_of
-from workbench.executors.running.engine import Engine
+from workbench.executors.inspection.debugging import Debugging
+from workbench.executors.replicas.replicas import Replicas
 
 Values = dict[tuple[str, int], np.ndarray]  # by name and device
 
 
-def device_values(engine: Engine) -> Values:
+def device_values(executor: Debugging) -> Values:
     """Copies of all persistable values of devices 1 … that are not, bit for bit, those of device 0."""
     values: Values = {}
+    engine = executor._to_debug()
     if not engine.started:
         return values
     for name in engine.persistables:
@@ -28,8 +30,8 @@ def device_values(engine: Engine) -> Values:
     return values
 
 
-def check_device_values(engine: Engine, values: Values, state: Mapping[str, np.ndarray]) -> None:
-    """Whether the engine's devices can hold values that `device_values` gave.
+def check_device_values(executor: Debugging, values: Values, state: Mapping[str, np.ndarray]) -> None:
+    """Whether the executor's devices can hold values that `device_values` gave.
 
     Args:
         state: the values of device 0 that belong to them.
@@ -37,6 +39,7 @@ def check_device_values(engine: Engine, values: Values, state: Mapping[str, np.n
     Raises:
         InvalidArgument: no such device or variable, another shape or dtype, a variable that all devices share.
     """
+    engine = executor._to_debug()
     for (name, place), array in values.items():
         first = state.get(name)
         if not 0 < place < len(engine.places):
@@ -50,12 +53,13 @@ def check_device_values(engine: Engine, values: Values, state: Mapping[str, np.n
         raise InvalidArgument(f"devices have values of their own of {one_of(shared)}, which all share here")
 
 
-def devices_restored(engine: Engine, values: Values, state: Mapping[str, np.ndarray]) -> Callable[[], None]:
+def devices_restored(executor: Debugging, values: Values, state: Mapping[str, np.ndarray]) -> Callable[[], None]:
     """Room for the values of devices 1 …: their own, else those of device 0.
 
     Nobody may run from this call until the function it returns has been called, which gives them these values and
     allocates nothing. Devices that never ran get device 0's when they do.
     """
+    engine = executor._to_debug()
     if values:
         engine.start()
     if not engine.started:
@@ -65,7 +69,7 @@ def devices_restored(engine: Engine, values: Values, state: Mapping[str, np.ndar
     own = {name for name, _ in values}
     places = range(1, len(engine.places))
     ready = {
-        name: [_ready(engine, name, place, values.get((name, place), first)) for place in places]
+        name: [_ready(engine.replicas, name, place, values.get((name, place), first)) for place in places]
         for name, first in state.items()
         if name in own or engine.replicas.are_apart(name)
     }
@@ -77,8 +81,8 @@ def devices_restored(engine: Engine, values: Values, state: Mapping[str, np.ndar
     return give
 
 
-def _ready(engine: Engine, name: str, place: int, array: np.ndarray) -> np.ndarray:
+def _ready(replicas: Replicas, name: str, place: int, array: np.ndarray) -> np.ndarray:
     """An array to copy into a device's storage, or, where there is none for it, to become that."""
-    tensor = engine.replicas.find(name, place)
-    has_room = tensor is not None and tensor is not engine.replicas.find(name, 0) and tensor.holds(array)
+    tensor = replicas.find(name, place)
+    has_room = tensor is not None and tensor is not replicas.find(name, 0) and tensor.holds(array)
     return array if has_room else np.array(array)

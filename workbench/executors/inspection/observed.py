@@ -13,7 +13,8 @@ from typing import Any
 
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.feeding.split import Fed
-from workbench.executors.lowering.binding import Binding, PythonRow, ThreadProgram
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.transaction import Fill, explain
 from workbench.executors.running.watch import blemished, not_finite
@@ -44,8 +45,10 @@ class Observation:
     def __init__(self, engine: Engine, fetches: Sequence[str], fed: Fed, finite: bool = False) -> None:
         self.engine, self.fed, self.at, self._finite = engine, fed, 0, finite
         self.begun = perf_counter_ns()
-        self.binding, self._counters = engine.begin(fetches, fed)
-        standing_on = [*self.binding.tensors(), *((engine.program.rng_step, *c) for c in enumerate(self._counters))]
+        self._bound, self._counters = engine.begin(fetches, fed)
+        self.binding = self._bound.binding
+        counters = ((engine.program.rng_step, *counter) for counter in enumerate(self._counters))
+        standing_on = [*self.binding.storage.tensors(), *counters]
         self._seen = {(name, place): (tensor, tensor.version) for name, place, tensor in standing_on}
         self.graph: Graph = self.binding.plan.graph
         self.numbers = {node: number for number, node in enumerate(self.graph.nodes)}
@@ -98,10 +101,10 @@ class Observation:
             PreconditionNotMet: what it read or would change has changed since it began.
         """
         self._require_unchanged(list(self._seen))
-        results, fills = self.binding.collector.collect(return_numpy, merged)
+        results, fills = self._bound.collector.collect(return_numpy, merged)
         number, reporter = self.engine.steps, self.engine.reporter
         reporter.fed(number, self.begun, self.fed)
-        self.engine.apply(self.binding, self._counters, [*fills, *ended])
+        self.engine.apply(self._bound, self._counters, [*fills, *ended])
         reporter.stepped(number, self.begun, perf_counter_ns(), self.fed)
         return results
 
@@ -169,7 +172,7 @@ class Observation:
 
     def _require_unchanged(self, keys: Sequence[tuple[str, int]]) -> None:
         """The step stands on the values it began with; another step, a load or a `set()` takes them away."""
-        whole = self.binding.is_current()
+        whole = self.binding.storage.is_current()
         for key in keys if whole else self._seen:
             tensor, version = self._seen.get(key, (None, 0))
             if tensor is not None and tensor.version != version:

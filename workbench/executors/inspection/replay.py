@@ -26,11 +26,8 @@ class Replay:
         given = [{**state, **kept} for state, kept in zip(moment.state, fed.persistable, strict=True)]
         step = Observation(engine, moment.fetches, fed.feeding(given))
         for name, rate in moment.rates.items():
-            for place in range(fed.active):
-                step.binding.give_rate(name, place, rate)
-        for runner in step.binding.runners:
-            runner.rng_step = moment.drawn[runner.place]
-        step.binding.draw()
+            step.binding.fed_places.give(name, fed.active, rate)
+        step.binding.draws.begin(moment.drawn)
         return step
 
     def find_nan(self) -> NotFinite | None:

@@ -53,8 +53,10 @@ def _speculate(
 
 
 def is_startup(program: Program) -> bool:
-    """Whether a program takes nothing from outside and leaves persistable variables behind."""
+    """Whether a program takes nothing from outside and leaves persistable variables behind, or has nothing to do."""
     block = program.global_block()
+    if not block.ops:
+        return True
     written: set[str] = set()
     for op in block.ops:
         if not written.issuperset(op.input_arg_names):

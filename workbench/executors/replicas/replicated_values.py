@@ -9,7 +9,9 @@ learning rate of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from operator import setitem
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,9 +85,9 @@ class ReplicatedValues:
         if not self._seen:
             return True
         first, _, begun = self._seen[0]
-        steps = first.steps - begun
+        steps = first.words[0] - begun
         for bucket, written, counted in self._seen:
-            if bucket.writes != written or bucket.steps - counted != steps:
+            if bucket.writes != written or bucket.words[0] - counted != steps:
                 shards, seen = self._find_shards()
                 if shards != self.shards:
                     return False  # and so it stays: whoever asks is to be bound anew
@@ -137,22 +139,23 @@ def _flat(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x.reshape(-1), y.reshape(-1)
 
 
-class Changed:
-    """Tensors a commit changes, counted together where they are a whole bucket."""
+class Changed(NamedTuple):
+    """What a commit changes: whole buckets, which are counted together, and single tensors."""
 
-    __slots__ = ("bucket", "tensors")
-
-    def __init__(self, bucket: Bucket | None, tensors: Sequence[LoDTensor]) -> None:
-        self.bucket, self.tensors = bucket, list(tensors)
+    buckets: list[Bucket]
+    tensors: list[LoDTensor]
 
     def counting(self) -> list[Call]:
         """What tells of one change more, as C functions."""
-        if self.bucket is not None:
-            return [self.bucket.counting()]
-        return [call for tensor in self.tensors for call in tensor.counting()]
+        calls: list[Call] = []
+        for bucket in self.buckets:
+            calls.append(partial(setitem, bucket.words, 0, bucket.words[0] + 1))
+        for tensor in self.tensors:
+            calls += tensor.counting()
+        return calls
 
 
-def changed_together(tensors: Sequence[LoDTensor], replicated: ReplicatedValues, devices: int) -> list[Changed]:
+def changed_together(tensors: Sequence[LoDTensor], replicated: ReplicatedValues, devices: int) -> Changed:
     """The tensors of a commit by bucket; one by one those of buckets that are changed in part.
 
     So are those of buckets that several devices change while nobody compares what they do.
@@ -165,5 +168,4 @@ def changed_together(tensors: Sequence[LoDTensor], replicated: ReplicatedValues,
         if key in known and b.is_intact() and all(id(t) in among for t in b.tensors)
     }  # fmt: skip
     single = [t for t in tensors if t.bucket is None or id(t.bucket) not in whole]
-    alone = [Changed(None, single)] if single else []
-    return [*(Changed(bucket, ()) for bucket in whole.values()), *alone]
+    return Changed(list(whole.values()), single)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
 from workbench import between
+from workbench.config import FLAG_VALUES
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
@@ -22,7 +24,9 @@ from workbench.executors.feeding.split import Fed, Splitter
 from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
+from workbench.executors.planning.plan import Plan
 from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.compiler import Compiler
 from workbench.executors.running.guards import Guards
 from workbench.executors.running.moment import Guard
@@ -70,6 +74,7 @@ class Engine:
         self.number, self.spec, self.shares = next(_numbers), spec, shares
         self.whole: Engine = self if whole is None else whole
         self.scope: Scope = scope if shares is None else shares.scope
+        self._root = self.scope.root
         self.state: StepState = StepState() if whole is None else whole.state
         self.guards: Guards = Guards() if whole is None else whole.guards
         self.reporter = Reporter(f"executor {self.number}", spec.places)
@@ -160,7 +165,7 @@ class Engine:
 
     def binding(self, fetches: Sequence[str], fed: Fed) -> Binding:
         """What a step of these fetches and feeds of these shapes runs."""
-        return self._cache.binding(fetches, fed, self._pool)
+        return self._cache.step(fetches, fed, self._pool).binding
 
     def _one_copy(self, graph: Graph) -> set[str]:
         """What all devices share, of a graph of this engine; a pruned program shares what the whole does."""
@@ -185,24 +190,27 @@ class Engine:
         begun = perf_counter_ns()
         if begun >= between.due:
             between.visit()
-        state, root = self.state, self.scope.root
+        state, root = self.state, self._root
         if root.step is not None and is_mid_step(root):
             self._require_place_in(root.step, feed)
-        with self._alone():
-            outer, root.step = root.step, state
-            state.begin(begun)
+        with root.in_use(self._execution.timeout):
+            around = root.step
+            outer = None if around is None else state.at
             try:
+                root.step = state
+                state.begin(begun)
                 results = self._run(feed, fetches, return_numpy, merged)
-                state.end()
+                state.end(outer)
                 if Fetched in LISTENERS:
                     self.reporter.fetched(state.steps - 1, fetches, results)
             except BaseException as error:
-                state.end()
-                if not state.is_applied:
+                is_applied = state.is_applied
+                state.end(outer)
+                if not is_applied:
                     self.reporter.failed(state.steps, error)
                 raise
             finally:
-                root.step = outer
+                root.step = around
                 if state.drop_for:
                     self.whole._drop(state.dropped())
             return results
@@ -221,24 +229,30 @@ class Engine:
         if self.guards.all:
             self.guards.note(self.state.steps, fed)
         try:
-            binding = self._cache.find(fetches, fed, self._pool)
+            step = self._cache.find(fetches, fed, self._pool)
             if self._execution._dry_run:
                 return _nothing(fetches)
-            return self._steps(binding, fed, return_numpy, merged)
+            run = self._runner.way() if LISTENERS or FLAG_VALUES["FLAGS_check_nan_inf"] else self._runner.run
+            try:
+                if self._execution.num_iteration_per_run > 1:
+                    self._repeat(partial(run, step, fed, return_numpy, merged))
+                return run(step, fed, return_numpy, merged)
+            finally:
+                self.whole._count()
         except InvalidArgument as error:
             note_feed(error, self.spec.program, fed)
             raise
 
-    def _steps(self, binding: Binding, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-        """As many as `ExecutionStrategy.iterations` asks for; what the last one fetches."""
-        step = self._runner.way()
-        try:
-            for _ in range(self._execution.iterations - 1):
-                step(binding, fed, return_numpy, merged)
-                self.state.begin(perf_counter_ns())
-            return step(binding, fed, return_numpy, merged)
-        finally:
-            self.whole._count()
+    def _repeat(self, run: Callable[[], Any]) -> None:
+        """All steps but the last of as many as `ExecutionStrategy.iterations` asks for."""
+        for _ in range(self._execution.iterations - 1):
+            run()
+            self.state.begin(perf_counter_ns())
+
+    def move_to(self, scope: Scope) -> None:
+        """Work in another scope, before the first step and unless the values of another engine are used."""
+        if not self.started and self.shares is None:
+            self.scope, self._root = scope, scope.root
 
     def prepare(self, feed: Any) -> Fed:
         """What a feed gives each device; the first time the engine is started.
@@ -283,19 +297,29 @@ class Engine:
         """
         return self.guards.add(guard)
 
-    def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[Binding, list[LoDTensor]]:
+    def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[BoundStep, list[LoDTensor]]:
         """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
-        binding = self._cache.binding(fetches, fed, self._pool, observed=True)
-        counters = self._runner.load(binding, fed)
-        self.state.end()  # it is gone through by hand, others may step meanwhile
-        return binding, counters
-
-    def apply(self, binding: Binding, counters: list[LoDTensor], fills: list[Fill]) -> None:
-        """Commit a step that has been begun and run."""
+        step = self._cache.step(fetches, fed, self._pool, observed=True)
+        outer = None if self._root.step is None else self.state.at
         try:
-            self._runner.commit(binding, binding.commit, counters, fills)
+            self.state.begin(perf_counter_ns())
+            return step, self._runner.load(step.binding, fed)
         finally:
-            self.state.end()
+            self.state.end(outer)  # it is gone through by hand, others may step meanwhile
+
+    def apply(self, step: BoundStep, counters: list[LoDTensor], fills: list[Fill]) -> None:
+        """Commit a step that has been begun and run.
+
+        Raises:
+            PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
+        """
+        refuse_in_mid_step(self.scope)
+        outer = None if self._root.step is None else self.state.at
+        try:
+            self.state.begin(perf_counter_ns())
+            self._runner.commit(step, step.binding.commit, counters, fills)
+        finally:
+            self.state.end(outer)
         self.whole._count()
 
     def _alone(self) -> Any:
@@ -342,7 +366,7 @@ class Engine:
     @property
     def last(self) -> Binding | None:
         """What the last step ran; None before the first and after a drop."""
-        return self.state.last
+        return None if self.state.last is None else self.state.last.binding
 
     @property
     def steps(self) -> int:
@@ -353,6 +377,16 @@ class Engine:
     def arenas(self) -> Mapping[int, DeviceMemory]:
         """The memory of temporaries, by device."""
         return self._cache.arenas if self.started else {}
+
+    @property
+    def plans(self) -> list[Plan]:
+        """Those that are kept, the one used longest ago first."""
+        return list(self._compiler.plans.values()) if self.started else []
+
+    @property
+    def bindings(self) -> list[Binding]:
+        """Those that are kept."""
+        return [step.binding for step in self._cache.bound.values()] if self.started else []
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
@@ -375,7 +409,7 @@ class Engine:
         Returns:
             bytes given back; 0 if that is yet to come.
         """
-        root, state = self.scope.root, self.state
+        root, state = self._root, self.state
         if root.step is state and is_mid_step(root):
             state.drop_at_the_end(cause)
             return 0

@@ -35,7 +35,7 @@ class Exchanges:
     """The collectives of one binding."""
 
     def __init__(self, binding: Binding) -> None:
-        plan, fused = binding.plan, binding.fused_reductions
+        plan, fused = binding.plan, binding.reductions
         uses = Uses(plan.graph.nodes)
         self._rows = {row.node: row for row in (*plan.rows, *plan.commit) if row.node.is_collective}
         self._makers = {

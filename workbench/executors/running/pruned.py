@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.errors import PreconditionNotMet
 from workbench.executors.feeding.feed import Feed, fed_names
-from workbench.executors.fetching.fetch import plain_names, split_optimize_ops
+from workbench.executors.fetching.fetch import split_optimize_ops
 from workbench.executors.running.engine import Engine
 from workbench.framework.notice import tell
 from workbench.framework.program.operator import Operator
@@ -24,11 +24,18 @@ def run_pruned(
     engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, merged: bool = True, use_prune: bool = False
 ) -> list[Any]:
     """A step of what `fetch_list` asks for; see `needed`."""
-    plain = None if use_prune else plain_names(fetch_list)
-    if plain is not None:
-        return engine.run(feed, plain, return_numpy, merged)
-    engine, feed, names = needed(engine, feed, fetch_list, use_prune)
+    names: list[str] = []
+    for item in fetch_list if type(fetch_list) is list and not use_prune else _MORE:
+        if type(item) is not str:
+            if not isinstance(item, Variable):  # updates, or something that is wrong
+                engine, feed, names = needed(engine, feed, fetch_list, use_prune)
+                break
+            item = item.name
+        names.append(item)
     return engine.run(feed, names, return_numpy, merged)
+
+
+_MORE = (None,)  # what is no list of variables and names
 
 
 def needed(engine: Engine, feed: Feed, fetch_list: Any, use_prune: bool = False) -> tuple[Engine, Feed, list[str]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 
 from workbench import events
 from workbench.executors.feeding.split import Fed
-from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan, Row
-from workbench.executors.running.exchanges import Exchange, Exchanges, contribution
+from workbench.executors.running.exchanges import Exchange, contribution
 from workbench.executors.running.stamps import Span
+from workbench.executors.running.watch import Watching
 from workbench.framework.program.roles import role_text
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.place import Place
@@ -51,8 +52,12 @@ class Reporter:
             begun,
         )
 
-    def ran(self, step: int, begun: int, binding: Binding, spans: Sequence[Span]) -> None:
-        """The ops, waits and collectives of a step."""
+    def ran(self, step: int, begun: int, plan: Plan, watching: Watching, spans: Sequence[Span]) -> None:
+        """The ops, waits and collectives of a step.
+
+        Args:
+            watching: of the binding of the plan.
+        """
         told: list[events.Event] = []
         last: dict[int, Place] = {}  # device of what a thread ran last
         for span in spans:
@@ -62,11 +67,9 @@ class Reporter:
                 continue
             last[span.thread] = self.places[span.rows[-1].node.place]
             if ops := tuple(row for row in span.rows if not row.node.is_collective):
-                info = self._info_of(ops, binding)
+                info = watching.info(ops[0].node, partial(self._info, ops, plan, watching.numbers))
                 told.append(events.OpRun(self.name, step, info, span.thread, span.start, span.end))
-        if binding.exchanges is None:
-            binding.exchanges = Exchanges(binding)
-        told += [self._collective(step, exchange) for exchange in binding.exchanges.of(spans, begun)]
+        told += [self._collective(step, exchange) for exchange in watching.exchanges.of(spans, begun)]
         events.emit_all(sorted(told, key=lambda e: e.start))  # type: ignore[attr-defined]
 
     def _collective(self, step: int, exchange: Exchange) -> events.Collective:
@@ -79,18 +82,10 @@ class Reporter:
             exchange.within_ops, exchange.arrived,
         )  # fmt: skip
 
-    def _info_of(self, rows: tuple[Row, ...], binding: Binding) -> events.OpInfo:
-        """What is told of a call, made once per binding."""
-        if binding.infos is None:
-            binding.infos = {}, {node: number for number, node in enumerate(binding.plan.graph.nodes)}
-        infos, numbers = binding.infos
-        key = id(rows[0])
-        if key not in infos:
-            infos[key] = self._info(tuple(numbers[row.node] for row in rows), rows, binding.plan)
-        return infos[key]
-
-    def _info(self, numbers: tuple[int, ...], rows: tuple[Row, ...], plan: Plan) -> events.OpInfo:
+    def _info(self, rows: tuple[Row, ...], plan: Plan, number_of: Mapping[Node, int]) -> events.OpInfo:
+        """What is told of a call."""
         nodes = [row.node for row in rows]
+        numbers = tuple(number_of[node] for node in nodes)
         outputs = tuple(
             events.Output(v.name, spec.shape, spec.dtype.name, ref.nbytes if ref is not None else 0)
             for node in nodes
@@ -128,7 +123,7 @@ class Reporter:
             )
             events.emit(event)
 
-    def memory(self, step: int, arenas: dict[int, DeviceMemory]) -> None:
+    def memory(self, step: int, arenas: Mapping[int, DeviceMemory]) -> None:
         """What each device holds for temporaries."""
         if events.listening(events.Memory):
             for place, arena in arenas.items():

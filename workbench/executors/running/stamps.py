@@ -12,8 +12,9 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from workbench.executors.lowering.binding import Binding, PythonRow, ThreadProgram
+from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
+from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.plan import Row
 from workbench.runtime.native.stamps import Ring, stamp_clock
 from workbench.runtime.words.stamp import ROW, TIME
@@ -51,7 +52,7 @@ class Stamps:
 
     def __init__(self, binding: Binding, *phases: Sequence[ThreadProgram]) -> None:
         control = binding.pool.control
-        flags = {flag.address: flag.what for flag in binding.flags if isinstance(flag, NativeFlag)}
+        flags = {flag.address: flag.what for flag in binding.lowering.flags if isinstance(flag, NativeFlag)}
         self._phases = [[_Stamped(program, flags) for program in phase] for phase in phases]
         self.programs = [[stamped.program for stamped in phase] for phase in self._phases]
         self._rings: list[Ring] = []

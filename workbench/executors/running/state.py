@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import PreconditionNotMet
-from workbench.executors.lowering.binding import Binding
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.transaction import Broken
 from workbench.runtime.scope import Scope
 
@@ -38,36 +38,59 @@ class Phase(Enum):
 
 
 class Reaction(Enum):
-    """To a call, by the thread of the step or of a child process, while the step is in some phase."""
+    """To what comes while the step is in some phase."""
 
     DONE = "it is done at once"
     REFUSED = "it raises, and changes nothing"
     DEFERRED = "it is done at the end of the step"
     DISCARDED = "nothing of the step is kept"
-    COMPLETED = "the commit is taken to its end first"
+    COMPLETED = "the step, or its commit, is taken to its end first"
     KEPT = "the step stays applied"
+    BROKEN = "the executor makes no further step"
+    NEVER = "it cannot be: no thread is at work then"
 
 
 class Trigger(Enum):
-    """What may come in the middle of a step."""
+    """What may come in the middle of a step: by its own thread, by another one, or by the end of one."""
 
     RUN = "run() of the same executor, or one that changes its values, from a signal handler, a finaliser, an observer"
     DROP = "drop_local_exe_scopes() from there"
     FAILURE = "an op, a guard or an observer raises, or a handler of any signal"
+    FORK = "another thread forks the process; the child gets the values of a whole step, and no thread of this one"
+    EXIT = "the interpreter ends while the step is another thread's, for which it waits some seconds"
+    LOST = "a worker does not come to rest in time"
 
 
-_BEFORE = {Trigger.RUN: Reaction.REFUSED, Trigger.DROP: Reaction.DEFERRED, Trigger.FAILURE: Reaction.DISCARDED}
-REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
-    Phase.IDLE: {Trigger.RUN: Reaction.DONE, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.DONE},
-    Phase.BEGUN: _BEFORE,
-    Phase.LOADED: _BEFORE,
-    Phase.SPECULATED: _BEFORE,
-    Phase.COMMITTING: {**_BEFORE, Trigger.FAILURE: Reaction.COMPLETED},
-    Phase.APPLIED: {Trigger.RUN: Reaction.DONE, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.KEPT},
-    Phase.BROKEN: {Trigger.RUN: Reaction.REFUSED, Trigger.DROP: Reaction.DONE, Trigger.FAILURE: Reaction.KEPT},
+_BEGUN = {
+    Trigger.RUN: Reaction.REFUSED,
+    Trigger.DROP: Reaction.DEFERRED,
+    Trigger.FAILURE: Reaction.DISCARDED,
+    Trigger.FORK: Reaction.DEFERRED,
+    Trigger.EXIT: Reaction.DISCARDED,
+    Trigger.LOST: Reaction.NEVER,
 }
-"""A thread of another step waits; a child that was forked in mid-step refuses to run (`runtime.scope`); at the end of
-the process a step of another thread is stopped before its commit, or waited for (`runtime.ending`)."""
+_BETWEEN = {**dict.fromkeys(Trigger, Reaction.DONE), Trigger.LOST: Reaction.NEVER}
+REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
+    Phase.IDLE: _BETWEEN,
+    Phase.BEGUN: _BEGUN,
+    Phase.LOADED: {**_BEGUN, Trigger.LOST: Reaction.DISCARDED},
+    Phase.SPECULATED: {**_BEGUN, Trigger.EXIT: Reaction.COMPLETED},
+    Phase.COMMITTING: {
+        **_BEGUN,
+        Trigger.FAILURE: Reaction.COMPLETED,
+        Trigger.EXIT: Reaction.COMPLETED,
+        Trigger.LOST: Reaction.BROKEN,
+    },
+    Phase.APPLIED: {
+        **_BETWEEN,
+        Trigger.FAILURE: Reaction.KEPT,
+        Trigger.FORK: Reaction.DEFERRED,
+        Trigger.EXIT: Reaction.KEPT,
+    },
+    Phase.BROKEN: {**_BETWEEN, Trigger.RUN: Reaction.REFUSED, Trigger.FAILURE: Reaction.KEPT},
+}
+"""A thread of another step waits. A fork that has waited for seconds goes on, and the child refuses to run in this scope
+(`runtime.scope`). A process that ends (`runtime.ending`) stops a step in front of its next row, or refuses to begin."""
 
 _MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Trigger.DROP] is Reaction.DEFERRED)
 
@@ -82,14 +105,20 @@ def is_mid_step(root: Scope) -> bool:
     return state is not None and root.lock._is_owned() and state.phase in _MIDDLE
 
 
+UnderWay = tuple[int, int, Phase]  # when a step began in ns, how many had been applied before it, where it is
+_NEVER: UnderWay = (0, 0, Phase.BEGUN)
+
+
 class StepState:
     """Of an engine and those that run its program pruned on the same values.
 
+    An observer of a step may make another one, when the first has been applied: who begins a step keeps `at`, and gives
+    it to `end`.
+
     Attributes:
         counter: how many steps have been applied, one int64; compiled steps count themselves.
-        is_under_way: whether a step has begun and has not ended, or a signal has left it to look so.
-        begun: when the step under way, or the last one, began, in ns.
-        last: the binding of the last step that was applied; None before the first and after a drop.
+        at: the step that has begun and has not ended, or that a signal has left to look so; None if there is none.
+        last: what the last step that was applied ran; None before the first and after a drop.
         broken: why no step can be made any more.
         drop_for: why temporaries are to be dropped at the end of the step under way, "" if they are not.
     """
@@ -97,9 +126,9 @@ class StepState:
     def __init__(self) -> None:
         self.counter: np.ndarray = np.zeros(1, np.int64)
         self._counted = self.counter.data
-        self._before = self.begun = 0
-        self._phase, self.is_under_way = Phase.IDLE, False
-        self.last: Binding | None = None
+        self.at: UnderWay | None = None
+        self._ended = _NEVER
+        self.last: BoundStep | None = None
         self.broken: Broken | None = None
         self.drop_for = ""
 
@@ -109,50 +138,63 @@ class StepState:
         return self._counted[0]
 
     @property
+    def begun(self) -> int:
+        """When the step under way, or the last one, began, in ns."""
+        return (self.at or self._ended)[0]
+
+    @property
     def is_applied(self) -> bool:
         """Whether the step under way, or the last one, has been applied."""
-        return self._counted[0] != self._before
+        return self._counted[0] != (self.at or self._ended)[1]
 
     @property
     def phase(self) -> Phase:
         """Where the step is."""
         if self.broken is not None:
             return Phase.BROKEN
-        if not self.is_under_way:
+        if self.at is None:
             return Phase.IDLE
-        return Phase.APPLIED if self.is_applied else self._phase
+        return Phase.APPLIED if self.is_applied else self.at[2]
 
     def begin(self, now: int) -> None:
-        """A step begins."""
-        self.begun, self._before, self._phase, self.is_under_way = now, self._counted[0], Phase.BEGUN, True
+        """A step begins, or the next one of the same call.
+
+        Args:
+            now: in ns.
+        """
+        self.at = now, self._counted[0], Phase.BEGUN
 
     def load(self) -> None:
         """What it reads is in place; it has not been applied."""
-        self._before, self._phase = self._counted[0], Phase.LOADED
+        self.at = (self.at or self._ended)[0], self._counted[0], Phase.LOADED
 
     def speculate(self) -> None:
         """All that can fail has been done."""
-        self._phase = Phase.SPECULATED
+        self.at = (*(self.at or self._ended)[:2], Phase.SPECULATED)
 
     def commit(self) -> None:
         """The commit begins."""
-        self._phase = Phase.COMMITTING
+        self.at = (*(self.at or self._ended)[:2], Phase.COMMITTING)
 
-    def applying(self, binding: Binding) -> list[Callable[[], Any]]:
+    def applying(self, step: BoundStep) -> list[Callable[[], Any]]:
         """The end of a commit, as C functions: whatever is raised from now on, the step has been applied."""
-        return [partial(setitem, self.counter, 0, self.steps + 1), partial(setattr, self, "last", binding)]
+        return [partial(setitem, self.counter, 0, self._counted[0] + 1), partial(setattr, self, "last", step)]
 
-    def apply(self, binding: Binding) -> None:
+    def apply(self, step: BoundStep) -> None:
         """A compiled step has counted itself."""
-        self.last = binding
+        self.last = step
 
     def breaks(self, error: Broken) -> None:
         """The commit could be neither finished nor undone."""
         self.broken = error
 
-    def end(self) -> None:
-        """The step is over, applied or not."""
-        self.is_under_way = False
+    def end(self, outer: UnderWay | None) -> None:
+        """The step is over, applied or not.
+
+        Args:
+            outer: what `at` was before it began.
+        """
+        self._ended, self.at = self.at or self._ended, outer
 
     def require_unbroken(self) -> None:
         """Raises: PreconditionNotMet: BROKEN."""

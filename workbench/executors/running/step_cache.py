@@ -9,11 +9,11 @@ from typing import Any
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.failures import no_memory
 from workbench.executors.feeding.split import Fed
-from workbench.executors.fetching.collect import Collector
-from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.binding import bind
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.compiler import Compiler, shapes_of
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
@@ -28,14 +28,14 @@ _NONE = (None, None)
 
 
 class StepCache:
-    """Of one engine: a plan and a binding for every combination of fetches and shapes.
+    """Of one engine: a plan, and what it is bound to, for every combination of fetches and shapes.
 
     Args:
         settings: of the graph. training: the devices depend on each other.
         one_copy: what all devices share in Reduce mode, of a graph.
 
     Attributes:
-        arenas: the memory of temporaries, by device; all plans use the same.
+        arenas: the memory of temporaries, by device; all plans use the same. bound: what is bound to it.
     """
 
     def __init__(
@@ -56,59 +56,60 @@ class StepCache:
         self._comm = LocalCommunicator(len(spec.places))
         self._blocks: dict[int, list[Call]] = {}
         self.arenas: dict[int, DeviceMemory] = {}
-        self.bindings: dict[Any, Binding] = {}
-        self._newest: dict[tuple[str, ...], tuple[Any, Binding]] = {}
+        self.bound: dict[Any, BoundStep] = {}
+        self._newest: dict[tuple[str, ...], tuple[Any, BoundStep]] = {}
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
         return next((recipe.rows for recipe, _ in self._newest.values()), {})
 
-    def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding:
-        """The binding; without looking at the feed again if its shapes are those of the last one."""
+    def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> BoundStep:
+        """What a step runs; without looking at the feed again if its shapes are those of the last one."""
         names = tuple(fetches)
         recipe, newest = self._newest.get(names, _NONE)
         # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
         schedules = len(self._program.lr_schedulers)
-        if recipe is not fed.recipe or newest is None or newest.schedules != schedules or not newest.is_current():
-            newest = self.binding(names, fed, pool)
-            self._newest = {names: (fed.recipe, newest)}
+        if recipe is fed.recipe and newest is not None:
+            binding = newest.binding
+            if binding.schedules == schedules and binding.storage.is_current():
+                return newest
+        newest = self.step(names, fed, pool)
+        self._newest = {names: (fed.recipe, newest)}
         return newest
 
-    def binding(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> Binding:
-        """The binding for this feed's shapes and these fetches, made or made anew where needed.
+    def step(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> BoundStep:
+        """What a step of these fetches runs for this feed's shapes, bound or bound anew where needed.
 
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
         key = (tuple(fetches), shapes_of(fed), observed, len(self._program.lr_schedulers))
-        bound = self.bindings.get(key)
-        if bound is not None and bound.is_current():
+        bound = self.bound.get(key)
+        if bound is not None and bound.binding.storage.is_current():
             self._compiler.use(key)
             return bound
         with collector_paused():
             return self._bind(key, fetches, fed, pool, observed)
 
-    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> Binding:
+    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> BoundStep:
         given = self._given_persistables(fed)
         plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
-        self.bindings = {k: b for k, b in self.bindings.items() if k in self._compiler.plans}
+        self.bound = {k: step for k, step in self.bound.items() if k in self._compiler.plans}
         if not self._replicas.is_whole():
             self._replicas.renew()
         self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
         arenas = self._own_room(plan) if observed else self._room_for(plan)
         try:
-            binding = Binding(
-                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks
-            )  # fmt: skip
+            binding = bind(plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks)
         except EnforceNotMet:
             if not self._state.steps:
                 self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
             raise
-        binding.collector = Collector(binding, self._training)
+        step = BoundStep(binding, self._training, self._spec.loss_name)
         if not observed:
-            self.bindings[key] = binding
-        return binding
+            self.bound[key] = step
+        return step
 
     def _weights(self, fed: Fed) -> list[float]:
         """Each device's share of the batch."""
@@ -134,7 +135,7 @@ class StepCache:
         for place, nbytes in plan.sizes.items():
             if place not in self.arenas or self.arenas[place].nbytes < nbytes:
                 self.arenas[place] = self._allocated(plan, place, nbytes)
-                self.bindings, self._newest = {}, {}
+                self.bound, self._newest = {}, {}
         return self.arenas
 
     def _own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
@@ -149,12 +150,12 @@ class StepCache:
 
     def abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""
-        self.arenas, self.bindings, self._newest = {}, {}, {}
+        self.arenas, self.bound, self._newest = {}, {}, {}
 
     def release(self, freed: dict[int, int]) -> None:
         """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""
-        for binding in self.bindings.values():
-            binding.forget()
+        for step in self.bound.values():
+            step.binding.values.forget()
         for place, arena in self.arenas.items():
             freed[place] += arena.release()
 

@@ -85,7 +85,7 @@ def _gradients(binding: Binding) -> Iterator[np.ndarray]:
     """Of the updates that the commit makes, on all devices: of sums that updates take themselves every part."""
     for row in binding.plan.commit:
         for value in _read_by(row.node):
-            yield from _arrays(binding, binding.parts_of(value))
+            yield from _arrays(binding, binding.values.parts_of(value))
 
 
 def _read_by(node: Node) -> Sequence[Value]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,19 @@ import numpy as np
 from workbench.errors import EnforceNotMet, ExecutionError, Unavailable, located
 from workbench.executors.failures import node_failure, where
 from workbench.executors.feeding.split import Fed
-from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.operands import Cell
+from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Row
 from workbench.executors.workers.pool import Stopped, Task
-from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import Patch, dense
-from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.ending import require_time
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call, undisturbed
 
 Fill = Callable[[], Any]
+_task_of = attrgetter("task")
 
 
 class Broken(ExecutionError):
@@ -39,45 +40,15 @@ class Broken(ExecutionError):
 def load(binding: Binding, fed: Fed) -> None:
     """Put what is fed where the plan reads it; what it does not read is left out."""
     sources = fed.sources
-    arrays, cells = binding.places_of(fed.recipe)
+    arrays, cells = binding.fed_places.of(fed.recipe)
     for place, name, index, target in arrays:
         target[...] = sources[place][name][index]
     for place, name, index, cell in cells:
         cell.value = np.array(sources[place][name][index])
 
 
-def speculate(binding: Binding, programs: Sequence[ThreadProgram]) -> None:
-    """Run everything but the commit.
-
-    Args:
-        programs: the binding's, plain or watched.
-
-    Raises:
-        EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
-        Unavailable: a thread has not come to an end in time; names it and the op it is at.
-    """
-    if binding.in_use:
-        binding.reset()  # a signal came again before that was done
-    binding.in_use = True
-    try:
-        tasks = [program.task for program in programs]
-        if binding.is_native and not binding.calls_blas:
-            binding.pool.run(tasks)
-        else:
-            one_blas_thread.run(partial(_run_in_python, binding, tasks))
-        binding.in_use = False
-    except Exception as error:
-        explained = error if is_from_outside(error) else explain(binding, programs, error)
-        binding.reset()
-        if explained is error:
-            raise
-        raise explained from error
-    except BaseException:
-        binding.reset()
-        raise
-
-
-def _run_in_python(binding: Binding, tasks: Sequence[Task]) -> None:
+def run_in_python(binding: Binding, tasks: Sequence[Task]) -> None:
+    """Run tasks of which some are Python's; NumPy says nothing of infinities and NaN."""
     quietly(partial(binding.pool.run, tasks))
 
 
@@ -132,12 +103,13 @@ def commit(
         ExecutionError: a call raised; the step has been applied all the same.
         Broken: it could not be.
     """
-    pending = [(tensor, _value(source)) for source, tensor in binding.staged]
-    pending = [(t, value if isinstance(value, Patch) or t.holds(value) else np.array(value)) for t, value in pending]
-    tasks = [program.task for program in programs]
-    calls = [call for tensor, value in pending for call in _putting(tensor, value)]
-    calls += [call for changed in binding.changed for call in changed.counting()]
-    calls += [call for counter in counters for call in counter.taking(_next(counter))]
+    tasks = list(map(_task_of, programs))
+    calls: list[Fill] = []
+    for source, tensor in binding.writes.staged:
+        calls += _putting(tensor, source.value) if type(source) is Cell else tensor.setting(source)
+    calls += binding.writes.changed.counting()
+    for counter in counters:
+        calls += counter.taking(_next(counter))
     trouble = _perform(binding, tasks, [*calls, *fills])
     if trouble is not None:
         raise ExecutionError(
@@ -151,7 +123,10 @@ def _next(counter: LoDTensor) -> Any:
 
 
 def _putting(tensor: LoDTensor, value: Any) -> list[Fill]:
-    return tensor.patching(value.rows, value.values) if isinstance(value, Patch) else tensor.taking(value)
+    """What puts an object aside into the scope."""
+    if isinstance(value, Patch):
+        return tensor.patching(value.rows, value.values)
+    return tensor.setting(np.asarray(dense(np, value)))
 
 
 def _perform(binding: Binding, tasks: Sequence[Task], calls: Sequence[Fill]) -> BaseException | None:
@@ -193,18 +168,12 @@ def _run_all(binding: Binding, tasks: Sequence[Task], calls: Iterator[Fill]) -> 
     return trouble
 
 
-def _value(source: Any) -> Any:
-    if isinstance(source, Cell) and isinstance(source.value, Patch):
-        return source.value
-    return np.asarray(dense(np, source.value)) if isinstance(source, Cell) else source
-
-
 def _run_to_the_end(binding: Binding, tasks: Sequence[Task]) -> BaseException | None:
     """Run all calls of the commit, whatever they raise on the first attempt."""
     for task in tasks:
         task.rewind()
     try:
-        binding.pool.run(tasks) if binding.is_native else _run_in_python(binding, tasks)
+        binding.pool.run(tasks) if binding.is_native else run_in_python(binding, tasks)
         return None
     except BaseException as error:
         binding.pool.failed = False  # the others have stopped; what is left of them has to be run

@@ -2,51 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.errors import ExecutionError, located
-from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.events import OpInfo
+from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Row
+from workbench.executors.running.exchanges import Exchanges
 from workbench.executors.running.stamps import Stamps
 from workbench.framework.values.rows import Patch, Rows
-from workbench.graph.ssa import Value
+from workbench.graph.ssa import Node, Value
 
 
 class Watched(NamedTuple):
-    """What a binding runs while somebody watches.
+    """What is run in place of a binding's own programs while somebody watches.
 
     Attributes:
         speculative, commit: programs, one per thread.
         stamps: when rows run; None if nobody wants to know.
     """
 
-    speculative: list[ThreadProgram]
-    commit: list[ThreadProgram]
-    stamps: Stamps | None
+    speculative: Sequence[ThreadProgram]
+    commit: Sequence[ThreadProgram]
+    stamps: Stamps | None = None
 
 
-def watched(binding: Binding, clock: bool, finite: bool) -> Watched:
-    """The programs of a binding with looks in them, made once; only the speculative phase looks for NaN.
+class Watching:
+    """What those who watch the steps of a binding need, made when it is first asked for."""
 
-    A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._watched: dict[tuple[bool, bool], Watched] = {}
+        self._infos: dict[Node, OpInfo] = {}
 
-    Args:
-        clock: note when each row begins and ends.
-        finite: raise ExecutionError, naming op, device and line, for the first row that makes a NaN or an Inf.
-    """
-    programs = binding.watched.get((clock, finite))
-    if programs is None:
-        speculative = [_checked(binding, p) for p in binding.looked_between()] if finite else binding.speculative
-        commit, stamps = binding.commit, None
-        if clock:
-            stamps = Stamps(binding, speculative, commit)
-            speculative, commit = stamps.programs
-        programs = binding.watched[clock, finite] = Watched(speculative, commit, stamps)
-    return programs
+    def programs(self, clock: bool, finite: bool) -> Watched:
+        """The programs with looks in them; only the speculative phase looks for NaN.
+
+        A parameter that an update makes infinite is found where the next step reads it: the commit cannot be refused.
+
+        Args:
+            clock: note when each row begins and ends.
+            finite: raise ExecutionError, naming op, device and line, for the first row that makes a NaN or an Inf.
+        """
+        watched = self._watched.get((clock, finite))
+        if watched is None:
+            watched = self._watched[clock, finite] = _watched(self._binding, clock, finite)
+        return watched
+
+    @cached_property
+    def exchanges(self) -> Exchanges:
+        """The collectives of the binding."""
+        return Exchanges(self._binding)
+
+    @cached_property
+    def numbers(self) -> dict[Node, int]:
+        """The nodes, as in the printed graph."""
+        return {node: number for number, node in enumerate(self._binding.plan.graph.nodes)}
+
+    def info(self, first: Node, make: Callable[[], OpInfo]) -> OpInfo:
+        """What is told of the call that begins with a node."""
+        info = self._infos.get(first)
+        if info is None:
+            info = self._infos[first] = make()
+        return info
+
+    def rewind(self) -> None:
+        """After a step that failed: pieces of tapes begin at their first row again."""
+        for watched in self._watched.values():
+            for program in watched.speculative:
+                program.rewind()
+
+
+def _watched(binding: Binding, clock: bool, finite: bool) -> Watched:
+    speculative, commit = binding.speculative, binding.commit
+    if finite:
+        speculative = [_checked(binding, program) for program in binding.looked_between()]
+    if not clock:
+        return Watched(speculative, commit)
+    stamps = Stamps(binding, speculative, commit)
+    speculative, commit = stamps.programs
+    return Watched(speculative, commit, stamps)
 
 
 def _checked(binding: Binding, program: ThreadProgram) -> ThreadProgram:

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.feeding.split import Fed, SplitRecipe
+from workbench.executors.fetching.collect import Collector
 from workbench.executors.fetching.merge import Merger
-from workbench.executors.lowering.binding import Binding, ThreadProgram
+from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
@@ -40,6 +42,8 @@ class WholeStep:
 
     Attributes:
         looks: whether it has been told where to look for NaN and Inf; blemished: whether the last run met one.
+        is_open: whether a run has begun and did not come to its end.
+        recipe: the split of feeds it is ready for, None if there is none.
     """
 
     def __init__(
@@ -56,7 +60,7 @@ class WholeStep:
         self._pool = binding.pool
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
-        self._counting = [counter, *(c.bucket.counter for c in binding.changed if c.bucket is not None)]
+        self._counting = [counter, *(bucket.counter for bucket in binding.writes.changed.buckets)]
         self._counters = np.array(list(map(address, self._counting)), np.int64)
         self._moves_out = _moves_out([arrays for _, arrays in results])
         self._array = lines(words.WORDS)
@@ -67,10 +71,12 @@ class WholeStep:
         self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
-        self._recipe: SplitRecipe | None = None
-        self._sources: list[_Source] | None = None
+        self._fed_places = binding.fed_places
+        self.recipe: SplitRecipe | None = None
+        self._declined: SplitRecipe | None = None
+        self._sources: list[_Source] = []
         self._stretches = 0
-        self.looks = self.blemished = False
+        self.looks = self.blemished = self.is_open = False
 
     def look_at(self, stretches: np.ndarray) -> None:
         """Look at these stretches of float32 before the commit, see `words.step`; `run` returns None at a NaN or Inf.
@@ -79,17 +85,21 @@ class WholeStep:
         """
         self._array[words.TELLTALES], self._stretches, self.looks = address(stretches), len(stretches), True
 
-    def takes(self, fed: Fed, binding: Binding) -> bool:
-        """Whether what is fed can be put in place by the call; looks only if it is not what it was the last time."""
-        if fed.recipe is not self._recipe:
-            self._recipe = None  # until the words of the new one are there: Ctrl-C may come in between
-            self._sources = self._prepare(fed, binding)
-            self._recipe = fed.recipe
-        return self._sources is not None
+    def takes(self, fed: Fed) -> bool:
+        """Whether what is fed can be put in place by the call, which is made ready for feeds that are split like it."""
+        if fed.recipe is self._declined:
+            return False
+        self.recipe = None  # until the words of the new one are there: Ctrl-C may come in between
+        sources = self._prepare(fed)
+        if sources is None:
+            self._declined = fed.recipe
+            return False
+        self._sources, self.recipe = sources, fed.recipe
+        return True
 
-    def _prepare(self, fed: Fed, binding: Binding) -> list[_Source] | None:
+    def _prepare(self, fed: Fed) -> list[_Source] | None:
         """Where feeds of this recipe go to."""
-        arrays, cells = binding.places_of(fed.recipe)
+        arrays, cells = self._fed_places.of(fed.recipe)
         moves: list[_Move] = []
         for place, name, index, target in arrays:
             whole = fed.sources[place][name]
@@ -119,13 +129,14 @@ class WholeStep:
         Returns:
             the results; None if it came upon something that kernels decline, or a blemish: the commit is then to come.
         """
+        self.is_open = True
         objects, sources, number, outs = self._names, fed.sources, 0, []
         for shape, dtype in self._shapes:
             out = np.empty(shape, dtype)
             outs.append(out)
             objects[number] = id(out)
             number += 1
-        for place, name in self._sources or ():
+        for place, name in self._sources:
             objects[number] = id(sources[place][name])
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
@@ -134,9 +145,14 @@ class WholeStep:
         while status == PAUSED:  # so that signals are answered
             status = self._call()
         if not status:
+            self.is_open = False
             return outs
         self.blemished = status == BLEMISHED
         return None
+
+    def close(self) -> None:
+        """What it left open has been put in order."""
+        self.is_open = False
 
     @property
     def applied(self) -> int:
@@ -149,22 +165,22 @@ class WholeStep:
         return self._last.begun
 
 
-def whole_step(binding: Binding, counter: np.ndarray) -> WholeStep | None:
+def whole_step(binding: Binding, collector: Collector, counter: np.ndarray) -> WholeStep | None:
     """A binding as one call.
 
     Args:
-        counter: one int64 that counts the steps that have been applied.
+        collector: of its fetches. counter: one int64 that counts the steps that have been applied.
 
     Returns:
         None unless one thread runs all of it in kernels, everything it changes lies in buckets, which count, and a
         first step has shown what the results are like.
     """
     first, last, layout = _only_piece(binding.speculative), _only_piece(binding.commit), array_layout()
-    if first is None or last is None or layout is None or binding.staged:
+    if first is None or last is None or layout is None or binding.writes.staged:
         return None
-    if any(changed.bucket is None for changed in binding.changed):
+    if binding.writes.changed.tensors:
         return None
-    results = binding.collector.preallocated()
+    results = collector.preallocated()
     if results is None or not all(_can_be_moved(*result) for result in results):
         return None
     return WholeStep(binding, counter, first, last, results, layout)

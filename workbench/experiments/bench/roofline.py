@@ -87,11 +87,11 @@ def step_times(made: Training, seconds: float) -> Iterator[float]:
 
 def latest_binding(made: Training) -> Binding:
     """What the last step ran, after one more if that ended in a drop of temporaries."""
-    if made.executor._engine.last is None:
+    inspection = made.executor.inspection
+    if inspection.last is None:
         made.step()
-    found = made.executor._engine.last
-    assert found is not None, "temporaries are not dropped after every step"
-    return found
+    assert inspection.last is not None, "temporaries are not dropped after every step"
+    return inspection.last
 
 
 def rows_by_lowering(binding: Binding) -> tuple[int, Counter[str]]:

@@ -24,6 +24,9 @@ from workbench.experiments.records.runs_file import Entry, FileReplaced, Happeni
 from workbench.experiments.records.surroundings import surroundings
 from workbench.experiments.run import Run
 from workbench.experiments.runners import engine_of
+from workbench.experiments.runners import executor_of
+from workbench.experiments.records.runs_file import Entry, FileReplaced, Happening, RunProgress, RunsFile
+from workbench.experiments.records.surroundings import surroundings
 from workbench.framework.notice import tell_anyway
 
 PERIOD = 0.5  # seconds between looks at the runs
@@ -273,8 +276,8 @@ class _Watch:
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        engine = engine_of(record.run.executor)
-        self._executor = None if engine is None else engine.reporter.name
+        executor = executor_of(record.run.executor)
+        self._executor = None if executor is None else executor.inspection.name
         self._subscription = events.subscribe(self._heard, events.ScopeDrop, events.Error)
 
     def __call__(self, run: Run) -> None:

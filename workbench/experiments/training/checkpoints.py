@@ -22,6 +22,11 @@ from workbench.experiments.training.kept import KeptFiles
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.experiments.training.position import Position
 from workbench.experiments.training.settings import program_hash
+from workbench.experiments.training.kept import KeptFiles
+from workbench.experiments.training.loop import TrainingLoop
+from workbench.experiments.training.position import Position
+from workbench.experiments.runners import Inspectable, executor_of
+from workbench.experiments.training.settings import program_hash
 from workbench.framework.paths import path_text
 from workbench.runtime.undisturbed import undisturbed
 
@@ -54,8 +59,8 @@ class Restorable:
             undisturbed(self._write)
 
     def _write(self) -> None:
-        loop, engine = self._loop, engine_of(self._loop.executor)
-        give = None if engine is None else devices_restored(engine, self._own, self._values.arrays)
+        loop, executor = self._loop, executor_of(self._loop.executor)
+        give = None if executor is None else devices_restored(executor, self._own, self._values.arrays)
         with as_before_on_error(*_movable(loop.loader)):
             if isinstance(loop.loader, DataLoader):
                 loop.loader.load_state_dict(self._loader_state)
@@ -79,8 +84,8 @@ def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.Path
         OSError: it cannot be written; a file that was there is unchanged.
     """
     tensors, metadata = snapshot(loop.program, loop.scope)
-    engine = engine_of(loop.executor)
-    own = {} if engine is None else device_values(engine)
+    executor = executor_of(loop.executor)
+    own = {} if executor is None else device_values(executor)
     tensors.update({_ON.format(place=place, name=name): array for (name, place), array in own.items()})
     histories = enumerate(position.history.values())
     tensors.update({_HISTORY.format(number=i): np.array(values, np.float64) for i, values in histories})
@@ -92,7 +97,7 @@ def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.Path
         "labels": list(position.history), "validated": position.validated, "val_labels": list(position.val_labels),
         "kept": None if position.kept is None else position.kept.as_document(),
         "own": [[name, place] for name, place in own],
-        "devices": _device_count(engine),
+        "devices": _device_count(executor),
     })  # fmt: skip
     write_tensors(path, tensors, metadata)
 
@@ -126,7 +131,7 @@ def _checked(
     history = {label: _numbers(tensors.pop(_HISTORY.format(number=i))) for i, label in enumerate(run["labels"])}
     own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
     values = restoring(loop.program, path, tensors, metadata)
-    _require_devices(engine_of(loop.executor), own, run["devices"], values.arrays)
+    _require_devices(executor_of(loop.executor), own, run["devices"], values.arrays)
     position = _position(run, history).recording(loop.labels, loop.val_labels)
     return Restorable(loop, position, values, own, run["loader"])
 
@@ -171,15 +176,17 @@ def _batches(count: int | None) -> str:
     return "batches that were not counted" if count is None else f"{count} batches"
 
 
-def _require_devices(engine: Engine | None, own: Values, devices: int, state: Mapping[str, np.ndarray]) -> None:
+def _require_devices(
+    executor: Inspectable | None, own: Values, devices: int, state: Mapping[str, np.ndarray]
+) -> None:
     """Values of single devices need the same number of them; without such values any number will do."""
     if not own:
         return
-    if devices != _device_count(engine) or engine is None:
-        mine = _device_count(engine)
+    mine = _device_count(executor)
+    if devices != mine or executor is None:
         raise InvalidArgument(f"it was written by a run on {devices} devices, whose values differ; this one has {mine}")
-    check_device_values(engine, own, state)
+    check_device_values(executor, own, state)
 
 
-def _device_count(engine: Engine | None) -> int:
-    return 1 if engine is None else len(engine.places)
+def _device_count(executor: Inspectable | None) -> int:
+    return 1 if executor is None else len(executor.inspection.places)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
-from workbench.executors.running.engine import Engine
-from workbench.experiments.runners import Runner, engine_of
+from workbench.executors.inspection.inspection import Inspection
+from workbench.experiments.runners import Runner, executor_of
 from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_to_dict
 from workbench.framework.values.portable import config_of
@@ -35,10 +35,10 @@ def settings_of(
         own: the user's, see `own_settings`.
     """
     found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
-    engine = engine_of(executor)
+    inspectable = executor_of(executor)
     found.update(seed=program.random_seed, executor=getattr(executor, "kind", type(executor).__name__))
-    if engine is not None:
-        found.update(_of_engine(engine))
+    if inspectable is not None:
+        found.update(_of_executor(inspectable.inspection))
     for name in ("batch_size", "shuffle", "drop_last"):
         if isinstance(value := getattr(loader, name, None), int):
             found[name] = value
@@ -87,11 +87,11 @@ def _kind_of(scheduler: Any) -> Any:
     return name, {key: value for key, value in config.items() if key != "state"}
 
 
-def _of_engine(engine: Engine) -> dict[str, Any]:
-    found: dict[str, Any] = {"devices": len(engine.places), "places": ", ".join(map(str, engine.places))}
-    for options in (engine.build, engine.execution):
-        found.update({name: show(getattr(options, name)) for name in options.OPTIONS if options.is_set(name)})
-    return found
+def _of_executor(executor: Inspection) -> dict[str, Any]:
+    settings: dict[str, Any] = {"devices": len(executor.places), "places": ", ".join(map(str, executor.places))}
+    for options in (executor.build, executor.execution):
+        settings.update({name: show(getattr(options, name)) for name in options.OPTIONS if options.is_set(name)})
+    return settings
 
 
 def _rates(program: Program, values: Callable[[str], np.ndarray | None]) -> Any:

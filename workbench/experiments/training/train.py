@@ -26,6 +26,10 @@ from workbench.experiments.training.model_checkpoint import ModelCheckpoint, kee
 from workbench.experiments.training.progress import Bar, bar_of
 from workbench.experiments.training.settings import own_settings, settings_of
 from workbench.experiments.training.validation import Validation
+from workbench.experiments.runners import Runner, executor_of, on_devices, runner_of
+from workbench.experiments.records.runs_file import RunsFile
+from workbench.experiments.training.settings import own_settings, settings_of
+from workbench.experiments.training.validation import Validation
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -127,12 +131,12 @@ def train(
     _check_metric(program, labels, lr_step)
     require_batches(loader, "train")
     file = _file(record)
-    has_own_executor = engine_of(executor) is not None
+    has_own_executor = executor_of(executor) is not None
     if devices is not None:
         executor, scope = on_devices(executor, program, devices, scope), None
     runner, scope = runner_of(executor, program, scope)
     _check_batches(loader, runner)
-    validation = None if valid is None else Validation(program, valid, labels, scope, engine_of(runner) is not None)
+    validation = None if valid is None else Validation(program, valid, labels, scope, executor_of(runner) is not None)
     loop = TrainingLoop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs), epochs)
     run.trains(program, loader, labels, getattr(runner, "executor", runner))

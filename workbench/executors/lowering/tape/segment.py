@@ -80,7 +80,7 @@ class Segment:
 
     def rewind(self) -> None:
         """The next run begins at the first row."""
-        self.rewinding()()
+        self._words[AT] = self._words[START]
 
     def rewinding(self) -> Call:
         """`rewind` as a C function."""

@@ -14,6 +14,8 @@ from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, did_you_mean, one_of
 from workbench.executors.running.engine import Engine
 from workbench.experiments.launch.setup import Setup, loss_of
+from workbench.executors.inspection.inspection import Inspection
+from workbench.experiments.training.model_checkpoint import ModelCheckpoint
 from workbench.experiments.run import Run
 from workbench.experiments.training.model_checkpoint import ModelCheckpoint
 from workbench.framework.program.program import Program
@@ -132,8 +134,8 @@ class Controls:
             return getattr(data, "batch_size", None)
         if self._base is not None:
             return of_setup(self._base, name)
-        if self._subject.engine is not None:
-            return _of_engine(self._subject, self._subject.engine, name)
+        if self._subject.executor is not None:
+            return _of_executor(self._subject, self._subject.executor.inspection, name)
         return {"devices": _DEVICES, "reduce_strategy": "AllReduce", "stop_on_nan": False}.get(name)
 
     def of_run(self, run: Run) -> Message | None:
@@ -276,7 +278,7 @@ def of_setup(setup: Setup, name: str) -> Any:
     return getattr(setup, name)
 
 
-def _of_engine(subject: Subject, engine: Engine, name: str) -> Any:
+def _of_executor(subject: Subject, engine: Inspection, name: str) -> Any:
     if name == "devices":
         return len(engine.places)
     if name == "reduce_strategy":

@@ -12,6 +12,8 @@ from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run, State
 from workbench.experiments.runners import engine_of
+from workbench.experiments.runners import executor_of
+from workbench.experiments.launch.setup import loss_of
 from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.model.curves import Curves
@@ -92,10 +94,10 @@ def _some_steps(run: Run) -> dict[str, tuple[list[int], list[float]]]:
 
 def _past_of(run: Run) -> Callable[[], Past] | None:
     """What is known of a recorded run from before it was watched."""
-    record, engine = record_of(run), engine_of(run.executor)
-    if record is None or engine is None:
+    record, executor = record_of(run), executor_of(run.executor)
+    if record is None or executor is None:
         return None
-    return lambda: Past(max(engine.steps - run.step, 0), tuple(record.drops), record.dropped)
+    return lambda: Past(max(executor.inspection.steps - run.step, 0), tuple(record.drops), record.dropped)
 
 
 class Model:
@@ -128,9 +130,9 @@ class Model:
         run = subject.run or self._newcomers.newest(())
         if run is not None:
             self._follow(run, self._watch_of(run))
-        elif subject.engine is not None:
-            self.watch = Watch(subject.engine, subject.name, self._loss(), 1)
-            fetched = FetchedHistory(subject.engine, self._labels())
+        elif subject.executor is not None:
+            self.watch = Watch(subject.executor, subject.name, self._loss(), 1)
+            fetched = FetchedHistory(subject.executor.inspection, self._labels())
             self.shown.append(Shown(next(self._numbers), subject.name, None, fetched))
         else:
             self.watch = self._unwatched()
@@ -150,10 +152,10 @@ class Model:
 
     def _watch_of(self, run: Run) -> Watch | Unwatched:
         """What watches a run; for a large program its graph takes a while."""
-        engine, before = engine_of(run.executor), getattr(self, "watch", None)
+        executor, before = executor_of(run.executor), getattr(self, "watch", None)
         first = before.graph_number + 1 if before is not None else 1
-        if engine is not None:
-            return Watch(engine, run.name, list(run.fetch.values()), first, _past_of(run))
+        if executor is not None:
+            return Watch(executor, run.name, list(run.fetch.values()), first, _past_of(run))
         program = run.program
         return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
 

@@ -10,9 +10,8 @@ from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
-from workbench.executors.running.engine import Engine
 from workbench.experiments.run import Run
-from workbench.experiments.runners import engine_of
+from workbench.experiments.runners import Inspectable, executor_of
 from workbench.framework.program.program import Program
 
 Target = ParallelExecutor | CompiledProgram | Program | Run
@@ -24,13 +23,13 @@ class Subject:
 
     Attributes:
         kind: "executor", "program" or "run"; name: what it is called.
-        engine: that runs it, None where there is none yet.
+        executor: that runs it, None where there is none yet.
     """
 
     kind: str
     name: str
     program: Program | None
-    engine: Engine | None = None
+    executor: Inspectable | None = None
     run: Run | None = None
 
     @staticmethod
@@ -45,16 +44,16 @@ class Subject:
         """
         own = next((name for name, value in names.items() if value is target), None)
         if isinstance(target, Run):
-            engine = engine_of(target.executor)
-            program = target.program if engine is None else engine.program
+            executor = executor_of(target.executor)
+            program = target.program if executor is None else executor.inspection.program
             if program is None:
                 raise InvalidArgument(f"run {target.name!r} was not started by train: there is no program to show")
-            return Subject("run", target.name, program, engine, target)
+            return Subject("run", target.name, program, executor, target)
         if isinstance(target, Program):
             return Subject("program", target.name or own or "program", target)
         if isinstance(target, ParallelExecutor | CompiledProgram):
-            engine = target._to_debug()
-            return Subject("executor", own or engine.program.name or "program", engine.program, engine)
+            ran = target.inspection.program
+            return Subject("executor", own or ran.name or "program", ran, target)
         hint = f"; it runs many programs: {own or 'executor'}.compiled(program)" if isinstance(target, Executor) else ""
         raise InvalidType(
             "dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, "

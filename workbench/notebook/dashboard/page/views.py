@@ -50,7 +50,7 @@ def ssa(target: Program | ParallelExecutor | CompiledProgram, devices: int = 2, 
         return GraphView(target.name or "program", graph_of_program(target, devices, (), reduce))
     if not isinstance(target, ParallelExecutor | CompiledProgram):
         raise InvalidType(f"ssa takes a Program, a ParallelExecutor or a CompiledProgram, got {target!r}")
-    engine = target._to_debug()
+    engine = target.inspection
     graph = engine.last.plan.graph if engine.last is not None else graph_of(engine, [])
     return GraphView(engine.program.name or "program", graph)
 

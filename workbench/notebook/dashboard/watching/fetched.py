@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 
 from workbench import events
-from workbench.executors.running.engine import Engine
+from workbench.executors.inspection.inspection import Inspection
 
 _ELEMENTS = 1024  # of a fetched value, at most, for it to be a number per step
 
@@ -23,14 +23,14 @@ class FetchedHistory:
         names: what the user calls a variable, by the variable's name.
     """
 
-    def __init__(self, engine: Engine, names: dict[str, str]) -> None:
+    def __init__(self, engine: Inspection, names: dict[str, str]) -> None:
         self.history: dict[str, list[float]] = {}
         self.steps, self.seconds = 0, 0.0
         self._last = time.monotonic()
         self.is_going_on = False
         self._names = names
         self._told: deque[tuple[tuple[str, ...], list[np.ndarray | None]]] = deque()
-        self._subscription = events.subscribe(self._keep, events.Fetched, executor=engine.reporter.name)
+        self._subscription = events.subscribe(self._keep, events.Fetched, executor=engine.name)
 
     def close(self) -> None:
         """Listen no more."""

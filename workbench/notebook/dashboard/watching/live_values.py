@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.planning.shapes import Shapes
-from workbench.executors.running.engine import Engine
 from workbench.framework.program.variable import Parameter
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import size_of
@@ -15,7 +15,7 @@ _SHOWN = 200
 _SUMS = (ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE)
 
 
-def live_values(engine: Engine) -> Message:
+def live_values(engine: Inspection) -> Message:
     """What exists now: parameters, state, and temporaries of the last step.
 
     Returns:
@@ -27,18 +27,18 @@ def live_values(engine: Engine) -> Message:
     return {"live": largest, "live_total": total}
 
 
-def _persistable(engine: Engine) -> list[Message]:
+def _persistable(engine: Inspection) -> list[Message]:
     found = []
     for variable in engine.program.persistables() if engine.started else ():
         kind = "parameter" if isinstance(variable, Parameter) else "state"
         for place in range(len(engine.places)):
-            tensor = engine.replicas.find(variable.name, place)
+            tensor = engine.tensor(variable.name, place)
             if tensor is not None and tensor.initialized:
                 found.append(_entry(variable.name, place, kind, tensor.array.shape, variable.dtype))
     return found
 
 
-def _temporaries(engine: Engine) -> list[Message]:
+def _temporaries(engine: Inspection) -> list[Message]:
     binding = engine.last
     if binding is None:
         return []

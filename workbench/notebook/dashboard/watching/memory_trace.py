@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench import events
-from workbench.executors.running.engine import Engine
+from workbench.executors.inspection.inspection import Inspection
 from workbench.notebook.buckets import Points
 from workbench.notebook.messages import Message, column
 
@@ -38,7 +38,7 @@ class MemoryTrace:
         past: asked, once this listens, for what it has missed; None where nobody has listened.
     """
 
-    def __init__(self, engine: Engine, past: Callable[[], Past] | None = None) -> None:
+    def __init__(self, engine: Inspection, past: Callable[[], Past] | None = None) -> None:
         self.engine = engine
         self.total, self.since = 0, engine.steps
         self._known: Sequence[events.ScopeDrop] = ()
@@ -47,7 +47,7 @@ class MemoryTrace:
         self._drops = Points(1 + self._devices, _DROPS)
         self._causes: dict[float, str] = {}
         self._told: deque[events.ScopeDrop] = deque()
-        self._subscription = events.subscribe(self._told.append, events.ScopeDrop, executor=engine.reporter.name)
+        self._subscription = events.subscribe(self._told.append, events.ScopeDrop, executor=engine.name)
         if past is not None:
             self._catch_up(past())
         if not self.total:

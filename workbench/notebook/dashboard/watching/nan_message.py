@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.executors.running.engine import Engine
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.running.moment import Moment
 from workbench.experiments.first_nan import FirstNaN
 from workbench.graph.ssa import Graph, Node
@@ -21,7 +21,7 @@ class LoopNaN:
             because its parameters were set anew, the first one after these.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Inspection) -> None:
         self.engine = engine
         self.first: FirstNaN | None = None
         self._last = 0

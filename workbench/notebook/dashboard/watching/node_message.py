@@ -10,9 +10,9 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet
 from workbench.executors.fetching.fetch import fetchable
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.planning.shapes import Shapes
-from workbench.executors.running.engine import Engine
 from workbench.experiments.first_nan import FirstNaN
 from workbench.framework.program.roles import role_text
 from workbench.graph.columns import label_of
@@ -87,7 +87,7 @@ def _spans_of(number: int, sample: Message) -> list[int]:
     return list(dict.fromkeys([*alone, *members["span"][members["node"] == number].tolist()]))
 
 
-def statistics_now(engine: Engine, fetches: list[str], feed: Any, node: Node, note: str) -> Message:
+def statistics_now(engine: Inspection, fetches: list[str], feed: Any, node: Node, note: str) -> Message:
     """The message `statistics`, but for its `request`: a step is run up to the node, and not applied.
 
     It is the observed plan's, on a batch and the parameters of now; training waits meanwhile.
@@ -95,7 +95,7 @@ def statistics_now(engine: Engine, fetches: list[str], feed: Any, node: Node, no
 
     def values() -> list[tuple[Value, np.ndarray]]:
         with engine.scope.in_use(engine.execution.timeout):
-            return _values(Observation(engine, fetches, engine.prepare(feed)), node)
+            return _values(engine.observe(fetches, feed), node)
 
     return _statistics(values, f"{note}, with the parameters of now; nothing was applied")
 

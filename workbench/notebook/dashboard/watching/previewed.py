@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.experiments.launch.setup import loss_of
@@ -20,11 +21,11 @@ from workbench.runtime.scope import Scope
 O = TypeVar("O", bound=Options)  # noqa: E741
 
 
-def graph_of(engine: Engine, fetches: Sequence[str]) -> Graph:
+def graph_of(engine: Inspection, fetches: Sequence[str]) -> Graph:
     """The graph of a step of an engine that may not have run."""
     if engine.started:
         return engine.graph(fetches)
-    return graph_with(engine.program, engine.places, fetches, engine.build, engine.execution, engine.spec.data_parallel)
+    return graph_with(engine.program, engine.places, fetches, engine.build, engine.execution, engine.data_parallel)
 
 
 def graph_of_program(program: Program, devices: int, fetches: Sequence[str] = (), reduce: bool = False) -> Graph:

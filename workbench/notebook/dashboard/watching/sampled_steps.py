@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from workbench import events
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.planning.plan import Plan
-from workbench.executors.running.engine import Engine
 
 _TIMED = (events.OpRun, events.Wait, events.Collective)
 _KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)
@@ -84,7 +84,7 @@ class SampledSteps:
     Every other one: telling of a step leaves caches cold, so that the next one is not like the others.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Inspection) -> None:
         self.engine = engine
         self.taken: deque[SampledStep] = deque(maxlen=1 + _WARM)
         self._lock = threading.RLock()  # re-entrant, as that of events is
@@ -103,7 +103,7 @@ class SampledSteps:
         with self._lock:
             if not self.waiting:
                 self._current = None
-                self._subscription = events.subscribe(self._take, *_KINDS, executor=self.engine.reporter.name)
+                self._subscription = events.subscribe(self._take, *_KINDS, executor=self.engine.name)
 
     def close(self) -> None:
         """Sample no more."""
@@ -133,7 +133,7 @@ class SampledSteps:
                 return
             self._subscription.close()
             if self._more > 0 and (self._rest is None or self._rest.closed):
-                self._rest = events.subscribe(self._rested, events.Step, executor=self.engine.reporter.name)
+                self._rest = events.subscribe(self._rested, events.Step, executor=self.engine.name)
 
     def _rested(self, event: Any) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ import numpy as np
 from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.feeding.split import Fed
-from workbench.executors.running.engine import Engine
+from workbench.executors.inspection.inspection import Inspection
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.watching.previews import preview
@@ -135,7 +135,7 @@ def sample_message(sampled: SampledStep, graph: int, began: int) -> Message:
     }
 
 
-def sample_of_last(engine: Engine, graph: int) -> Message | None:
+def sample_of_last(engine: Inspection, graph: int) -> Message | None:
     """What is known of the last step when nobody has looked at it: what each device was fed, without the numbers."""
     binding, rows = engine.last, engine.last_rows
     if binding is None or not rows:
@@ -147,20 +147,20 @@ def sample_of_last(engine: Engine, graph: int) -> Message | None:
     nbytes = [sum(_nbytes(found[place]) for found in specs.values() if place < len(found)) for place in range(devices)]
     places = tuple(engine.places[:devices])
     feed = events.Feed(
-        engine.reporter.name, engine.steps - 1, places, {name: tuple(rows[name]) for name in names},
+        engine.name, engine.steps - 1, places, {name: tuple(rows[name]) for name in names},
         {name: tuple(spec.shape for spec in specs[name]) for name in names},
         {name: specs[name][0].dtype.name for name in names}, tuple(nbytes),
     )  # fmt: skip
-    step = events.Step(engine.reporter.name, engine.steps - 1, 0, 0, places, ())
+    step = events.Step(engine.name, engine.steps - 1, 0, 0, places, ())
     return sample_message(SampledStep(engine.steps - 1, feed, step=step), graph, 0)
 
 
-def fed_message(engine: Engine, number: int, fed: Fed, graph: int) -> Message:
+def fed_message(engine: Inspection, number: int, fed: Fed, graph: int) -> Message:
     """The message `fed`: what the devices got in a step, by its number from 0, whether it was looked at or not.
 
     The arrays are the caller's: should they be filled anew for another step, that is what is shown.
     """
-    sampled = SampledStep(number, engine.reporter.feed_of(number, engine.state.begun, fed), tuple(fed.per_device))
+    sampled = SampledStep(number, engine.feed_of(number, fed), tuple(fed.per_device))
     return {
         "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(sampled),
     }  # fmt: skip

@@ -8,8 +8,11 @@ import numpy as np
 
 from workbench import events
 from workbench.errors import EnforceNotMet
+from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.planning.shapes import Shapes
 from workbench.executors.running.engine import Engine
+from workbench.experiments.launch.setup import loss_of
+from workbench.experiments.runners import Inspectable
 from workbench.experiments.launch.setup import loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, ReduceStrategy
@@ -38,13 +41,14 @@ class Watch:
 
     def __init__(
         self,
-        engine: Engine,
+        executor: Inspectable,
         title: str,
         fetches: Sequence[str],
         first: int,
         past: Callable[[], Past] | None = None,
     ) -> None:
-        self.engine, self.title, self.fetches = engine, title, list(fetches)
+        engine = executor.inspection
+        self.executor, self.engine, self.title, self.fetches = executor, engine, title, list(fetches)
         self.sampled_steps, self.samples, self.memory = SampledSteps(engine), Samples(), MemoryTrace(engine, past)
         self.rows: list[tuple[float, ...]] = []
         self.error: events.Error | None = None
@@ -55,7 +59,7 @@ class Watch:
         self._built, self._has_run = _build_of(self.graph), plan is not None
         self._totals: list[Message] | None = None
         self._throttle = Throttle(_SAMPLE_S)
-        self._failures = events.subscribe(self._failed, events.Error, executor=engine.reporter.name)
+        self._failures = events.subscribe(self._failed, events.Error, executor=engine.name)
         self.nan = LoopNaN(engine)
         self._dismiss = engine.guard(self.nan)
         self._fed_told = (-1, False)
@@ -128,7 +132,7 @@ class Watch:
 
     def drop(self) -> int:
         """Drop them; returns how many bytes that were."""
-        return self.engine.drop()
+        return self.executor.drop_temporaries()
 
     def prepare(self) -> None:
         """Work out, once, what `scopes_message` says of both strategies."""
@@ -170,21 +174,21 @@ class Watch:
     def newest_fed(self) -> Message | None:
         """The message `fed`: what the newest step was fed, if that step was not looked at; None if it was."""
         last = self.samples.last
-        newest = self.engine.guards.newest
+        newest = self.engine.newest_feed
         if newest is None or (last is not None and last["step"] > newest[0]):
             return None
         return fed_message(self.engine, *newest, self.graph_number)
 
     def newest_batch(self) -> tuple[int, list[Mapping[str, np.ndarray]]] | None:
         """The newest step whose batch is known, from 1, and the batch of each device; None before the first."""
-        sampled, newest = self.samples.newest, self.engine.guards.newest
+        sampled, newest = self.samples.newest, self.engine.newest_feed
         if newest is not None and (sampled is None or newest[0] > sampled.number):
             return newest[0] + 1, list(newest[1].per_device)
         return None if sampled is None else (sampled.number + 1, list(sampled.arrays))
 
     def news_of_fed(self) -> Message | None:
         """The same, if it has not been told yet."""
-        newest = self.engine.guards.newest
+        newest = self.engine.newest_feed
         told = (-1, False) if newest is None else (newest[0], newest[0] < self.engine.steps)
         if told == self._fed_told:  # asked in the middle of a step it is told again when the step has been applied
             return None
@@ -246,7 +250,7 @@ class Watch:
         return [totals(strategy.name, graph)]
 
 
-def strategy_of(engine: Engine) -> str:
+def strategy_of(engine: Inspection) -> str:
     """`AllReduce` or `Reduce`."""
     return ReduceStrategy(engine.build.reduce_strategy).name
 

@@ -1,0 +1,61 @@
+"""The random numbers of a binding: whose they are, and the streams that kernels draw from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.reference.calls import Call as OpCall
+from workbench.executors.reference.runner import OpRunner
+from workbench.framework.program.program import Program
+from workbench.graph.ssa import Node
+from workbench.runtime.words.stream import STREAM_WORDS
+
+
+class Draws:
+    """Of the devices of one binding.
+
+    Args:
+        blocks: calls of sub-blocks made so far; see `OpRunner`.
+
+    Attributes:
+        in_kernels: whether kernels draw.
+    """
+
+    __slots__ = ("_runners", "_streams", "in_kernels")
+
+    def __init__(self, program: Program, devices: int, blocks: dict[int, list[OpCall]]) -> None:
+        self._runners = [OpRunner(program, place, blocks) for place in range(devices)]
+        self._streams: dict[Node, np.ndarray] = {}
+        self.in_kernels = False
+
+    def extras(self, node: Node) -> dict[str, Any]:
+        """The keyword arguments an op `needs`, in the step that runs."""
+        return self._runners[node.place].extras(node.origins[0])
+
+    def stream(self, node: Node) -> np.ndarray:
+        """The words of the random stream of a node, which a kernel draws from."""
+        self.in_kernels = True
+        return self._streams.setdefault(node, np.zeros(STREAM_WORDS, np.uint64))
+
+    def begin(self, drawn: Sequence[int]) -> None:
+        """A step begins.
+
+        Args:
+            drawn: per device how many steps have drawn before it; empty if no op of the program draws.
+        """
+        for runner, count in zip(self._runners, drawn):
+            runner.rng_step = count
+        self._tell()
+
+    def alike(self) -> None:
+        """In this step all devices draw the numbers of device 0."""
+        for runner in self._runners:
+            runner.place = 0
+        self._tell()
+
+    def _tell(self) -> None:
+        for node, words in self._streams.items():
+            words[:] = self.extras(node)["rng"].state

@@ -1,0 +1,151 @@
+"""From the rows of a plan to what its threads run: pieces of tapes where there are kernels, calls where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from workbench.executors.failures import Explained
+from workbench.executors.lowering.bound_values import BoundValues
+from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
+from workbench.executors.lowering.numpy.lower import lower
+from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
+from workbench.executors.lowering.tape.segment import NativeFlag
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
+from workbench.executors.planning.plan import Plan, Row
+from workbench.executors.workers.pool import Flag, WorkerPool
+from workbench.graph.ssa import Node
+
+
+class RowLowering:
+    """Of one binding.
+
+    Args:
+        context: what rows are bound to.
+        diverge: called with an update that a kernel has declined.
+
+    Attributes:
+        flags: those between its threads. calls_blas: whether kernels call the BLAS.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: WorkerPool,
+        context: Context,
+        values: BoundValues,
+        reductions: FusedReductions,
+        diverge: Callable[[Node], None],
+    ) -> None:
+        self._plan, self._pool, self._context, self._values = plan, pool, context, values
+        self._reductions, self._diverge = reductions, diverge
+        self._scratch: dict[int, Scratch] = {}
+        self._kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
+        self.flags: list[Flag | NativeFlag] = []
+        self.calls_blas = False
+
+    def programs(self, rows: Sequence[Row], with_waits: bool, apart: bool) -> list[ThreadProgram]:
+        """One program per thread.
+
+        Args:
+            with_waits: threads wait for each other's results.
+            apart: every row is a call of its own, so that one can look between them.
+        """
+        threaded = with_waits or _independent(rows)
+        count = 1 + max((row.thread for row in rows), default=0) if threaded else 1
+        programs = [ThreadProgram() for _ in range(count)]
+        writers = [self._writer(thread, apart) for thread in range(count)]
+        waits, raised = self._signals(rows, apart) if with_waits else ({}, {})
+        for row in rows:
+            thread = row.thread if threaded else 0
+            awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
+            with Explained(row.node, self._plan.shapes.specs):
+                if not _is_written(writers[thread], programs[thread], row, awaited, announced, apart):
+                    calls = [*lower(row, self._context, self._scratch_of(thread)), *self._letting_go(row)]
+                    programs[thread].add(PythonRow(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
+        for writer, program in zip(writers, programs, strict=True):
+            if writer is not None:
+                _cut(writer, program)
+                writer.finish()
+                self.calls_blas |= writer.calls_blas
+        return programs
+
+    def _writer(self, thread: int, apart: bool) -> TapeWriter | None:
+        if self._pool.control is None:
+            return None
+        return TapeWriter(self._pool, self._context, self._scratch_of(thread), self._by_numpy, joined=not apart)
+
+    def _scratch_of(self, thread: int) -> Scratch:
+        return self._scratch.setdefault(thread, Scratch())
+
+    def _by_numpy(self, row: Row) -> list[Call]:
+        """What runs a row a kernel has declined."""
+        return [*lower(row, self._context, Scratch()), partial(self._diverge, row.node)]
+
+    def _signals(self, rows: Sequence[Row], apart: bool) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
+        """Flags for every result that goes to another thread: who waits for them, and who raises them.
+
+        Where somebody looks between the rows, those wait, too, that leave their work to updates.
+        """
+        run = {row.node for row in rows}
+        waits: dict[Node, list[Any]] = {}
+        raised: dict[Node, list[Any]] = {}
+        for node, others in self._plan.waits_without(() if apart else self._reductions.collectives).items():
+            for other in others:
+                if node in run and other in run:
+                    flag = self._flag(f"op {other.type!r} of device {other.place}")
+                    self.flags.append(flag)
+                    waits.setdefault(node, []).append(flag)
+                    raised.setdefault(other, []).append(flag)
+        return waits, raised
+
+    def _flag(self, what: str) -> Flag | NativeFlag:
+        return Flag(self._pool, what) if self._pool.control is None else NativeFlag(self._pool, what)
+
+    def _letting_go(self, row: Row) -> list[Call]:
+        """Objects nobody reads after this row."""
+        cells = self._values.cells
+        if not cells or not self._plan.memory_options.reuse:
+            return []
+        last = self._plan.last_reader
+        dying = [
+            cells[v] for v in row.node.reads if v in cells and last.get(v) is row.node and v not in self._kept
+        ]  # fmt: skip
+        return [partial(_let_go, dying)] if dying else []
+
+
+def _is_written(
+    writer: TapeWriter | None, program: ThreadProgram, row: Row, awaited: list[Any], announced: list[Any], apart: bool
+) -> bool:
+    """Whether kernels run a row; else the tape so far is one piece."""
+    if writer is None:
+        return False
+    is_native = writer.add(row, awaited, announced)
+    if not is_native:
+        _cut(writer, program)
+    elif apart and (segment := writer.cut()) is not None:
+        program.add(PythonRow(row, [], [segment], []))
+    return is_native
+
+
+def _cut(writer: TapeWriter, program: ThreadProgram) -> None:
+    segment = writer.cut()
+    if segment is not None:
+        program.add(segment)
+
+
+def _let_go(cells: list[Cell]) -> None:
+    for cell in cells:
+        cell.value = None
+
+
+def _independent(rows: Sequence[Row]) -> bool:
+    """Whether rows of different threads neither read nor write what another one writes."""
+    owner: dict[tuple[str, int], int] = {}
+    for row in rows:
+        for value in row.node.writes:
+            if owner.setdefault((value.name, value.place), row.thread) != row.thread:
+                return False
+    return all(owner.get((v.name, v.place), row.thread) == row.thread for row in rows for v in row.node.reads)

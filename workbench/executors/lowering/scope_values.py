@@ -1,0 +1,159 @@
+"""The persistable values of a binding: what it reads of the scopes, and what its commit changes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.executors.planning.plan import Plan
+from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.replicas.replicated_values import ReplicatedValues, changed_together
+from workbench.framework.program.variable import Variable
+from workbench.framework.values.spec import agree, spec_of
+from workbench.graph.ssa import Value
+from workbench.runtime.tensor import LoDTensor, Moves
+
+
+class Held(NamedTuple):
+    """A persistable value, and the storage it was bound to."""
+
+    value: Value
+    tensor: LoDTensor
+    array: Any
+
+
+class ScopeReads:
+    """The storage a plan reads or updates in place, each checked against what the program declares.
+
+    Args:
+        given: the values that come with the feed instead.
+
+    Attributes:
+        since: what `Moves.count` was before anything was looked up.
+        held: all of it; arrays: of what has memory, by value; objects: of what travels as an object.
+
+    Raises:
+        PreconditionNotMet: a variable has no value. InvalidArgument, InvalidType: it is not what the program declares.
+    """
+
+    def __init__(self, plan: Plan, replicas: Replicas, given: Collection[Value]) -> None:
+        self._plan, self._replicas = plan, replicas
+        self.since = Moves.count
+        read = [self._held(v) for v in plan.feeds if v.persistable and v not in given]
+        updated = [self._held(v) for row in plan.commit for v in row.node.writes]
+        self.held = [*read, *updated]
+        self.arrays: dict[Value, np.ndarray] = {h.value: h.array for h in read if h.value in plan.refs}
+        self.arrays |= {h.value: h.array for h in updated}
+        self.objects: dict[Value, np.ndarray] = {h.value: h.array for h in read if h.value not in plan.refs}
+
+    def _held(self, value: Value) -> Held:
+        program = self._plan.graph.program
+        variable = program.global_block().var(value.name)
+        tensor = self._replicas.find(value.name, value.place)
+        where = f" device {value.place}" if self._plan.graph.devices > 1 else ""
+        if tensor is None:
+            raise self._uninitialised(value, variable, where and f" on{where}")
+        _require_agreement(variable, tensor, where and f" of{where}")
+        return Held(value, tensor, tensor.array)
+
+    def _uninitialised(self, value: Value, variable: Variable, where: str) -> EnforceNotMet:
+        reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
+        what = "parameter" if variable.is_parameter else "persistable variable"
+        return PreconditionNotMet(
+            f"{what} {value.name!r} is not initialised{where}; run the startup program first\n"
+            f"  needed by op {reader.type!r} at {reader.site}"
+        )
+
+
+class ScopeWrites:
+    """What a commit changes; variables that are not there are made, without a value.
+
+    Args:
+        given: the values that come with the feed, in the order of the feeds.
+        place_of: the array of a value, or its cell.
+
+    Attributes:
+        changed: what is updated in place, as it is counted.
+        copied: values made aside, and what was fed for variables nothing in the step writes; staged: where each of them
+            is, and its tensor; aside: the values alone.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        replicas: Replicas,
+        given: Sequence[Value],
+        replicated: ReplicatedValues,
+        place_of: Callable[[Value], Any],
+    ) -> None:
+        updated = _distinct([replicas.make(v.name, v.place) for row in plan.commit for v in row.node.writes])
+        self.changed = changed_together(updated, replicated, plan.graph.devices)
+        self.copied = _to_copy(plan, replicas, given, updated)
+        self.staged = [(place_of(value), tensor) for value, tensor in self.copied]
+        self.aside = frozenset(value for value, _ in self.copied)
+
+
+def _to_copy(
+    plan: Plan, replicas: Replicas, given: Sequence[Value], updated: Sequence[LoDTensor]
+) -> list[tuple[Value, LoDTensor]]:
+    staged = [(v, replicas.make(v.name, v.place)) for v in plan.staged]
+    written = {id(tensor) for tensor in (*updated, *(tensor for _, tensor in staged))}
+    fed = [(v, replicas.make(v.name, v.place)) for v in given]
+    return staged + [(v, tensor) for v, tensor in fed if id(tensor) not in written]
+
+
+def _distinct(tensors: Sequence[LoDTensor]) -> list[LoDTensor]:
+    return list({id(t): t for t in tensors}.values())
+
+
+class Storage:
+    """Whether the scopes still hold the storage a plan was bound to; costs one comparison while nothing moved."""
+
+    __slots__ = ("_copied", "_held", "_moves", "_replicas", "_replicated")
+
+    def __init__(
+        self, replicas: Replicas, replicated: ReplicatedValues, reads: ScopeReads, writes: ScopeWrites
+    ) -> None:
+        self._replicas, self._replicated = replicas, replicated if replicated.watched else None
+        self._held, self._copied, self._moves = reads.held, writes.copied, reads.since
+
+    def is_current(self) -> bool:
+        """Whether they do, and the replicas that were the same still are."""
+        count = Moves.count  # before looking: what moves meanwhile is seen the next time
+        if self._replicated is not None and not self._replicated.still_holds():
+            return False
+        if self._moves == count:
+            return True
+        if not self._is_there():
+            return False
+        self._moves = count
+        return True
+
+    def _is_there(self) -> bool:
+        find = self._replicas.find
+        if not self._replicas.is_whole():
+            return False
+        for value, tensor, array in self._held:
+            if find(value.name, value.place) is not tensor or tensor.array is not array:
+                return False
+        return all(find(v.name, v.place) is tensor or not tensor.initialized for v, tensor in self._copied)
+
+    def tensors(self) -> list[tuple[str, int, LoDTensor]]:
+        """What is read of the scopes and what the commit copies there, as (name, device, tensor)."""
+        read = [(value.name, value.place, tensor) for value, tensor, _ in self._held]
+        return [*read, *((v.name, v.place, tensor) for v, tensor in self._copied)]
+
+
+def _require_agreement(variable: Variable, tensor: LoDTensor, where: str) -> None:
+    got = spec_of(tensor.array)
+    if agree(variable.spec, got):
+        return
+    what = "parameter" if variable.is_parameter else "variable"
+    kind = InvalidArgument if got.dtype == variable.dtype else InvalidType
+    raise kind(
+        f"{what} {variable.name!r} in the scope{where} is not what the program declares; set or load another value, or "
+        f"run the startup program\n  expected: {variable.spec}\n  got:      {got}"
+    )

@@ -1,0 +1,53 @@
+"""What one thread runs in one phase of a step: pieces of tapes, and rows in Python between them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from workbench.executors.lowering.operands import Call
+from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.planning.plan import Row
+from workbench.executors.workers.pool import Task
+
+
+class PythonRow(NamedTuple):
+    """A row that runs in Python: flags to wait for, its calls, flags to raise."""
+
+    row: Row
+    waits: list[Call]
+    calls: list[Call]
+    raised: list[Call]
+
+
+class ThreadProgram:
+    """What one thread runs in one phase of the step: a task, and which row each of its calls belongs to."""
+
+    def __init__(self) -> None:
+        self.units: list[PythonRow | Segment] = []
+        self.ends: list[int] = []
+        self.task = Task([])
+
+    def add(self, unit: PythonRow | Segment) -> None:
+        self.task.calls += [unit] if isinstance(unit, Segment) else [*unit.waits, *unit.calls, *unit.raised]
+        self.units.append(unit)
+        self.ends.append(len(self.task.calls))
+        self.task.piece = unit if isinstance(unit, Segment) and len(self.units) == 1 else None
+
+    def rewind(self) -> None:
+        """After a step that failed: pieces of tapes begin at their first row again."""
+        for call in self.task.calls:
+            if isinstance(call, Segment):
+                call.rewind()
+
+    def row_of(self, call: int) -> Row:
+        """The row a call belongs to; of a piece of a tape the one it is at."""
+        return self.units[bisect_right(self.ends, call)].row
+
+    def current_row(self) -> Row:
+        """The row that is running now."""
+        return self.row_of(max(self.task.done - 1, 0))
+
+    def failed_row(self) -> Row | None:
+        """The row whose call raised in the last run."""
+        return self.row_of(self.task.done - 1) if self.task.done and not self.task.complete else None

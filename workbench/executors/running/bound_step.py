@@ -1,0 +1,104 @@
+"""A binding with what its steps need beside it: what is fetched, the step as one call, what observers look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.fetching.collect import Collector
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.thread_program import ThreadProgram
+from workbench.executors.running.telltales import Telltales
+from workbench.executors.running.transaction import explain, run_in_python
+from workbench.executors.running.watch import Watching
+from workbench.executors.running.whole_step import WholeStep, whole_step
+from workbench.executors.workers.pool import Task
+from workbench.framework.outside import is_from_outside
+from workbench.runtime.blas import one_blas_thread
+from workbench.runtime.ending import require_time, the_end
+
+_task_of = attrgetter("task")
+
+
+class BoundStep:
+    """The steps of certain fetches and shapes: what an engine keeps of them.
+
+    Args:
+        training: the devices depend on each other. loss: the variable that is trained, None to look at all fetches.
+
+    Attributes:
+        collector: of the fetches. watching: what observers have prepared.
+        has_run: whether a first step has run in parts; whole: the step as one call, where there is such from then on.
+        is_open: whether a speculation has begun and did not come to its end: flags may be up.
+    """
+
+    def __init__(self, binding: Binding, training: bool, loss: str | None) -> None:
+        self.binding, self._loss = binding, loss
+        self.collector = Collector(binding, training)
+        self.watching = Watching(binding)
+        self.whole: WholeStep | None = None
+        self.has_run = self.is_open = False
+        self._run = _way_to_run(binding)
+
+    @cached_property
+    def telltales(self) -> Telltales:
+        """What is looked at for NaN and Inf."""
+        return Telltales(self.binding, self._loss)
+
+    def speculate(self, programs: Sequence[ThreadProgram]) -> None:
+        """Run everything but the commit.
+
+        Args:
+            programs: the binding's, plain or watched.
+
+        Raises:
+            EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
+            Unavailable: a thread has not come to an end in time; names it and the op it is at. Or the process ends.
+        """
+        if the_end.has_come:
+            require_time()
+        self.is_open = True
+        try:
+            self._run(list(map(_task_of, programs)))
+            self.is_open = False
+        except Exception as error:
+            explained = error if is_from_outside(error) else explain(self.binding, programs, error)
+            self.reset()
+            if explained is error:
+                raise
+            raise explained from error
+        except BaseException:
+            self.reset()
+            raise
+
+    def join(self, counter: np.ndarray) -> None:
+        """From the second step on run it as one call, where that is possible.
+
+        Args:
+            counter: one int64 that counts the steps that have been applied.
+        """
+        self.has_run, self.whole = True, whole_step(self.binding, self.collector, counter)
+
+    def part(self) -> None:
+        """What it is joined for is not so any more: the next step runs in parts, and is looked at again."""
+        self.whole, self.has_run = None, False
+
+    def reset(self) -> None:
+        """After a step that failed: no thread is at it, no flag up, no object kept."""
+        self.binding.reset()
+        self.watching.rewind()
+        if self.whole is not None:
+            self.whole.close()
+        self.is_open = False
+
+
+def _way_to_run(binding: Binding) -> Callable[[Sequence[Task]], Any]:
+    if not binding.is_native:
+        return partial(one_blas_thread.run, run_in_python, binding)
+    if binding.calls_blas:
+        return partial(one_blas_thread.run, binding.pool.run)
+    return binding.pool.run
