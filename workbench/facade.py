@@ -77,7 +77,7 @@ PLANNED = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler"]
+MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler", "jit"]
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.nn.activation": (
