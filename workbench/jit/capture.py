@@ -54,33 +54,26 @@ class CapturedStep:
         self.captures = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        step = self._newest
+        if step is not None and not kwargs and step.is_alike(args):
+            return step.run(args)
         if override.get() is not None:
             return self._function(*args, **kwargs)  # part of what is recorded around it
-        found = None
-        if not kwargs:
-            try:
-                key = (recording_gradients.get(), *[(t.kind, t.stop_gradient) for t in args])
-                found, tensors = self._steps.get(key), args
-            except AttributeError:
-                pass
-        if found is None:
-            given = Arguments(args, kwargs, self._parameters)
-            is_plain = not kwargs and len(given.tensors) == len(args) and all(map(_is_tensor, given.args))
-            parts = [(t.kind, t.stop_gradient) for t in given.tensors] if is_plain else [given.key]
-            key, tensors = (recording_gradients.get(), *parts), given.tensors
-            found = self._steps.setdefault(key, [])
-        for step in found:
-            if step.fits():
-                is_done, results = step.run(tensors)
-                if is_done:
-                    self._newest = step
-                    return results
-        step = self._record(Arguments(args, kwargs, self._parameters), found)
-        found.insert(0, step)
-        del found[_KEPT:]
+        return self._call(Arguments(args, kwargs, self._parameters))
+
+    def _call(self, given: Arguments) -> Any:
+        known = self._steps.setdefault((recording_gradients.get(), given.key), [])
+        step = next((each for each in known if each.fits()), None)
+        if step is None:
+            step = self._record(given, known)
+            known.insert(0, step)
+            del known[_KEPT:]
+            if not step.fits():
+                raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
         self._newest = step
-        is_done, results = step.run(tensors)
-        assert is_done
+        results = step.run(given.tensors)
+        if given.is_plain:
+            step.settle(given.args)
         return results
 
     def _record(self, given: Arguments, others: list[RecordedStep]) -> RecordedStep:
@@ -248,10 +241,6 @@ def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 def _random_states() -> tuple[Any, Any]:
