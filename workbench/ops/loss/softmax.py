@@ -18,6 +18,14 @@ from workbench.framework.values.spec import (
     size_of,
 )
 from workbench.ops.index.label import (
+from workbench.ops.loss.bound_softmax import (
+    bind_cross_entropy,
+    bind_cross_entropy_grad,
+    bind_softmax,
+    bind_softmax_grad,
+    prepare_softmax,
+)
+from workbench.ops.index.label import (
     IGNORE_INDEX,
     along,
     checked_labels,
@@ -95,6 +103,7 @@ def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> An
     grad_forward=_softmax_back,
     forward_out=_softmax_into,
     bind=bind_softmax,
+    prepare=prepare_softmax,
     grad_bind=bind_softmax_grad,
     saved="Out",
     shape_only="X",
