@@ -18,7 +18,7 @@ from workbench.framework.op.infix import is_number
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import bool_
 from workbench.ops.index.indexing import FAR, IndexOutOfRange, getitem
-from workbench.ops.put import PUT_AT
+from workbench.ops.index.put import PUT_AT
 from workbench.ops.tensor.shape import RESHAPE
 from workbench.ops.tensor.slicing import SLICE
 

@@ -14,7 +14,7 @@ from workbench.executors.lowering.fed_places import FedPlaces
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions
 from workbench.executors.lowering.operands import Cell, Context, Scratch
 from workbench.executors.lowering.programs import RowLowering
-from workbench.executors.lowering.scope_values import ScopeReads, ScopeWrites, Storage
+from workbench.executors.lowering.scope_values import ScopeReads, ScopeStorage, ScopeWrites
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
@@ -49,7 +49,7 @@ class Binding:
     arenas: Mapping[int, DeviceMemory]
     pool: WorkerPool
     values: BoundValues
-    storage: Storage
+    storage: ScopeStorage
     fed_places: FedPlaces
     draws: Draws
     reductions: FusedReductions
@@ -136,7 +136,7 @@ def bind(
     speculative = lowering.programs(plan.rows, with_waits=True, apart=apart)
     commit = lowering.programs(plan.commit, with_waits=False, apart=apart)
     writes = ScopeWrites(plan, replicas, [*given, *unread], replicated, values.place_of)
-    storage = Storage(replicas, replicated, reads, writes)
+    storage = ScopeStorage(replicas, replicated, reads, writes)
     is_native = all(program.is_native for program in (*speculative, *commit))
     return Binding(
         plan, replicas, dict(arenas), pool, values, storage, fed_places, draws, reductions, replicated, lowering,

@@ -62,7 +62,7 @@ class RowLowering:
         for row in rows:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
-            with Explained(row.node, self._plan.shapes.specs):
+            with Explained(row.node, self._plan.graph, self._plan.shapes.specs):
                 if not _is_written(writers[thread], programs[thread], row, awaited, announced, apart):
                     calls = [*lower(row, self._context, self._scratch_of(thread)), *self._letting_go(row)]
                     programs[thread].add(PythonRow(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
@@ -96,7 +96,7 @@ class RowLowering:
         for node, others in self._plan.waits_without(() if apart else self._reductions.collectives).items():
             for other in others:
                 if node in run and other in run:
-                    flag = self._flag(f"op {other.type!r} of device {other.place}")
+                    flag = self._flag(f"op {other.type!r} on {self._plan.graph.places[other.place]}")
                     self.flags.append(flag)
                     waits.setdefault(node, []).append(flag)
                     raised.setdefault(other, []).append(flag)

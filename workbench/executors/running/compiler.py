@@ -156,7 +156,7 @@ def _require_feeds(graph: Graph, fed: Fed) -> None:
             missing = not value.persistable and value not in written
             if missing and value.name not in fed.per_device[value.place]:
                 raise InvalidArgument(
-                    f"feed {value.name!r} is missing on device {value.place}: {value.spec}\n"
+                    f"feed {value.name!r} is missing on {graph.places[value.place]}: {value.spec}\n"
                     f"  needed by op {node.type!r} at {node.site}"
                 )
 

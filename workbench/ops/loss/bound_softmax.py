@@ -38,7 +38,9 @@ def prepare_softmax(x: Spec, axis: int) -> Callable[..., Any] | None:
     """`prepare` of softmax: of floats that are summed in their own precision."""
     if x.dtype.name not in ("float32", "float64") or 0 in x.shape:
         return None
-    most, total, exp, subtract, divide = np.maximum.reduce, np.add.reduce, np.exp, np.subtract, np.divide
+    most: Any = np.maximum.reduce
+    total: Any = np.add.reduce
+    exp, subtract, divide = np.exp, np.subtract, np.divide
 
     def body(array: Any) -> Any:
         grown = subtract(array, most(array, axis, None, None, True))

@@ -18,14 +18,6 @@ from workbench.framework.values.spec import (
     size_of,
 )
 from workbench.ops.index.label import (
-from workbench.ops.loss.bound_softmax import (
-    bind_cross_entropy,
-    bind_cross_entropy_grad,
-    bind_softmax,
-    bind_softmax_grad,
-    prepare_softmax,
-)
-from workbench.ops.index.label import (
     IGNORE_INDEX,
     along,
     checked_labels,
@@ -38,6 +30,7 @@ from workbench.ops.loss.bound_softmax import (
     bind_cross_entropy_grad,
     bind_softmax,
     bind_softmax_grad,
+    prepare_softmax,
 )
 from workbench.ops.math.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp

@@ -25,7 +25,8 @@ def _axes(rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
 def _reduction(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Callable[..., Any]:
     """The sum of floats in their own precision over some axes, as `array.sum` gives it."""
     axes = _axes(len(x.shape), dim, reduce_all)
-    reduce, one = np.add.reduce, () if zero_dim else (1,)
+    reduce: Any = np.add.reduce
+    one = () if zero_dim else (1,)
     if keep_dim or len(axes) < len(x.shape):
         return lambda array: reduce(array, axes, None, None, keep_dim)
     return lambda array: np.asarray(reduce(array, axes)).reshape(one)

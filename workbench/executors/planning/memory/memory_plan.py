@@ -12,7 +12,7 @@ from workbench.executors.planning.memory.layout import Layouts, assign_layouts
 from workbench.executors.planning.memory.offsets import Offsets, assign_offsets
 from workbench.executors.planning.memory.refs import Ref, Root
 from workbench.executors.planning.memory.request import MemoryRequest
-from workbench.executors.planning.memory.storage import Spot, Storage, share_storage
+from workbench.executors.planning.memory.storage import Storage, StorageSpot, share_storage
 from workbench.graph.ssa import Value
 
 
@@ -66,7 +66,7 @@ def _refs(
 ) -> dict[Value, Ref]:  # fmt: skip
     """One object for all values that are the same array: what shares memory is found by that."""
     refs: dict[Value, Ref] = {}
-    known: dict[tuple[Spot, object, object, object], Ref] = {}
+    known: dict[tuple[StorageSpot, object, object, object], Ref] = {}
     for value, spot in storage.spots.items():
         seen, dtype = aliases.lies(value), request.specs[value].dtype.numpy
         key = spot, seen.shape, seen.strides, dtype
