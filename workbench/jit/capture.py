@@ -15,7 +15,7 @@ from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, U
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
-from workbench.framework.op.recorder import override
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
@@ -57,7 +57,7 @@ class CapturedStep:
         step = self._newest
         if step is not None and not kwargs and step.is_alike(args):
             return step.run(args)
-        if override.get() is not None:
+        if isinstance(current_recorder(), CaptureRecorder):
             return self._function(*args, **kwargs)  # part of what is recorded around it
         return self._call(Arguments(args, kwargs, self._parameters))
 

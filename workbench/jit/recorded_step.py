@@ -19,7 +19,7 @@ from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.gradmode import recording_gradients
-from workbench.framework.op.recorder import override
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.strategy import BuildStrategy
 from workbench.jit.bindings import BoundTensor
@@ -149,14 +149,14 @@ class RecordedStep(Debugging):
         """Note all that has to be as it is now for the next call of such arguments to be alike."""
         watched = self._surroundings.watched
         gradients = [each for each in self._gradients if not each.clears]
-        self._reads = [override.get, recording_gradients.get, *watched.reads]
+        self._reads = [current_recorder, recording_gradients.get, *watched.reads]
         self._reads += [partial(getattr, each, "_learning_rate") for each in self._optimizers]
         self._tensors = [each.tensor for each in self.bindings]
         self._leaves = [each.tensor for each in gradients]
         self._count = len(args)
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expected = [
-            None, recording_gradients.get(), *watched.kept, *(each._learning_rate for each in self._optimizers),
+            current_recorder(), recording_gradients.get(), *watched.kept, *(each._learning_rate for each in self._optimizers),
             *map(_array_of, self._tensors),
             *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
         ]  # fmt: skip
