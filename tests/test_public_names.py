@@ -57,16 +57,19 @@ NAMES = {
     """,
     "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
     "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
-    "optimizer": "SGD Momentum Adam AdamW Adagrad RMSProp Adamax Optimizer lr",
+    "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb Optimizer lr",
     "optimizer.lr": """
         LRScheduler StepDecay MultiStepDecay ExponentialDecay CosineAnnealingDecay PiecewiseDecay LinearWarmup
         NoamDecay PolynomialDecay NaturalExpDecay InverseTimeDecay LambdaDecay ReduceOnPlateau
+        MultiplicativeDecay LinearLR OneCycleLR CyclicLR CosineAnnealingWarmRestarts
     """,
     "regularizer": "L1Decay L2Decay",
     "io": """
         Dataset IterableDataset TensorDataset Subset random_split DataLoader BatchSampler Sampler SequenceSampler
-        RandomSampler
+        RandomSampler WeightedRandomSampler SubsetRandomSampler DistributedBatchSampler
+        ComposeDataset ConcatDataset ChainDataset get_worker_info
     """,
+    "metric": "Metric Accuracy Precision Recall Auc accuracy",
     "profiler": "profile",
     "utils": "unique_name",
     "utils.unique_name": "generate guard",
@@ -103,7 +106,7 @@ def test_the_table_knows_every_name() -> None:
     told = {f"{path}.{name}".lstrip(".") for path, line in NAMES.items() for name in line.split()}
     others = {name.split(".")[-1] for name in set(PUBLIC) - told}
     assert others == {
-        "static", "optimizer", "autograd", "regularizer", "io", "utils", "experiments", "events", "profiler", "nn",
+        "static", "optimizer", "autograd", "regularizer", "io", "metric", "utils", "experiments", "events", "profiler", "nn",
         "moveaxis", "t", "chunk", "unbind", "broadcast_shape", "floor_mod", "neg", "index_add", "put_along_axis",
         "take_along_axis", "scatter_nd_add", "celu", "hardtanh", "tanhshrink", "Initializer",
     }  # fmt: skip

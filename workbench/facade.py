@@ -85,7 +85,10 @@ PLANNED = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "autograd", "optimizer", "regularizer", "io", "experiments", "utils", "events", "profiler"]
+MODULES = [
+    "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler",
+    "jit",
+]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.nn.activation": (
@@ -140,9 +143,17 @@ PROFILER = {"workbench.executors.profiling.profile": "profile=Profile"}  # `work
 
 IO = {  # `workbench.io`
     "workbench.data": (
-        "BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequenceSampler Subset TensorDataset "
-        "random_split"
+        "BatchSampler ChainDataset ComposeDataset ConcatDataset DataLoader Dataset DistributedBatchSampler "
+        "IterableDataset RandomSampler Sampler SequenceSampler Subset SubsetRandomSampler TensorDataset "
+        "WeightedRandomSampler get_worker_info random_split"
     ),
+}
+
+METRIC = {  # `workbench.metric`
+    "workbench.metrics.metric": "Metric",
+    "workbench.metrics.accuracy": "Accuracy Precision Recall",
+    "workbench.metrics.auc": "Auc",
+    "workbench.ops.loss.metric": "accuracy",
 }
 
 

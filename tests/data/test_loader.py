@@ -22,7 +22,7 @@ from workbench.data import (
     Subset,
     TensorDataset,
 )
-from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable, Unimplemented
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable
 
 
 class Numbers(Dataset):
@@ -502,9 +502,6 @@ def test_ragged_samples_are_named_by_their_place_in_the_dataset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        ({"num_workers": 2}, Unimplemented, "num_workers=2"),
-        ({"worker_init_fn": print}, Unimplemented, "worker_init_fn"),
-        ({"persistent_workers": True}, Unimplemented, "persistent_workers"),
         ({"batch_size": 0}, InvalidArgument, "batch_size must be a positive integer"),
         ({"batch_size": 2.5}, InvalidType, "batch_size must be an integer"),
         ({"batch_size": None, "drop_last": True}, InvalidArgument, "needs a batch_size"),

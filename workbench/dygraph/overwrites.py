@@ -7,6 +7,8 @@ not have been written to since. So neither tensors nor recorded ops carry versio
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from functools import partial
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
@@ -53,7 +55,7 @@ class _Clock:
 
 
 clock = _Clock()
-_writes: dict[int, Write] = {}
+_writes: dict[int, Any] = {}  # Write, or what is like it
 
 
 def here(depth: int = 2) -> CodeSpot:
@@ -82,13 +84,20 @@ def memory_of(array: Any) -> Any:
 
 def written(array: Any, by: str) -> None:
     """Note that the memory of an array was just written to."""
-    memory = memory_of(array)
-    clock.now += 1
-    key = id(memory)
-    before = _writes.get(key)
-    _writes[key] = Write(
-        clock.now, before.version + 1 if before else 1, by, here(), ref(memory, lambda gone: _forget(key, gone))
-    )
+    all_written([array], by, here())
+
+
+def all_written(arrays: Iterable[Any], by: str, spot: Spot) -> None:
+    """Note that the memory of arrays was just written to, at a place in the user's code."""
+    for array in arrays:
+        memory = memory_of(array)
+        clock.now += 1
+        key = id(memory)
+        before = _writes.get(key)
+        if before is None:
+            _writes[key] = Write(clock.now, 1, by, spot, ref(memory, partial(_forget, key)))
+        else:
+            _writes[key] = Write(clock.now, before.version + 1, by, spot, before.memory)
 
 
 def _forget(key: int, gone: ref[Any]) -> None:
@@ -109,3 +118,51 @@ def writes_to(array: Any) -> int:
     """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
     found = _writes.get(id(memory_of(array)))
     return found.version if found is not None else 0
+
+
+class _Repeated:
+    """What `Write` is, of a write that happens again and again."""
+
+    __slots__ = ("_writes", "memory", "version")
+
+    def __init__(self, writes: RepeatedWrites, version: int, memory: ref[Any]) -> None:
+        self._writes, self.version, self.memory = writes, version, memory
+
+    @property
+    def time(self) -> int:
+        return self._writes.time
+
+    @property
+    def by(self) -> str:
+        return self._writes.by
+
+    @property
+    def spot(self) -> Spot:
+        return self._writes.spot
+
+
+class RepeatedWrites:
+    """Writes to the same pieces of memory again and again, by something that dynamic mode does not see at work.
+
+    They do not count in `writes_to`.
+
+    Args:
+        by: its name.
+
+    Attributes:
+        time: of the latest. spot: where the user had it done.
+    """
+
+    def __init__(self, arrays: Iterable[Any], by: str) -> None:
+        self.by, self.time, self.spot = by, clock.now, here()
+        for array in arrays:
+            memory = memory_of(array)
+            key, before = id(memory), _writes.get(id(memory))
+            version = 0 if before is None else before.version
+            known = ref(memory, partial(_forget, key)) if before is None else before.memory
+            _writes[key] = _Repeated(self, version, known)
+
+    def again(self) -> None:
+        """All of it has just been written."""
+        clock.now += 1
+        self.time = clock.now

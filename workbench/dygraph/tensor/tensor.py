@@ -8,7 +8,6 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.kinds import Kind, kind_of
 from workbench.dygraph.overwrites import here, writes_to, written
 from workbench.dygraph.tape.leaves import backward
@@ -16,6 +15,7 @@ from workbench.dygraph.tape.node import node_and_index
 from workbench.dygraph.tensor.text import values_text
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework import names
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op, find_op
@@ -318,9 +318,7 @@ class Tensor(Infix):
         """Make the gradient zero, or None."""
         if self.grad is None:
             return
-        if set_to_zero and self.grad.kind.is_dense:
-            self.grad._write(np.zeros((), self.grad.array.dtype), "clear_gradient")
-        else:
+        if not (set_to_zero and self.grad._become_zero("clear_gradient")):
             self.grad = None
 
     clear_grad = clear_gradient
@@ -340,10 +338,14 @@ class Tensor(Infix):
     def _become(self, made: Tensor, by: str) -> Tensor:
         """Take over value and history of a tensor."""
         require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
-        self._write(made.array, by)
+        made._write_over(self, by)
         if made.source is not None:
             self.source, self.stop_gradient = made.source, False
         return self
+
+    def _write_over(self, target: Tensor, by: str) -> None:
+        """Have another tensor hold this value, in its own memory."""
+        target._write(self.array, by)
 
     def _require_writable(self, by: str) -> None:
         if self.source is None and not self.stop_gradient and recording_gradients.get():
@@ -359,6 +361,19 @@ class Tensor(Infix):
             return
         np.copyto(self.array, value)
         written(self.array, by)
+
+    def _become_zero(self, by: str) -> bool:
+        """Write zeros; False where a value does not lie in memory to be written."""
+        if not self.kind.is_dense:
+            return False
+        self._write(np.zeros((), self.array.dtype), by)
+        return True
+
+    def memory(self) -> np.ndarray:
+        """The array its value is in, to be written to."""
+        if isinstance(self.array, Rows) or not self.array.flags.writeable:
+            self._put(np.array(self._dense()))
+        return self.array
 
     def _changed(self, array: Any, by: str) -> None:
         """Note that the value was written to, in its own memory or in `array`, that takes its place."""

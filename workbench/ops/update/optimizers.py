@@ -305,6 +305,36 @@ def _adamax(
     return p - (lr / (1 - beta1_power)) * (m / n), m, n
 
 
+def _adadelta(xp: Any, p: Any, g: Any, lr: Any, s: Any, u: Any, rho: float, epsilon: float) -> tuple[Any, ...]:
+    """s = rho s + (1 - rho) g^2; d = sqrt((u + eps) / (s + eps)) g; u = rho u + (1 - rho) d^2; p -= lr d.
+
+    Source: Zeiler, "ADADELTA: An Adaptive Learning Rate Method", 2012.
+    """
+    s = rho * s + (1 - rho) * (g * g)
+    step = xp.sqrt((u + epsilon) / (s + epsilon)) * g
+    return p - lr * step, s, rho * u + (1 - rho) * (step * step)
+
+
+def lamb_direction(
+    xp: Any, p: Any, g: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any,
+    beta1: float, beta2: float, epsilon: float, weight_decay: float,
+) -> tuple[Any, ...]:  # fmt: skip
+    """m and v as in Adam, and m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay p."""
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * (g * g)
+    adapted = (m / (1 - beta1_power)) / (xp.sqrt(v / (1 - beta2_power)) + epsilon)
+    return adapted + weight_decay * p, m, v
+
+
+def _lamb(xp: Any, p: Any, g: Any, lr: Any, *state: Any, **attrs: Any) -> tuple[Any, ...]:
+    """p -= lr direction, where lr was multiplied with the ratio of norms (`lamb_ratio`).
+
+    Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020.
+    """
+    direction, m, v = lamb_direction(xp, p, g, *state, **attrs)
+    return p - lr * direction, m, v
+
+
 _ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": False}
 
 SGD = _declare("sgd", _sgd, touched_only=_always)
@@ -322,3 +352,6 @@ RMSPROP = _declare(
 ADAMAX = _declare(
     "adamax", _adamax, "Moment InfNorm", ("beta1",), attrs={"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 )
+ADADELTA = _declare("adadelta", _adadelta, "AvgSquaredGrad AvgSquaredUpdate", attrs={"rho": 0.95, "epsilon": 1e-6})
+LAMB_ATTRS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
+LAMB = _declare("lamb", _lamb, "Moment1 Moment2", ("beta1", "beta2"), attrs=LAMB_ATTRS)
