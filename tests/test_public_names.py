@@ -106,7 +106,8 @@ def test_the_table_knows_every_name() -> None:
     told = {f"{path}.{name}".lstrip(".") for path, line in NAMES.items() for name in line.split()}
     others = {name.split(".")[-1] for name in set(PUBLIC) - told}
     assert others == {
-        "static", "optimizer", "autograd", "regularizer", "io", "metric", "utils", "experiments", "events", "profiler", "nn",
+        "static", "optimizer", "autograd", "regularizer", "io", "metric", "utils", "experiments", "events", "profiler",
+        "nn",
         "moveaxis", "t", "chunk", "unbind", "broadcast_shape", "floor_mod", "neg", "index_add", "put_along_axis",
         "take_along_axis", "scatter_nd_add", "celu", "hardtanh", "tanhshrink", "Initializer",
     }  # fmt: skip
