@@ -49,6 +49,7 @@ TENSOR = {
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
+    "workbench.hapi.model": "Model",
     "workbench.ops.math.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
@@ -68,7 +69,6 @@ PLANNED = {
     "workbench": {
         "DataParallel autograd grad": _TRAINING,
         "distributed": _PROCESSES,
-        "amp": "cast with .astype('float16') meanwhile",
         "fluid": "use the names of Paddle 2.x",
         "device get_device set_device": _DEVICES,
     },
@@ -77,7 +77,7 @@ PLANNED = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler"]
+MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils", "events", "profiler"]
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.nn.activation": (
@@ -130,6 +130,21 @@ IO = {  # `workbench.io`
         "IterableDataset RandomSampler Sampler SequenceSampler Subset SubsetRandomSampler TensorDataset "
         "WeightedRandomSampler get_worker_info random_split"
     ),
+}
+
+AMP = {  # `workbench.amp`
+    "workbench.precision.auto_cast": "auto_cast",
+    "workbench.precision.grad_scaler": "GradScaler",
+    "workbench.precision.decorate": "decorate",
+    "workbench.precision.supported": "is_bfloat16_supported is_float16_supported",
+}
+
+CALLBACKS = {  # `workbench.callbacks`
+    "workbench.hapi.callbacks.callback": "Callback",
+    "workbench.hapi.callbacks.progress": "ProgBarLogger",
+    "workbench.hapi.callbacks.saving": "ModelCheckpoint=SavingCallback",
+    "workbench.hapi.callbacks.rates": "LRScheduler=ScheduleCallback ReduceLROnPlateau=PlateauCallback",
+    "workbench.hapi.callbacks.stopping": "EarlyStopping",
 }
 
 METRIC = {  # `workbench.metric`
