@@ -42,9 +42,7 @@ def loader_of(
     if data is None or isinstance(data, DataLoader):
         return data
     if isinstance(data, Dataset):
-        return DataLoader(
-            data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers
-        )
+        return DataLoader(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers)
     if isinstance(data, Iterable):
         return data
     raise InvalidType(f"{what} is a Dataset, a DataLoader or batches, got {type(data).__name__}")

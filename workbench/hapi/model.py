@@ -387,7 +387,9 @@ class Model:
         from workbench.layers.summary import summary
 
         if input_size is None and self._inputs is None:
-            raise InvalidArgument("summary needs input_size, as the model was made without specifications of its inputs")
+            raise InvalidArgument(
+                "summary needs input_size, as the model was made without specifications of its inputs"
+            )
         size = input_size if input_size is not None else [tuple(spec.shape) for spec in listed(self._inputs)]
         return summary(self.network, size, dtype)
 

@@ -75,7 +75,9 @@ def auto_cast(
         workbench.bfloat16
     """
     if in_static_mode():
-        raise PreconditionNotMet("auto_cast works in dynamic mode; in a program cast() says where half precision begins")
+        raise PreconditionNotMet(
+            "auto_cast works in dynamic mode; in a program cast() says where half precision begins"
+        )
     kind, white, black = _checked(level, dtype, custom_white_list, custom_black_list)
     if enable and level != "O0" and kind is float16:
         tell("auto_cast(dtype='float16') has no effect on a CPU; dtype='bfloat16' has")

@@ -17,15 +17,10 @@ from workbench.data.sampler import random_sampler_of
 from workbench.errors import InvalidArgument
 from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.executors.running.engine import Engine
-from workbench.experiments.runners import engine_of
+from workbench.experiments.runners import Inspectable, engine_of, executor_of
 from workbench.experiments.training.kept import KeptFiles
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.experiments.training.position import Position
-from workbench.experiments.training.settings import program_hash
-from workbench.experiments.training.kept import KeptFiles
-from workbench.experiments.training.loop import TrainingLoop
-from workbench.experiments.training.position import Position
-from workbench.experiments.runners import Inspectable, executor_of
 from workbench.experiments.training.settings import program_hash
 from workbench.framework.paths import path_text
 from workbench.runtime.undisturbed import undisturbed
@@ -176,9 +171,7 @@ def _batches(count: int | None) -> str:
     return "batches that were not counted" if count is None else f"{count} batches"
 
 
-def _require_devices(
-    executor: Inspectable | None, own: Values, devices: int, state: Mapping[str, np.ndarray]
-) -> None:
+def _require_devices(executor: Inspectable | None, own: Values, devices: int, state: Mapping[str, np.ndarray]) -> None:
     """Values of single devices need the same number of them; without such values any number will do."""
     if not own:
         return

@@ -17,17 +17,13 @@ from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
 from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run
-from workbench.experiments.runners import Runner, engine_of, on_devices, runner_of
+from workbench.experiments.runners import Runner, engine_of, executor_of, on_devices, runner_of
 from workbench.experiments.training import begun
 from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of
 from workbench.experiments.training.progress import Bar, bar_of
-from workbench.experiments.training.settings import own_settings, settings_of
-from workbench.experiments.training.validation import Validation
-from workbench.experiments.runners import Runner, executor_of, on_devices, runner_of
-from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.training.settings import own_settings, settings_of
 from workbench.experiments.training.validation import Validation
 from workbench.framework.notice import tell

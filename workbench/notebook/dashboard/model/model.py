@@ -11,9 +11,7 @@ from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run, State
-from workbench.experiments.runners import engine_of
-from workbench.experiments.runners import executor_of
-from workbench.experiments.launch.setup import loss_of
+from workbench.experiments.runners import engine_of, executor_of
 from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.model.curves import Curves

@@ -13,7 +13,6 @@ from workbench.executors.planning.shapes import Shapes
 from workbench.executors.running.engine import Engine
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.runners import Inspectable
-from workbench.experiments.launch.setup import loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, ReduceStrategy
 from workbench.notebook.dashboard.watching.graph_message import graph_message
