@@ -21,7 +21,7 @@ class Import(NamedTuple):
 def sources(root: Path = ROOT) -> list[Path]:
     """All files of the package, the folders that sit beside it included."""
     folders = [root / "workbench", root / "magics", root / "assets"]
-    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return sorted(p for folder in folders for p in folder.rglob("*.py") if "node_modules" not in p.parts)
 
 
 def module_name(path: Path, root: Path = ROOT) -> str:

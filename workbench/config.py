@@ -75,6 +75,9 @@ FLAGS = {
         "shape of results without dimensions: 'one' [1], 'zero_dim' [], 'auto' [1] in programs and [] in dynamic mode",
         choices=("auto", "one", "zero_dim"),
     ),
+    "FLAGS_plan_cache_mib": FlagSpec(
+        int, 256, "MiB an executor keeps for the plans of shapes and fetches it has seen; those used last are kept"
+    ),
     "FLAGS_fuse_parameter_memory_size": FlagSpec(
         float,
         -1.0,

@@ -1,14 +1,18 @@
 // What anywidget calls: `render`, once per view. Every view asks for everything and keeps its own copy: anywidget hands
 // each call another stand-in for the model, so nothing can be found by it.
 import { page } from "./app.js";
+import { h } from "./draw/dom.js";
 import { Store } from "./store.js";
 
 function render({ model, el }) {
   const store = new Store(model);
   const end = page(store, el);
+  const hides = h("style", {}, model.get("_hides")); // the picture that stands beside the page while there is none
+  el.append(hides);
   store.send({ type: "hello" });
   return () => {
     end();
+    hides.remove();
     store.close();
   };
 }

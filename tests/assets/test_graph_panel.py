@@ -79,10 +79,10 @@ def test_search_counts_goes_to_hits_and_opens_what_hides_them(dashboard: Any) ->
     search.press("Enter")
     search.press("Shift+Enter")
     assert panel.locator(".wb-g-hits").inner_text() == "1 of 2"
-    assert panel.locator(".wb-g-dim").count() > 5
+    assert panel.locator('.wb-g-item:not([opacity="1"])').count() > 5
     search.press("Escape")
     dashboard.settle()
-    assert panel.locator(".wb-g-dim").count() == 0
+    assert panel.locator('.wb-g-item:not([opacity="1"])').count() == 0
     assert panel.locator(".wb-g-hits").inner_text() == ""
 
 

@@ -106,6 +106,14 @@ def test_outputs_of_an_earlier_run_are_not_mixed_in(tmp_path: Path) -> None:
     assert (cell.outputs, cell.execution_count) == ([], None)
 
 
+def test_what_is_kept_is_the_same_whenever_it_is_run(tmp_path: Path) -> None:
+    written(tmp_path / "prints.ipynb", "for k in range(20):\n    print(k, flush=True)")
+    run(tmp_path, "prints.ipynb")
+    cell = executed(tmp_path / "workbench-run/prints.executed.ipynb").cells[-1]
+    assert [output.text for output in cell.outputs] == ["".join(f"{k}\n" for k in range(20))]
+    assert cell.metadata == {}
+
+
 def test_a_cell_that_may_raise_does_not_fail_the_run(tmp_path: Path) -> None:
     path = written(tmp_path / "raises.ipynb", "1 / 0", "print('after')")
     notebook = executed(path)

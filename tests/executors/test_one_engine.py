@@ -170,7 +170,7 @@ def test_the_reference_stands_by_itself() -> None:
     imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     of_executors = {name for name in imported if name.startswith("workbench.executors")}
     assert of_executors and all(name.startswith("workbench.executors.reference.") for name in of_executors)
-    assert len(lines) < 700
+    assert len(lines) < 500
 
 
 @pytest.mark.parametrize("devices", [0, 1, 2])

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from tests.autodiff.small import Built
 from workbench import static
 from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
+from workbench.executors.feeding import split
 from workbench.executors.feeding.feed import Feed
-from workbench.executors.feeding.split import Fed, Splitter, split_sizes
+from workbench.executors.feeding.feed_plan import Fed
+from workbench.executors.feeding.split import Splitter, split_sizes
 from workbench.framework.program.program import Program
 from workbench.runtime.tensor import LoDTensor
 
@@ -508,8 +510,59 @@ def test_rows_are_the_same_object_for_the_same_shapes_and_dtypes_only(program: P
     assert all(splitter.split(form).rows is rows for form, rows in zip(forms, first, strict=True))
 
 
-def test_memory_of_shapes_is_bounded(program: Program) -> None:
+def test_memory_of_shapes_is_bounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest are kept: of those that come again and again none is decided twice."""
+    monkeypatch.setattr(split, "_PLANS", 50)
     splitter = Splitter(program, 1)
-    for rows in range(500):
+    for rows in range(200):
         splitter.split({"x": np.empty((rows, 3), np.float32)})
-    assert len(splitter._recipes) <= 64
+    assert len(splitter._plans) == 50
+    kept = {rows: splitter.split({"x": np.empty((rows, 3), np.float32)}).plan for rows in range(150, 200)}
+    again = {rows: splitter.split({"x": np.empty((rows, 3), np.float32)}).plan for rows in range(150, 200)}
+    assert all(again[rows] is plan for rows, plan in kept.items()) and len(set(map(id, kept.values()))) == 50
+
+
+DECIDING = ("fed_variable", "conversion", "check_dtype", "check_shape", "split_sizes")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda program, x: {"x": x},
+        lambda program, x: [{"x": x[:2]}, {"x": x[2:]}],
+        lambda program, x: {program.global_block().var("x"): x},
+        lambda program, x: {"x": x.tolist()},
+        lambda program, x: {"x": tuple(x.tolist())},
+        lambda program, x: {"x": LoDTensor(x)},
+        lambda program, x: {"x": x, "lr": 0.5, "number": np.float32(3)},
+        lambda program, x: {"x": Other(x)},
+    ],
+)
+def test_a_known_signature_is_fed_without_deciding_again(
+    program: Program, monkeypatch: pytest.MonkeyPatch, form: Callable[[Program, Any], Any]
+) -> None:
+    splitter = Splitter(program, 2, reads=["x"])
+    first = splitter.split(form(program, numbered(4, 3)))
+    with monkeypatch.context() as patch:
+        for name in DECIDING:
+            patch.setattr(split, name, None)  # nobody may ask
+        fed = splitter.split(form(program, numbered(4, 3) + 1))
+    assert fed.plan is first.plan
+    assert pieces(fed, "x") == pieces(feed_devices(program, {"x": numbered(4, 3) + 1}, 2), "x")
+
+
+def test_a_feed_is_wrapped_twice(program: Program) -> None:
+    """Once so that it stays as it is, once with the plan; all devices look into the same dict."""
+    x = numbered(4, 3)
+    fed = Splitter(program, 2).split({"x": x})
+    assert fed.sources[0] is fed.sources[1] and type(fed.sources[0]) is dict and fed.sources[0]["x"] is x
+
+
+class Other:
+    """A tensor of another library."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def numpy(self) -> np.ndarray:
+        return self.array

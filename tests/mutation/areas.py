@@ -47,8 +47,19 @@ PACKAGE = "workbench"
 AREAS = (
     Area(
         "planning",
-        ("make_plan", "flat_offsets", "make_schedule", "assigned_strides", "Shapes"),
         (
+            "make_plan",
+            "flat_offsets",
+            "make_schedule",
+            "assigned_strides",
+            "Shapes",
+            "find_aliases",
+            "find_takeovers",
+            "share_storage",
+            "assign_offsets",
+        ),
+        (
+            "tests/planning/test_stages.py",
             "tests/parallel/test_fed_persistables.py",
             "tests/parallel/memory/test_layout_assignment.py",
             "tests/parallel/failures/test_commit_calls.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from base64 import b64decode
@@ -15,12 +16,12 @@ import pytest
 from IPython.core.error import UsageError
 
 import workbench as wb
+from tests.browser.lab_server import wait_for
 from tests.notebook.conftest import Notebook
 from tests.notebook.magics.test_extension import completed
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.notebook.dashboard.page import dashboard as module
 from workbench.notebook.dashboard.page.displayed import show_in
-from workbench.notebook.figures.still import captioned
 
 NET = """%%static_program net
 x, y = static.data("x", [None, 3]), static.data("y", [None, 1])
@@ -35,6 +36,7 @@ static.Executor().run(net_startup)
 exe = static.CompiledProgram(net).with_data_parallel(loss.name, places=static.cpu_places(2))
 """
 SIGNATURE = b"\x89PNG"
+PAGE = {"application/vnd.jupyter.widget-view+json", "text/plain"}
 
 
 @pytest.fixture
@@ -85,39 +87,74 @@ def test_what_it_shows_is_said_in_words_too(net: Notebook) -> None:
     assert "fc_0.w_0@GRAD" in text and "loss" in text
 
 
-def test_it_is_a_page_with_a_picture_and_words_beside_it(net: Notebook) -> None:
-    bundle, _ = net.run("wb.dashboard(exe)")._repr_mimebundle_()
-    assert set(bundle) == {"application/vnd.jupyter.widget-view+json", "image/png", "text/plain"}
-    assert b64decode(bundle["image/png"]).startswith(SIGNATURE)
-    assert "model_id" in bundle["application/vnd.jupyter.widget-view+json"]
+@pytest.fixture
+def front_end(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a notebook's page is told to show: bundle, metadata, and whether in the place of what was shown."""
+    monkeypatch.setattr(net.shell, "kernel", SimpleNamespace(), raising=False)
+    told: list[Any] = []
+
+    def publish(data: Any, metadata: Any = None, **more: Any) -> None:
+        told.append((data, metadata, more.get("update", False)))
+
+    monkeypatch.setattr(net.shell.display_pub, "publish", publish)
+    return told
 
 
-def test_a_still_picture_says_that_a_run_goes_on_and_how_to_get_the_page_back(net: Notebook) -> None:
-    dash = net.run("wb.dashboard(exe)")
-    said = net.run("wb.dashboard(exe)._way_back()")
-    assert f"In[{net.shell.displayhook.prompt_count}]" in said[-1] and "wb.dashboard()" in said[-1]
-    plain = dash.panel("graph").figure()
-    tall = captioned(dash.panel("graph").figure(), said)
-    assert [text.get_text() for text in tall.texts][-len(said) :] == said
-    inches = [figure.axes[0].get_position().height * figure.get_figheight() for figure in (plain, tall)]
-    assert inches[0] == pytest.approx(inches[1])  # the drawing is as large as without
-    assert tall.get_figheight() > plain.get_figheight()
-    run = net.run("wb.train(net, batches, steps=9, name='mine', paused=True, record=False, progress=False)")
+def display(net: Notebook, target: str) -> None:
+    """As the last value of a cell does."""
+    assert net.shell.display_formatter.format(net[target]) == ({}, {})
+
+
+def test_it_is_a_page_with_a_picture_and_words_beside_it(net: Notebook, front_end: list[Any]) -> None:
+    net.run("dash = wb.dashboard(exe)")
+    display(net, "dash")
+    (page, _, _), (still, _, _) = front_end
+    assert set(page) == PAGE
+    assert "model_id" in page["application/vnd.jupyter.widget-view+json"] and "\n" not in page["text/plain"]
+    assert "exe (executor), AllReduce on 2 devices" in still["text/plain"]
+    picture = re.search('src="data:image/png;base64,([^"]+)"', still["text/html"])
+    assert picture is not None and b64decode(picture[1]).startswith(SIGNATURE)
+
+
+def test_what_stands_beside_a_page_is_hidden_by_the_page_alone(net: Notebook, front_end: list[Any]) -> None:
+    net.run("dash, other = wb.dashboard(exe), wb.dashboard(net)")
+    display(net, "dash")
+    named = re.search(r'class="wb-still (\S+)"', front_end[1][0]["text/html"])
+    assert named is not None
+    assert f".{named[1]}," in net["dash"]._page._hides and named[1] not in net["other"]._page._hides
+    assert "_hides" in net["dash"]._page.get_state()
+
+
+def test_a_still_picture_says_what_goes_on_and_how_to_get_the_page_back(net: Notebook, front_end: list[Any]) -> None:
+    net.run("run = wb.train(net, batches, steps=9, name='mine', paused=True, record=False, progress=False)")
+    run = net["run"]
     try:
-        said = wb.dashboard(run)._way_back()
+        net.run("dash = wb.dashboard(run)")
+        display(net, "dash")
+        said = front_end[-1][0]["text/plain"].splitlines()
         assert "'mine', at step 0 of 9 then, goes on" in said[1]
+        assert f"In[{net.shell.displayhook.prompt_count}]" in said[2]
+        run.resume()
+        run.wait(30)
+        wait_for(lambda: "'mine' has ended" in front_end[-1][0]["text/plain"], 30, "the picture to be told of the end")
+        assert front_end[-1][2]  # in the place of the one before
+        assert "9 of 9 steps" in front_end[-1][0]["text/html"] and "data:image/png" in front_end[-1][0]["text/html"]
+        assert front_end[-1][0]["text/plain"].splitlines()[2] == said[2]  # of the cell that shows it
     finally:
         run.stop()
         run.wait(30)
 
 
-def test_colab_is_told_where_it_finds_the_widget(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colab_is_told_where_it_finds_the_widget(
+    net: Notebook, front_end: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     colab: Any = ModuleType("google.colab.output")
     colab.enable_custom_widget_manager = lambda: None
     colab._widgets = SimpleNamespace(_installed_url="https://widgets.example")
     monkeypatch.setitem(sys.modules, "google.colab.output", colab)
-    _, metadata = net.shell.display_formatter.format(net.run("wb.dashboard(exe)"))
-    told = metadata["application/vnd.jupyter.widget-view+json"]
+    net.run("dash = wb.dashboard(exe)")
+    display(net, "dash")
+    told = front_end[0][1]["application/vnd.jupyter.widget-view+json"]
     assert told == {"colab": {"custom_widget_manager": {"url": "https://widgets.example"}}}
 
 
@@ -216,8 +253,9 @@ def test_completion_offers_what_can_be_shown(net: Notebook) -> None:
 
 
 def test_only_a_front_end_gets_dashboards_as_values(net: Notebook) -> None:
-    formatter = net.shell.display_formatter.mimebundle_formatter
-    assert formatter(net["exe"]) == ({}, {})  # this shell is a terminal's
+    shows = net.shell.display_formatter.ipython_display_formatter
+    assert not shows(net["exe"])  # this shell is a terminal's
+    assert net.run("%dashboard exe") is not None and "exe (executor)" in net.printed and net.shown == []
 
     class Kernel:
         saved_sigint_handler: Any = None
@@ -225,12 +263,17 @@ def test_only_a_front_end_gets_dashboards_as_values(net: Notebook) -> None:
     kernel = net.shell.kernel = Kernel()
     try:
         show_in(net.shell)
-        assert "image/png" in formatter(net["exe"])[0]
+        net.run("exe")
+        assert [set(bundle) for bundle in net.shown] == [PAGE, {"text/html", "text/plain"}]
+        net.run("run = wb.train(net, batches, steps=1, record=False, progress=False).wait(30)\nrun")
+        assert PAGE in map(set, net.shown)
+        net.run("%train net batches --steps 1 --quiet")
+        assert net.shown == []  # it was shown while it went on; its value is one line
         run = net.run("wb.dashboard(net)").start(steps=1_000_000, data="batches")
         kernel.saved_sigint_handler()  # what an interrupt between cells calls
         assert run.wait(30).state == "stopped"
         net.run("%unload_ext workbench")
-        assert formatter(net["exe"]) == ({}, {})
+        assert not shows(net["exe"])
     finally:
         del net.shell.kernel
         net.run("%load_ext workbench")

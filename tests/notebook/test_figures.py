@@ -691,7 +691,7 @@ def test_describe_says_it_all(lenet: Real) -> None:
     assert "  cpu:0: x rows 0–31 float32[32, 1, 28, 28]; y rows 0–31 int64[32, 1] (98.2 KiB)" in lines
     assert "  cpu:1: x rows 32–63 float32[32, 1, 28, 28]; y rows 32–63 int64[32, 1] (98.2 KiB)" in lines
     assert any(line.startswith("  fused_all_reduce × 5: fc_2.b_0@GRAD, fc_2.w_0@GRAD, ") for line in lines)
-    assert "step 3 took 2.50 ms; slowest ops, median of 12 steps:" in lines
+    assert "step 3 took 2.50 ms; slowest ops (median of 12 steps), and their share of the time of all ops:" in lines
     assert lines[lines.index("  mul on cpu:1 412.0 µs (41%)") + 1] == "  relu on cpu:0 200.0 µs (20%)"
     assert "scopes dropped: not yet" in lines
 
@@ -701,7 +701,7 @@ def test_pictures_and_words_name_the_slowest_of_all_steps_not_of_one() -> None:
     assert any("; slowest: mul on device 1, 412.0 µs (median of 12 steps)" in text for text in texts(timeline(sample)))
     once = {**sample, "slowest": {**SLOWEST, "steps": 1, "next": []}}
     assert any("; slowest: mul on device 1, 412.0 µs (of one step)" in text for text in texts(timeline(once)))
-    assert "slowest ops, of one step:" in describe({"sample": {**once, "seconds": 0.1}})
+    assert "slowest ops (of one step), and" in describe({"sample": {**once, "seconds": 0.1}})
     assert "slowest" not in describe({"sample": spans((0, 0, 0, 5, 0))})  # nobody found one
 
 

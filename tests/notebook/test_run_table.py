@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.notebook.conftest import Notebook
 from workbench.errors import NotFound
 from workbench.experiments import runs
 from workbench.experiments.records.runs_file import RunProgress, RunsFile
 from workbench.experiments.tables.run_table import Runs
-from workbench.notebook.dashboard.page import displayed
+from workbench.notebook.dashboard.page.displayed import show_in, show_no_more
 from workbench.notebook.runs.table import RunTable
 
 
@@ -130,8 +132,22 @@ def test_values_are_plotted_over_all_settings_or_one(found: Runs) -> None:
     assert table._plot.value == ""
 
 
-def test_a_page_without_widgets_has_the_table_as_html_and_text(found: Runs) -> None:
-    bundle = displayed._table(found)
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert bundle["text/plain"] == repr(found) and "&lt;img src=x&gt;" in bundle["text/html"]
-    assert set(displayed._table(found[:0])) == {"text/html", "text/plain"}
+def test_a_page_without_widgets_has_the_table_as_html_and_text(notebook: Notebook, found: Runs) -> None:
+    notebook.shell.user_ns["found"] = found
+    notebook.shell.kernel = SimpleNamespace()  # type: ignore[attr-defined]
+    try:
+        show_in(notebook.shell)
+        notebook.run("found")
+        widget, still = notebook.shown
+        assert "application/vnd.jupyter.widget-view+json" in widget and "text/html" not in widget
+        assert repr(found) in still["text/plain"] and "&lt;img src=x&gt;" in still["text/html"]
+        notebook.run("found[:0]")
+        assert notebook.shown == []  # an empty table is a value like others
+    finally:
+        show_no_more(notebook.shell)
+        del notebook.shell.kernel
+
+
+def test_what_stands_beside_a_table_is_hidden_by_the_table(found: Runs) -> None:
+    table = RunTable(found)
+    assert any(table._still.hidden in child.value for child in table.widget.children if hasattr(child, "value"))

@@ -10,6 +10,7 @@ import numpy as np
 from tests.graph.interpret import _Run
 from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model
+from tests.planning.stage_checkers import check_stages
 from workbench.executors.reference.runner import OpRunner
 from workbench.framework.values.rows import Rows, dense
 from workbench.graph.ssa import FETCH, Graph, Node, Value
@@ -74,6 +75,7 @@ def step(model: Model, exe: Any, feed: Mapping[str, Any], names: Sequence[str]) 
     results = exe.run_step(feed, list(names), return_merged=False)
     assert inspection.last is not None
     check_plan(inspection.last.plan)
+    check_stages(inspection.last.plan)
     shared = inspection.shared_variables()
     for found, node in zip(results, [n for n in graph.nodes if n.type == FETCH], strict=True):
         for array, value in zip(found, node.reads, strict=True):

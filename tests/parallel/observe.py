@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning import schedule
 

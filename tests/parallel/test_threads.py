@@ -20,9 +20,11 @@ import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier, column, constant, line
 from tests.parallel.observe import binding_of, bits, costly_ops, held, threads_of
 from workbench import events, static
+from workbench.config import override
 from workbench.errors import ExecutionError, Unavailable
 from workbench.executors.planning import schedule
-from workbench.executors.running import compiler
+from workbench.executors.running.compiler import bytes_kept_for
+from workbench.framework.notice import Notice
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 from workbench.runtime.arena import Arena
@@ -614,16 +616,23 @@ def test_the_startup_program_between_runs_sets_device_0_back() -> None:
 # What is kept
 
 
+def run_batches(exe: Any, sizes: Sequence[int]) -> None:
+    for rows in sizes:
+        exe.run([], feed=batch(rows))
+
+
 @pytest.mark.parametrize("sizes", [range(2, 102), range(101, 1, -1)])
 def test_plans_of_100_batch_sizes_are_bounded_and_share_arenas(sizes: Sequence[int]) -> None:
     gc.collect()
     before = Arena.live()
     model = classifier().start()
     exe = model.parallel(2)
-    for rows in sizes:
-        exe.run([], feed=batch(rows))
-    assert len(exe.inspection.plans) == compiler._PLANS < 100
-    assert len(exe.inspection.bindings) <= compiler._PLANS
+    with override(plan_cache_mib=2):
+        with pytest.warns(Notice, match=r"FLAGS_plan_cache_mib, 2, is how many MiB are kept"):
+            run_batches(exe, sizes)
+        kept = exe.inspection.plans
+        assert 5 < len(kept) < 50 and sum(map(bytes_kept_for, kept)) <= 2**21
+        assert {id(binding.plan) for binding in exe.inspection.bindings} <= set(map(id, kept))
     gc.collect()
     assert Arena.live() - before == 2  # one per device
     nbytes = Arena.live_bytes()

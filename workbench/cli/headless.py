@@ -132,7 +132,15 @@ def make_client(notebook: Any, timeout: float | None, sockets: Path) -> Any:
     address = str(sockets / "kernel")
     if len(address) < LONGEST_SOCKET_PATH:
         manager.transport, manager.ip = "ipc", address
-    return NotebookClient(notebook, km=manager, timeout=timeout, startup_timeout=START_S, store_widget_state=False)
+    return NotebookClient(
+        notebook,
+        km=manager,
+        timeout=timeout,
+        startup_timeout=START_S,
+        store_widget_state=False,
+        coalesce_streams=True,  # as a page shows it, not a piece for each print
+        record_timing=False,  # what is stored changes only where results do
+    )
 
 
 def this_python() -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, Unavailable, located
+from workbench.errors import EnforceNotMet, Unavailable, located
 from workbench.framework.outside import is_from_outside
+from workbench.framework.program.failures import op_failure
 from workbench.framework.values.spec import Spec, size_of
 from workbench.graph.ssa import Graph, Node, Value, values_of
 
@@ -46,17 +47,11 @@ def node_failure(node: Node, spec_of: Callable[[Value], Spec], error: Exception)
     """
     if isinstance(error, EnforceNotMet) and error.located:
         return error
-    kind: type[EnforceNotMet] = ExecutionError
-    if isinstance(error, ValueError | IndexError):
-        kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
-    lines = [f"op {node.type!r} failed on {where(node)}: {str(error) or type(error).__name__}"]
-    if node.is_op:
-        for slot, values in zip(node.record.inputs, node.inputs, strict=True):
-            inputs = list(values_of([values]))
-            if inputs:
-                lines.append(f"  input {slot.name}: {'; '.join(f'{v.name} {spec_of(v)}' for v in inputs)}")
-    lines.append(f"  at {node.site}")
-    return located(kind("\n".join(lines)))
+    inputs: list[tuple[str, list[str]]] = []
+    for slot, values in zip(node.record.inputs, node.inputs, strict=True) if node.is_op else ():
+        texts = [f"{value.name} {spec_of(value)}" for value in values_of([values])]
+        inputs += [(slot.name, texts)] if texts else []
+    return op_failure(node.type, f" on {where(node)}", inputs, node.site, error)
 
 
 def where(node: Node) -> str:

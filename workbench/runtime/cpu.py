@@ -24,6 +24,7 @@ class CPUDevice:
 
     lowering = "calls"
     xp: Any = np
+    grows_by_use = True
 
     def __init__(self, index: int = 0) -> None:
         self.place: Place = CPUPlace(index)

@@ -44,11 +44,13 @@ class Device(Protocol):
         place: which one.
         lowering: how plans become something that runs here: "calls" are Python calls, one after the other.
         xp: the array module its arrays belong to (what `forward(xp, ...)` of an op gets).
+        grows_by_use: whether memory takes up room only once it is written, so that more may be asked for than needed.
     """
 
     place: Place
     lowering: str
     xp: Any
+    grows_by_use: bool
 
     def allocate(self, nbytes: int) -> DeviceMemory:
         """Memory for temporaries.

@@ -1,13 +1,26 @@
 // The scene on a canvas, for graphs too large for SVG: only what is seen is drawn, boxes of one colour together.
 import { ROLES, theme } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
-import { BOX } from "./bands.js";
 import { RAIL } from "./camera.js";
 import { columnsIn } from "./find.js";
-import { kindName, roleColor } from "./look.js";
-import { COLLECTIVE } from "./model.js";
-import { curve, MARKS, shortened } from "./marks.js";
+import { roleColor } from "./look.js";
+import { MARKS } from "./marks.js";
 import { railPlace, railText, railTexts } from "./rail.js";
+import {
+  ALPHA,
+  bandShapes,
+  boxShapes,
+  DASHES,
+  detailShape,
+  FONTS,
+  frameShapes,
+  lineShape,
+  stemShapes,
+  WIDTHS,
+} from "./shapes.js";
+
+const FACE = "system-ui, sans-serif";
+const BEHIND = [6, 3]; // where boxes behind a box may be
 
 const TEXT_FROM = 0.45; // scale
 const REACH = 60; // scene units that stems are before their column
@@ -20,7 +33,8 @@ export class CanvasDrawing {
   }
 
   show(scene, labels, model) {
-    Object.assign(this, { scene, texts: railTexts(scene, model), numbers: scene.lines.source.map((_, k) => k) });
+    const numbers = scene.lines.source.map((_, k) => k);
+    Object.assign(this, { scene, texts: railTexts(scene, model), numbers, boxes: [] });
     const arrows =
       "Left and right arrow keys follow edges, up and down go to the neighbour lane, " +
       "Enter selects a node or expands a group, Backspace collapses it.";
@@ -79,55 +93,57 @@ export class CanvasDrawing {
     return found;
   }
 
+  // Of an item, worked out when it is first seen.
+  box(at) {
+    const item = this.scene.items[at];
+    return (this.boxes[at] ??= { item, ...boxShapes(item) });
+  }
+
   drawBands({ left, right }) {
     const { context } = this;
-    context.fillStyle = this.colors.line;
-    context.globalAlpha = 0.22;
-    for (const { y, height } of this.scene.devices) context.fillRect(left, y, right - left, height);
-    const across = this.scene.lanes[this.scene.shared];
-    Object.assign(context, { fillStyle: ROLES.collective, globalAlpha: 0.09 });
-    if (across.rows) context.fillRect(left, across.top, right - left, across.height);
+    for (const { y, height, alpha, across } of bandShapes(this.scene)) {
+      Object.assign(context, { fillStyle: across ? ROLES.collective : this.colors.line, globalAlpha: alpha });
+      context.fillRect(left, y, right - left, height);
+    }
     context.globalAlpha = 1;
   }
 
   drawFrames({ left, right }) {
-    const { context, camera } = this;
-    context.strokeStyle = this.colors.faint;
-    context.lineWidth = 0.8;
-    context.font = "9.5px system-ui, sans-serif";
-    context.globalAlpha = 0.6;
-    const frames = this.scene.frames.filter(({ x, w }) => x < right && x + w > left);
+    const { context, camera, colors } = this;
+    const frames = this.scene.frames.filter(({ x, w }) => x < right && x + w > left).map(frameShapes);
+    Object.assign(context, { strokeStyle: colors.faint, fillStyle: colors.back, lineWidth: WIDTHS.frame });
+    context.globalAlpha = ALPHA.frame;
     context.beginPath();
-    for (const { x, y, w, h: height } of frames) context.rect(x, y, w, height);
+    for (const { border } of frames) context.rect(border.x, border.y, border.w, border.h);
     context.stroke();
+    for (const { tag } of frames) context.fillRect(tag.x, tag.y, tag.w, tag.h);
     context.globalAlpha = 1;
     if (camera.k < TEXT_FROM) return;
-    context.fillStyle = this.colors.faint;
-    for (const { tag, group } of frames)
-      context.fillText(`− ${shortened(group.title, tag.w - 18, 5.6)}`, tag.x + 5, tag.y + 10);
+    context.fillStyle = colors.faint;
+    for (const { title } of frames) this.text(title);
   }
 
   drawLines(window) {
     const { look } = this;
-    const quiet = look.near ? 0.25 : 0.7;
-    this.strokeLines(this.numbers, window, this.colors.faint, quiet, 0.8, (k) => look.shows(k));
-    if (look.near) this.strokeLines(look.near, window, this.colors.brand, 1, 1.8, () => true);
+    this.strokeLines(this.numbers, window, this.colors.faint, look.near ? "quiet" : "line", (k) => look.shows(k));
+    if (look.near) this.strokeLines(look.near, window, this.colors.brand, "near", () => true);
   }
 
-  strokeLines(numbers, { left, right, top, bottom }, color, alpha, width, shown) {
+  strokeLines(numbers, { left, right, top, bottom }, color, kind, shown) {
     const { context, camera } = this;
     const { lines } = this.scene;
     const { ends } = lines;
-    Object.assign(context, { strokeStyle: color, globalAlpha: alpha, lineWidth: Math.max(width, 0.5 / camera.k) });
+    const width = Math.max(WIDTHS[kind] ?? WIDTHS.line, 0.5 / camera.k);
+    Object.assign(context, { strokeStyle: color, globalAlpha: ALPHA[kind], lineWidth: width });
     for (const order of [0, 1]) {
-      context.setLineDash(order ? [4, 3] : []);
+      context.setLineDash(order ? DASHES : []);
       context.beginPath();
       for (const k of numbers) {
         if (lines.order[k] !== order || !shown(k)) continue;
         if (Math.min(ends[4 * k], ends[4 * k + 2]) > right || Math.max(ends[4 * k], ends[4 * k + 2]) < left) continue;
         if (Math.min(ends[4 * k + 1], ends[4 * k + 3]) > bottom || Math.max(ends[4 * k + 1], ends[4 * k + 3]) < top)
           continue;
-        const [x0, y0, a, b, c, d, x1, y1] = curve(lines, k);
+        const [x0, y0, a, b, c, d, x1, y1] = lineShape(lines, k).curve;
         context.moveTo(x0, y0);
         if (camera.k < 0.2) context.lineTo(x1, y1);
         else context.bezierCurveTo(a, b, c, d, x1, y1);
@@ -142,30 +158,33 @@ export class CanvasDrawing {
     const { context, scene } = this;
     for (const item of seen.map((at) => scene.items[at])) {
       if (!item.stem) continue;
-      const { x, top, bottom, marks } = item.stem;
-      const middle = item.y + BOX / 2;
-      Object.assign(context, {
-        strokeStyle: roleColor(item),
-        fillStyle: roleColor(item),
-        lineWidth: Math.max(item.kind === COLLECTIVE ? 3 : 1.4, 1.5 / this.camera.k),
-      });
+      const { width, lines, marks } = stemShapes(item);
+      const color = roleColor(item);
+      Object.assign(context, { strokeStyle: color, fillStyle: color, lineWidth: Math.max(width, 1.5 / this.camera.k) });
       context.beginPath();
-      context.moveTo(x, top);
-      context.lineTo(x, bottom);
-      context.moveTo(x, middle);
-      context.lineTo(item.x, middle);
+      for (const [x0, y0, x1, y1] of lines) {
+        context.moveTo(x0, y0);
+        context.lineTo(x1, y1);
+      }
       context.stroke();
-      for (const { y } of marks) this.mark(kindName(item), x - 5, y - 5, 1);
+      for (const mark of marks) this.mark(mark);
     }
   }
 
-  mark(name, x, y, scale) {
+  // A mark or a text, `x` and `y` away from its place.
+  mark({ name, x, y, scale }, dx = 0, dy = 0) {
     const { context } = this;
     context.save();
-    context.translate(x, y);
+    context.translate(x + dx, y + dy);
     context.scale(scale, scale);
     context.fill(this.marks[name]);
     context.restore();
+  }
+
+  text({ font, x, y, text }, dx = 0, dy = 0) {
+    const { size, weight } = FONTS[font];
+    this.context.font = `${weight} ${size}px ${FACE}`;
+    this.context.fillText(text, x + dx, y + dy);
   }
 
   drawBoxes(seen) {
@@ -173,61 +192,59 @@ export class CanvasDrawing {
     const byFill = new Map();
     for (const at of seen) {
       const item = scene.items[at];
+      const alpha = look.dim(at) ? ALPHA.dim : 1;
       const fill = look.warm(at)?.fill ?? `color-mix(in srgb, ${roleColor(item)} 16%, ${colors.back})`;
-      const key = `${look.dim(at) ? 0.25 : 1} ${roleColor(item)} ${fill}`;
-      if (!byFill.has(key)) byFill.set(key, { fill, role: roleColor(item), alpha: look.dim(at) ? 0.25 : 1, items: [] });
-      byFill.get(key).items.push(item);
+      const key = `${alpha} ${roleColor(item)} ${fill}`;
+      if (!byFill.has(key)) byFill.set(key, { fill, role: roleColor(item), alpha, boxes: [] });
+      byFill.get(key).boxes.push(this.box(at));
     }
-    for (const { fill, role, alpha, items } of byFill.values()) {
+    for (const { fill, role, alpha, boxes } of byFill.values()) {
       context.globalAlpha = alpha;
-      this.fillBoxes(items, fill, role);
+      this.fillBoxes(boxes, fill, role);
     }
     context.globalAlpha = 1;
   }
 
-  fillBoxes(items, fill, role) {
+  fillBoxes(boxes, fill, role) {
     const { context, camera } = this;
-    Object.assign(context, { fillStyle: fill, strokeStyle: role, lineWidth: 1 });
-    for (const shift of [6, 3, 0]) {
+    Object.assign(context, { fillStyle: fill, strokeStyle: role, lineWidth: WIDTHS.box });
+    for (const shift of [...BEHIND, 0]) {
       context.beginPath();
-      for (const { x, y, w, h: height, group } of items)
-        if (!shift || group) context.rect(x + shift, y + shift, w, height);
+      for (const { item, backs } of boxes)
+        if (!shift || backs.includes(shift)) context.rect(item.x + shift, item.y + shift, item.w, item.h);
       context.fill();
       if (camera.k > 0.15) context.stroke();
     }
     context.fillStyle = role;
-    const strip = Math.max(4, 2 / camera.k);
-    for (const { x, y, w, h: height } of items) context.fillRect(x, y, Math.min(w, strip), height);
+    for (const { item, strip } of boxes)
+      context.fillRect(item.x, item.y, Math.min(item.w, Math.max(strip, 2 / camera.k)), item.h);
   }
 
-  // Titles first, then details: to change the font costs more than a text.
+  // Texts of one font together: to change the font costs more than a text.
   drawTexts(seen) {
-    const { context, scene, look, colors } = this;
-    for (const small of [false, true]) {
-      context.font = small ? "9.5px system-ui, sans-serif" : "500 11px system-ui, sans-serif";
-      for (const at of seen) {
-        const warm = look.warm(at);
-        context.globalAlpha = look.dim(at) ? 0.3 : 1;
-        const ink = warm ? warm.ink : small ? colors.faint : colors.text;
-        if (small) this.drawDetail(scene.items[at], warm, ink);
-        else this.drawTitle(scene.items[at], ink);
+    const { context, look, colors } = this;
+    const boxes = seen.map((at) => ({ ...this.box(at), at, warm: look.warm(at) }));
+    const each = (put) => {
+      for (const box of boxes) {
+        context.globalAlpha = look.dim(box.at) ? ALPHA.dim : 1;
+        put(box, box.item.x, box.item.y);
       }
+    };
+    each(({ item, mark }, x, y) => {
+      context.fillStyle = roleColor(item);
+      this.mark(mark, x, y);
+    });
+    for (const part of ["title", "plus"]) {
+      each((box, x, y) => {
+        context.fillStyle = box.warm?.ink ?? colors.text;
+        if (box[part]) this.text(box[part], x, y);
+      });
     }
+    each(({ item, warm }, x, y) => {
+      context.fillStyle = warm?.ink ?? colors.faint;
+      this.text(detailShape(item, warm), x, y);
+    });
     context.globalAlpha = 1;
-  }
-
-  drawTitle(item, ink) {
-    const { context } = this;
-    context.fillStyle = roleColor(item);
-    this.mark(kindName(item), item.x + 8, item.y + 6, 0.85);
-    context.fillStyle = ink;
-    context.fillText(shortened(item.title, item.w - (item.group ? 40 : 26), 6.6), item.x + 20, item.y + 14);
-    if (item.group) context.fillText("+", item.x + item.w - 13, item.y + 15);
-  }
-
-  drawDetail({ detail, x, y, w }, warm, ink) {
-    this.context.fillStyle = ink;
-    this.context.fillText(shortened(warm ? warm.text : detail, w - 26, 5.7), x + 20, y + 26);
   }
 
   // Rings around hits, the cursor and the selection.

@@ -4,6 +4,7 @@ import { mixed } from "../draw/contrast.js";
 import { h, renew, s } from "../draw/dom.js";
 import { count } from "../draw/numbers.js";
 import { MARKS } from "./marks.js";
+import { DASHES, WIDTHS } from "./shapes.js";
 import { COLLECTIVE, KINDS } from "./model.js";
 
 // Collectives are counted by type; a click on one searches for it.
@@ -34,7 +35,8 @@ function symbol(kind) {
 }
 
 function line(order, text) {
-  const path = s("path", { d: "M0 6H22", class: order ? "wb-g-line wb-g-order" : "wb-g-line" });
+  const dash = order ? DASHES.join(" ") : null;
+  const path = s("path", { class: "wb-g-line", d: "M0 6H22", "stroke-width": WIDTHS.line, "stroke-dasharray": dash });
   return h("span", { class: "wb-g-key" }, s("svg", { width: 22, height: 12, "aria-hidden": "true" }, path), text);
 }
 

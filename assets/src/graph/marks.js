@@ -22,8 +22,3 @@ export function curve(lines, k) {
   const up = lines.bow[k] * 1.33;
   return [x0, y0, x0 + pull, y0 - up, x1 - pull, y1 - up, x1, y1];
 }
-
-export function curvePath(lines, k) {
-  const [x0, y0, a, b, c, d, x1, y1] = curve(lines, k);
-  return `M${x0} ${y0}C${a} ${b} ${c} ${d} ${x1} ${y1}`;
-}

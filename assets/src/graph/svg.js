@@ -1,10 +1,23 @@
 // The scene as SVG: an element for each item, so that it can be focused, read and tested.
 import { BLACK, WHITE } from "../draw/contrast.js";
 import { s } from "../draw/dom.js";
-import { BOX } from "./bands.js";
 import { kindName } from "./look.js";
-import { curvePath, MARKS, shortened } from "./marks.js";
+import { MARKS } from "./marks.js";
 import { svgRail } from "./rail.js";
+import {
+  ALPHA,
+  bandShapes,
+  boxShapes,
+  DASHES,
+  detailShape,
+  FONTS,
+  frameShapes,
+  lineShape,
+  stemShapes,
+  WIDTHS,
+} from "./shapes.js";
+
+const WIDE = 4000; // on both sides of the scene
 
 export class SvgDrawing {
   constructor() {
@@ -28,18 +41,18 @@ export class SvgDrawing {
     this.layers.items.replaceChildren(...this.items.map(({ element }) => element));
     this.layers.stems.replaceChildren(...scene.items.filter((item) => item.stem).map(stemElement));
     this.layers.frames.replaceChildren(...scene.frames.map(frameElement));
-    this.layers.bands.replaceChildren(...bandElements(scene));
-    this.lines = scene.lines.source.map((_, k) => lineElement(scene.lines, k));
+    this.layers.bands.replaceChildren(...bandShapes(scene).map((band) => bandElement(band, scene.width)));
+    this.lines = scene.lines.source.map((_, k) => lineElement(scene.lines, k, "line"));
     this.layers.lines.replaceChildren(...this.lines);
     this.rail.show(scene, model);
   }
 
   paint(look) {
-    this.element.classList.toggle("wb-g-focused", look.near !== null);
     this.items.forEach((parts, at) => paintItem(parts, look, at));
-    // As an attribute, a saved drawing has it too.
+    // As attributes, a saved drawing has them too.
+    this.layers.lines.setAttribute("opacity", look.near ? ALPHA.quiet : ALPHA.line);
     this.lines.forEach((line, k) => line.setAttribute("display", look.shows(k) ? "inline" : "none"));
-    this.layers.near.replaceChildren(...(look.near ?? []).map((k) => lineElement(this.scene.lines, k)));
+    this.layers.near.replaceChildren(...(look.near ?? []).map((k) => lineElement(this.scene.lines, k, "near")));
   }
 
   // The camera moved; a look where that is another as well.
@@ -58,22 +71,16 @@ export class SvgDrawing {
   }
 }
 
-function bandElements({ devices, lanes, shared, width }) {
-  const band = (y, height, name) => s("rect", { class: `wb-g-band ${name}`, x: -4000, y, width: width + 8000, height });
-  const across = lanes[shared];
-  return [
-    ...devices.map(({ y, height }) => band(y, height, "")),
-    ...(across.rows ? [band(across.top, across.height, "wb-g-across")] : []),
-  ];
+function bandElement({ y, height, alpha, across }, width) {
+  const place = { x: -WIDE, y, width: width + 2 * WIDE, height };
+  return s("rect", { class: `wb-g-band${across ? " wb-g-across" : ""}`, ...place, opacity: alpha });
 }
 
 function itemElement(item, label) {
   const { x, y, w, h: height, group, node } = item;
+  const shapes = boxShapes(item);
   const box = s("rect", { class: "wb-g-box", width: w, height, rx: 4 });
-  const back = group
-    ? [6, 3].map((d) => s("rect", { class: "wb-g-box wb-g-under", x: d, y: d, width: w, height, rx: 4 }))
-    : [];
-  const detail = s("text", { class: "wb-g-detail", x: 20, y: 26 }, shortened(item.detail, w - 26, 5.7));
+  const detail = textElement(detailShape(item, null), "wb-g-detail");
   const element = s(
     "g",
     {
@@ -86,13 +93,13 @@ function itemElement(item, label) {
       "data-group": group ? group.index : null,
       "aria-expanded": group ? "false" : null,
     },
-    ...back,
+    ...shapes.backs.map((d) => s("rect", { class: "wb-g-box wb-g-under", x: d, y: d, width: w, height, rx: 4 })),
     box,
-    s("rect", { class: "wb-g-strip", width: 4, height, rx: 2 }),
-    s("path", { class: "wb-g-mark", d: MARKS[kindName(item)], transform: "translate(8 6) scale(0.85)" }),
-    s("text", { class: "wb-g-title", x: 20, y: 14 }, shortened(item.title, w - 26 - (group ? 14 : 0), 6.6)),
+    s("rect", { class: "wb-g-strip", width: shapes.strip, height, rx: 2 }),
+    markElement(shapes.mark),
+    textElement(shapes.title, "wb-g-title"),
     detail,
-    group ? s("text", { class: "wb-g-plus", x: w - 13, y: 15, "aria-hidden": "true" }, "+") : null,
+    shapes.plus && textElement(shapes.plus, "wb-g-plus", { "aria-hidden": "true" }),
   );
   return { element, box, detail, item };
 }
@@ -102,9 +109,9 @@ function paintItem({ element, box, detail, item }, look, at) {
   box.style.fill = warm ? warm.fill : "";
   toggle(element, "wb-g-dark", warm?.ink === BLACK);
   toggle(element, "wb-g-light", warm?.ink === WHITE);
-  const text = shortened(warm ? warm.text : item.detail, item.w - 26, 5.7);
+  const { text } = detailShape(item, warm);
   if (detail.textContent !== text) detail.textContent = text;
-  toggle(element, "wb-g-dim", look.dim(at));
+  element.setAttribute("opacity", look.dim(at) ? ALPHA.dim : 1);
   toggle(element, "wb-g-hit", look.hits?.has(at) ?? false);
   toggle(element, "wb-g-hot", look.hot === at);
   toggle(element, "wb-g-selected", look.selected === at);
@@ -112,37 +119,48 @@ function paintItem({ element, box, detail, item }, look, at) {
 
 const toggle = (element, name, on) => element.classList.toggle(name, on);
 
-function lineElement(lines, k) {
-  return s("path", { class: lines.order[k] ? "wb-g-line wb-g-order" : "wb-g-line", d: curvePath(lines, k) });
+function lineElement(lines, k, kind) {
+  const { curve, dashed } = lineShape(lines, k);
+  const [x0, y0, ...rest] = curve;
+  const dash = dashed ? DASHES.join(" ") : null;
+  const d = `M${x0} ${y0}C${rest.join(" ")}`;
+  return s("path", { class: "wb-g-line", d, "stroke-width": WIDTHS[kind], "stroke-dasharray": dash });
 }
 
-// The stem goes through all devices; each that takes part has a mark on it.
 function stemElement(item) {
-  const { stem, x, y } = item;
-  const { x: at, top, bottom, marks } = stem;
-  return s(
-    "g",
-    { class: `wb-g-stem wb-g-${kindName(item)}` },
-    s("path", { d: `M${at} ${top}V${bottom}M${at} ${y + BOX / 2}H${x}` }),
-    ...marks.map((mark) =>
-      s("path", { class: "wb-g-mark", d: MARKS[kindName(item)], transform: `translate(${at - 5} ${mark.y - 5})` }),
-    ),
-  );
+  const { width, lines, marks } = stemShapes(item);
+  const d = lines.map(([x0, y0, x1, y1]) => `M${x0} ${y0}L${x1} ${y1}`).join("");
+  const line = s("path", { d, "stroke-width": width });
+  return s("g", { class: `wb-g-stem wb-g-${kindName(item)}` }, line, ...marks.map(markElement));
 }
 
-function frameElement({ x, y, w, h: height, tag, group }) {
+function frameElement(frame) {
+  const { border, tag, title } = frameShapes(frame);
+  const { x, y, w, h: height } = border;
   return s(
     "g",
     {
       class: "wb-g-frame",
       role: "button",
       tabindex: 0,
-      "data-close": group.index,
+      "data-close": frame.group.index,
       "aria-expanded": "true",
-      "aria-label": `${group.title}, expanded; Enter collapses`,
+      "aria-label": `${frame.group.title}, expanded; Enter collapses`,
     },
-    s("rect", { class: "wb-g-border", x, y, width: w, height, rx: 5 }),
-    s("rect", { class: "wb-g-tag", x: tag.x, y: tag.y, width: tag.w, height: tag.h, rx: 3 }),
-    s("text", { x: tag.x + 5, y: tag.y + 10 }, `− ${shortened(group.title, tag.w - 18, 5.6)}`),
+    s("rect", {
+      class: "wb-g-border",
+      ...{ x, y, width: w, height, rx: 5 },
+      ...{ "stroke-width": WIDTHS.frame, opacity: ALPHA.frame },
+    }),
+    s("rect", { class: "wb-g-tag", x: tag.x, y: tag.y, width: tag.w, height: tag.h, rx: 3, opacity: ALPHA.frame }),
+    textElement(title, ""),
   );
+}
+
+const markElement = ({ name, x, y, scale }) =>
+  s("path", { class: "wb-g-mark", d: MARKS[name], transform: `translate(${x} ${y}) scale(${scale})` });
+
+function textElement({ font, x, y, text }, name, more = {}) {
+  const { size, weight } = FONTS[font];
+  return s("text", { class: name, x, y, "font-size": size, "font-weight": weight, ...more }, text);
 }

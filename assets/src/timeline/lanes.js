@@ -63,12 +63,19 @@ function placed(lanes) {
 export const heightOf = (lanes) => (lanes.length ? lanes.at(-1).top + lanes.at(-1).height : 0);
 export const rowTop = (lane, row) => lane.top + PADDING + row * lane.rowHeight;
 
+// How the step's time went in a lane: "busy 60 %, waits 10 %, idle 30 %", "2 ops, 3 % of step time".
 export const busyWords = ({ device, busy, waiting = 0, rows }) => {
   const [percent, waits] = [busy, waiting].map((share) => Math.round(share * 100));
-  if (device < 0) return `${rows.flat().length}, ${percent} % of the step`;
-  const idle = Math.max(0, 100 - percent - waits);
-  return waits ? `busy ${percent}, waits ${waits}, idle ${idle} %` : `busy ${percent} %, idle ${idle} %`;
+  if (device < 0) return collectiveWords(rows.flat().length, busy);
+  const idle = `idle ${Math.max(0, 100 - percent - waits)} %`;
+  return [`busy ${percent} %`, waits && `waits ${waits} %`, idle].filter(Boolean).join(", ");
 };
+
+function collectiveWords(number, share) {
+  const [ops, whose] = number === 1 ? ["1 op", "its"] : [`${number} ops`, "their"];
+  if (!share) return `${ops}, no time of ${whose} own`;
+  return `${ops}, ${share < 0.01 ? "below 1" : Math.round(share * 100)} % of step time`;
+}
 
 export const spanOf = (lanes, { lane, row, position }) => lanes[lane].rows[row][position];
 

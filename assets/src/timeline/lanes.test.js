@@ -45,7 +45,7 @@ test("what a thread waits is neither busy nor idle", () => {
   sample.spans.wait = Uint8Array.of(0, 1, 0);
   const [lane] = lanesOf(new Spans(sample));
   assert.deepEqual([lane.rows.length, Math.round(lane.busy * 100), Math.round(lane.waiting * 100)], [1, 50, 20]);
-  assert.equal(busyWords(lane), "busy 50, waits 20, idle 30 %");
+  assert.equal(busyWords(lane), "busy 50 %, waits 20 %, idle 30 %");
 });
 
 test("spans that overlap get rows of their own, and count as busy once", () => {
@@ -53,6 +53,14 @@ test("spans that overlap get rows of their own, and count as busy once", () => {
   const [lane] = lanesOf(spans);
   assert.deepEqual(lane.rows, [[0, 3], [1], [2]]);
   assert.equal(busyWords(lane), "busy 60 %, idle 40 %");
+});
+
+test("of the collectives it is said how many there are, and what of the step's time they take", () => {
+  const lane = (count, busy) => ({ device: -1, busy, rows: [Array.from({ length: count }, (_, i) => i)] });
+  assert.equal(busyWords(lane(1, 0)), "1 op, no time of its own");
+  assert.equal(busyWords(lane(3, 0)), "3 ops, no time of their own");
+  assert.equal(busyWords(lane(1, 0.004)), "1 op, below 1 % of step time");
+  assert.equal(busyWords(lane(2, 0.154)), "2 ops, 15 % of step time");
 });
 
 test("lanes lie below each other without gaps", () => {

@@ -20,7 +20,7 @@ from tests.parallel.models import devices
 from workbench import static
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.table import rule_of  # noqa: F401 (notes the rules)
-from workbench.executors.planning.memory import contiguous
+from workbench.executors.planning.memory.refs import contiguous
 from workbench.framework.op.record import OPS
 from workbench.ops.update.optimizers import UPDATES
 

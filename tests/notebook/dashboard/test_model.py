@@ -65,6 +65,14 @@ def test_each_devices_feed_is_told_with_its_rows(built: Built, batch: dict[str, 
     np.testing.assert_array_equal(found["previews"]["x"][1]["rows"][0], batch["x"][3])
 
 
+def test_a_step_right_after_everything_was_told_is_looked_at(built: Built, batch: Any, model_of: ModelOf) -> None:
+    exe = built.start().parallel(2)
+    model = model_of(exe)
+    model.everything()
+    exe.run([built.loss], feed=batch)
+    assert of_kind(model.news(), "sample")["step"] == 1
+
+
 def test_a_dashboard_that_comes_late_knows_the_last_split(built: Built, batch: Any, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     exe.run([built.loss], feed=batch)

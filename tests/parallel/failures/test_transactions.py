@@ -25,7 +25,6 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas import replicas
 from workbench.executors.running.transaction import Broken
-from workbench.executors.running.watch import watched
 from workbench.executors.workers import pool
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
@@ -144,7 +143,8 @@ def test_a_fault_after_any_call_of_the_speculative_part_changes_nothing(
         t = Trained(network(), 160, threads, mode)
         bound = t.bound()
         assert threads_of(bound) == threads
-        programs = watched(bound, True, False).speculative if observed else bound.speculative
+        watching = t.exe.inspection.last_step.watching
+        programs = watching.programs(True, False).speculative if observed else bound.speculative
         done, tried = 1, 0
         for program, k in places_of(programs):
             with call_at(program, k, Fault()), pytest.raises(ExecutionError, match=r"op '\w+' failed on device.*: inj"):
@@ -228,7 +228,7 @@ def test_a_commit_that_cannot_be_finished_ends_the_executor(threads: int, quick_
 def test_a_commit_that_raised_counts_as_a_step() -> None:
     t, seen = Trained(network(), 3), []
     with events.subscribe(seen.append, events.Step, events.Error):
-        (program,) = watched(t.bound(), False, False).commit
+        (program,) = t.exe.inspection.last_step.watching.programs(False, False).commit
         with call_at(program, 1, Fault()), pytest.raises(ExecutionError, match="applied whole"):
             t.step(t.exe, 1)
     assert [(type(event), event.step) for event in seen] == [(events.Step, 1)]

@@ -8,11 +8,13 @@ everything that is made in memory that overlaps it comes after all those readers
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref, Root
 from workbench.executors.planning.plan import Plan
 from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_ELEMENTWISE, Node, Value
 
@@ -26,6 +28,16 @@ def check_plan(plan: Plan, idle: Collection[Node] = ()) -> None:
         idle: nodes whose work the commit does, reading what they read.
     """
     _Checker(plan, idle).check()
+
+
+def happens_before(plan: Plan) -> tuple[dict[Node, int], dict[Node, int]]:
+    """What threads and flags enforce, of the nodes of the speculation.
+
+    Returns:
+        per node the set, as bits, of the nodes that have ended when it begins; and which bit is whose.
+    """
+    checker = _Checker(plan, ())
+    return checker.before, checker.number
 
 
 class _Checker:
@@ -164,6 +176,24 @@ def _span(ref: Ref) -> Interval:
 
 def _overlap(a: Interval, b: Interval) -> bool:
     return a[0] < b[1] and b[0] < a[1]
+
+
+def with_memory(plan: Plan, **changes: Any) -> Plan:
+    """A plan of which some stage of its memory is different."""
+    return replace(plan, memory=replace(plan.memory, **changes))
+
+
+def moved(plan: Plan, offset_of: Callable[[Root], int]) -> Plan:
+    """A plan whose pieces of memory are at other offsets."""
+    roots: dict[Root, Root] = {}
+
+    def there(ref: Ref) -> Ref:
+        offset = 0 if ref.root.name else offset_of(ref.root)
+        return replace(ref, root=roots.setdefault(ref.root, replace(ref.root, offset=offset)))
+
+    refs = {value: there(ref) for value, ref in plan.refs.items()}
+    flats = tuple(None if ref is None else there(ref) for ref in plan.memory.flats)
+    return with_memory(plan, refs=refs, flats=flats)
 
 
 def sharing(plan: Plan) -> Iterator[tuple[Value, Value]]:

@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.parallel.against_graph import step
 from tests.parallel.lowerings import as_calls, in_both, same_numbers
-from tests.parallel.memory.plan_checker import check_plan, sharing
+from tests.parallel.memory.plan_checker import check_plan, moved, sharing
 from tests.parallel.models import Model, batch, build, classifier
 from tests.parallel.random_models import feed, names_to_fetch, random_model
 from workbench import static
 from workbench.executors.planning import schedule as schedule_module
-from workbench.executors.planning.memory import MemoryPlan
+from workbench.executors.planning.memory.in_place import _TakeoverWalk
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.shapes import is_static
-from workbench.framework.values.spec import Spec
-from workbench.graph.ssa import FUSED_ALL_REDUCE
+from workbench.graph.ssa import FUSED_ALL_REDUCE, Value
 from workbench.runtime.comm.local import LocalCommunicator
 
 X = np.random.default_rng(5).standard_normal((6, 4)).astype("float32")
@@ -186,23 +185,20 @@ def test_the_checker_has_something_to_look_at() -> None:
 
 
 def test_the_checker_finds_results_over_inputs_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def over_anything(self: MemoryPlan, node: Any, *rest: Any, **how: Any) -> Any:
-        refs = [self.refs[v] for v in node.reads if v in self.refs and not self.refs[v].root.name]
-        spec = next(r for r in rest if isinstance(r, Spec))
-        return next((r for r in refs if r.shape == spec.shape and r.dtype == spec.dtype.numpy), None)
+    def over_anything(self: _TakeoverWalk, node: Any, value: Value) -> Value | None:
+        spec = self.request.specs[value]
+        like = [v for v in node.reads if v in self.contents and self.request.specs[v] == spec]
+        return next((v for v in like if v not in self.aliases.aliases), None)
 
-    monkeypatch.setattr(MemoryPlan, "_shared", over_anything)
+    monkeypatch.setattr(_TakeoverWalk, "_overwritten", over_anything)
     with pytest.raises(AssertionError, match="share memory while both are needed"):
         check_plan(plan_of(classifier().start()))
 
 
 def test_the_checker_finds_memory_given_away_too_early() -> None:
     plan = plan_of(classifier().start())
-    moved = [ref.root for v, ref in plan.refs.items() if not ref.root.name and ref.root.offset]
-    for root in {id(r): r for r in moved}.values():
-        root.offset = 0
     with pytest.raises(AssertionError, match=r"share memory while both are needed"):
-        check_plan(plan)
+        check_plan(moved(plan, lambda root: 0))
 
 
 @in_both

@@ -13,11 +13,12 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.compiled_programs import CompiledPrograms
 from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
-from workbench.executors.reference.interpreter import is_startup, run_in_order
+from workbench.executors.reference.interpreter import run_in_order
 from workbench.executors.running.engine import Engine, refuse_in_mid_step
 from workbench.executors.running.pruned import pruned_program, run_pruned
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
+from workbench.framework.program.order import is_startup
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -109,19 +110,39 @@ def _feed_names(program: Program) -> list[str]:
 
 def as_array(variable: Variable, value: Any) -> np.ndarray:
     """A fed value as an array: arrays as they are, tensors' values, numbers as one element (E-7)."""
+    return conversion(variable, value)(value)
+
+
+def conversion(variable: Variable, value: Any) -> Callable[[Any], np.ndarray]:
+    """What makes arrays of the values of one type that are fed for a variable.
+
+    Args:
+        value: one of them.
+
+    Raises:
+        InvalidType: it is nothing an array is made of. What the function raises depends on the values.
+    """
     if isinstance(value, np.ndarray):
-        return value
+        return _as_it_is
     if isinstance(value, LoDTensor):
-        return value.array if value.array is not None else value.numpy()
+        return _of_tensor
     if isinstance(value, bool | int | float):
-        return _from_numbers(variable, [value] if variable.shape else value)
+        return lambda number: _from_numbers(variable, [number] if variable.shape else number)
     if isinstance(value, list | tuple):
-        return _from_numbers(variable, value)
+        return partial(_from_numbers, variable)
     if hasattr(value, "numpy") and not isinstance(value, Variable):
-        return np.asarray(value.numpy())
+        return lambda tensor: np.asarray(tensor.numpy())
     if isinstance(value, np.generic):
-        return np.asarray(value).reshape(1 if variable.shape else ())
+        return lambda number: np.asarray(number).reshape(1 if variable.shape else ())
     raise InvalidType(f"feed {variable.name!r} takes an array, nested lists or a number, got {type(value).__name__}")
+
+
+def _as_it_is(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _of_tensor(tensor: LoDTensor) -> np.ndarray:
+    return tensor.array if tensor.array is not None else tensor.numpy()
 
 
 def _from_numbers(variable: Variable, value: Any) -> np.ndarray:

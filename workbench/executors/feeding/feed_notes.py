@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, add_line
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.framework.program.program import Program
 from workbench.graph.ssa import values_of
 

@@ -2,40 +2,45 @@
 
     feed {"x": 7 rows}, 2 devices, rule "floor"   ->   {"x": rows 0-2}, {"x": rows 3-6}
 
-The checks run once for every combination of names, shapes and dtypes; what they find, which rows go where, is kept
-as a `SplitRecipe`, and a batch of the same shapes costs one slice per variable and device.
+The checks run once for every signature (names, shapes, dtypes); what they find, which rows go where, is kept as a
+`FeedPlan`, and a batch of the same signature is handed over without looking at it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import EllipsisType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet, described, one_of
 from workbench.executors.feeding.feed import (
     Feed,
-    as_array,
     by_name,
     check_dtype,
     check_shape,
+    conversion,
     fed_variable,
     made_at,
     note_exchanged,
 )
+from workbench.executors.feeding.feed_plan import (
+    Arrays,
+    Fed,
+    FeedConversion,
+    FeedPlan,
+    Index,
+    Row,
+    Signature,
+    signature_of,
+    types_of,
+)
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 
-Arrays = dict[str, np.ndarray]
-Index = slice | EllipsisType  # which rows of an array a device gets; `...` is the whole array
-Key = tuple[Any, ...]
-Row = tuple[tuple[str, Index], ...]  # of one device: (name, rows) for every variable
-
-_RECIPES = 64  # combinations of shapes that are kept
+_PLANS = 4096  # signatures that are kept, some 1 kB each
+_CONVERSIONS = 64
 _SHOWN = 8  # sizes in a message
-_NO_ARRAYS = object()
 
 
 def split_sizes(batch: int, devices: int, rule: str = "floor") -> list[int]:
@@ -75,80 +80,6 @@ def _ceil(batch: int, devices: int) -> list[int]:
 _RULES = {"floor": _floor, "ceil": _ceil}
 
 
-class SplitRecipe(NamedTuple):
-    """The rows each device gets, for feeds of certain names and shapes.
-
-    Attributes:
-        data: one row per active device. persistable: one row per device, empty if there are no such feeds (X-19).
-        devices: number of all of them.
-        rows: for every variable in `data`, the rows each active device gets (a 0-d array counts as one).
-    """
-
-    data: list[Row]
-    persistable: list[Row]
-    devices: int
-    rows: Mapping[str, tuple[int, ...]]
-
-
-class Fed:
-    """What the devices are fed in one step; every array is a view of the user's.
-
-    Args:
-        recipe: the same object comes back for the same form, names, shapes and dtypes only, as long as they are
-            remembered.
-        sources: the dict each device's rows are taken from.
-    """
-
-    __slots__ = ("_data", "_persistable", "recipe", "sources")
-
-    def __init__(self, recipe: SplitRecipe, sources: Sequence[Mapping[str, np.ndarray]]) -> None:
-        self.recipe, self.sources = recipe, sources
-        self._data: list[Arrays] | None = None
-        self._persistable: list[Arrays] | None = None
-
-    @property
-    def active(self) -> int:
-        """Number of devices that take part, the first ones; fewer than all only where `partial` allows it."""
-        return len(self.recipe.data)
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether one batch was split over the devices; else each was given its own."""
-        return all(source is self.sources[0] for source in self.sources)
-
-    @property
-    def rows(self) -> Mapping[str, tuple[int, ...]]:
-        """Of the recipe."""
-        return self.recipe.rows
-
-    @property
-    def per_device(self) -> list[Arrays]:
-        """For each device that takes part, its data by name."""
-        if self._data is None:
-            self._data = _cut(self.sources, self.recipe.data)
-        return self._data
-
-    @property
-    def persistable(self) -> list[Arrays]:
-        """For each device, idle ones too, what is fed for persistable variables."""
-        if self._persistable is None:
-            self._persistable = _cut(self.sources, self.recipe.persistable or [()] * self.recipe.devices)
-        return self._persistable
-
-    def feeding(self, persistable: Sequence[Mapping[str, np.ndarray]]) -> Fed:
-        """The same data with other arrays for persistable variables."""
-        kept: list[Row] = [tuple((name, ...) for name in arrays) for arrays in persistable]
-        data: list[Row] = [tuple((name, ...) for name in arrays) for arrays in self.per_device]
-        sources = [dict(arrays) for arrays in persistable]
-        for source, arrays in zip(sources, self.per_device):
-            source.update(arrays)
-        return Fed(SplitRecipe(data, kept, self.recipe.devices, self.rows), sources)
-
-
-def _cut(sources: Sequence[Mapping[str, np.ndarray]], rows: list[Row]) -> list[Arrays]:
-    return [{name: source[name][index] for name, index in row} for source, row in zip(sources, rows)]
-
-
 class Splitter:
     """Feeds the devices of one executor, step after step.
 
@@ -176,8 +107,8 @@ class Splitter:
         split_sizes(0, devices, rule)
         self.program, self.devices, self.rule, self.partial = program, devices, rule, partial
         self.reads, self.kind = sorted(reads), kind
-        self._recipes: dict[Key, SplitRecipe] = {}
-        self._nothing: Sequence[Mapping[str, np.ndarray]] = tuple({} for _ in range(devices))
+        self._plans: dict[Signature, FeedPlan] = {}
+        self._conversions: dict[Signature, FeedConversion] = {}
 
     def split(self, feed: Feed) -> Fed:
         """What each device gets.
@@ -197,34 +128,44 @@ class Splitter:
         """
         if type(feed) is dict:
             feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
-            if (recipe := self._recipes.get(_key(feed))) is not None:
-                return Fed(recipe, [feed] * self.devices)
+            if (plan := self._plans.get(signature_of(feed))) is not None:
+                return plan.divide(feed)
         if type(feed) is list and all(type(element) is dict for element in feed):
             feed = [element.copy() for element in feed]
-            if (recipe := self._recipes.get(tuple(map(_key, feed)))) is not None:
-                return Fed(recipe, [*feed, *self._nothing])
+            if (plan := self._plans.get(tuple(map(signature_of, feed)))) is not None:
+                return plan.hand_out(feed)
         dicts = [] if feed is None or isinstance(feed, Mapping) else self._dicts(feed)
         if dicts:
-            return Fed(self._recipe(tuple(map(_key, dicts)), dicts, self._listed), [*dicts, *self._nothing])
+            return self._plan(tuple(map(signature_of, dicts)), dicts, self._listed).hand_out(dicts)
         arrays = self._arrays(feed) if isinstance(feed, Mapping) else {}
-        return Fed(self._recipe(_key(arrays), arrays, self._divided), [arrays] * self.devices)
+        return self._plan(signature_of(arrays), arrays, self._divided).divide(arrays)
 
-    def _recipe(self, key: Key, given: Any, make: Callable[[Any], SplitRecipe]) -> SplitRecipe:
-        recipe = self._recipes.get(key)
-        if recipe is None:
+    def _plan(self, signature: Signature, given: Any, make: Callable[[Any], FeedPlan]) -> FeedPlan:
+        plan = self._plans.get(signature)
+        if plan is None:
             try:
-                recipe = make(given)
+                plan = make(given)
             except InvalidArgument as error:
                 note_exchanged(error, self.program, given if isinstance(given, dict) else given[0])
                 raise
-            if len(self._recipes) >= _RECIPES:
-                self._recipes.clear()
-            self._recipes[key] = recipe
-        return recipe
+            _keep(self._plans, signature, plan, _PLANS)
+        return plan
 
     def _arrays(self, feed: Mapping[Any, Any]) -> Arrays:
+        """What is fed as arrays by name; how each type becomes one is found out once."""
+        types = types_of(feed)
+        known = self._conversions.get(types)
+        if known is not None:
+            return known(feed)
         variables = [fed_variable(self.program, name) for name in feed]
-        return {v.name: as_array(v, value) for v, value in zip(variables, feed.values(), strict=True)}
+        arrays: Arrays = {}
+        entries = []
+        for (key, value), variable in zip(feed.items(), variables, strict=True):
+            convert = conversion(variable, value)
+            arrays[variable.name] = convert(value)
+            entries.append((key, variable.name, convert))
+        _keep(self._conversions, types, FeedConversion(tuple(entries)), _CONVERSIONS)
+        return arrays
 
     def _dicts(self, feed: Any) -> list[Arrays]:
         """A list feed without the empty dicts at its end, which stand for idle devices."""
@@ -239,7 +180,7 @@ class Splitter:
 
     # A dict: every array is split
 
-    def _divided(self, arrays: Arrays) -> SplitRecipe:
+    def _divided(self, arrays: Arrays) -> FeedPlan:
         self._require(arrays)
         data: dict[str, list[Index]] = {}
         kept: dict[str, list[Index]] = {}
@@ -253,7 +194,7 @@ class Splitter:
                 self._require_chunks(variable, sizes)
                 data[name], rows[name] = _indices(array, sizes), tuple(sizes)
         active = self._active(rows)
-        return SplitRecipe(_rows(data, active), _rows(kept, self.devices) if kept else [], self.devices, rows)
+        return FeedPlan(_rows(data, active), _rows(kept, self.devices) if kept else [], self.devices, rows)
 
     def _sizes(self, variable: Variable, array: np.ndarray) -> list[int]:
         """Rows per chunk; the chunks are what the variable's shape is declared for (X-15)."""
@@ -318,7 +259,7 @@ class Splitter:
 
     # A list: element i is for device i
 
-    def _listed(self, dicts: list[Arrays]) -> SplitRecipe:
+    def _listed(self, dicts: list[Arrays]) -> FeedPlan:
         self._require_length(dicts)
         self._require(dicts[0])
         for device, arrays in enumerate(dicts):
@@ -328,7 +269,7 @@ class Splitter:
         kept = [name for name in dicts[0] if block.var(name).persistable]
         rows = {name: tuple(_length(arrays[name]) for arrays in dicts) for name in names}
         idle: list[Row] = [()] * (self.devices - len(dicts))
-        return SplitRecipe(
+        return FeedPlan(
             [tuple((name, ...) for name in names)] * len(dicts),
             [*[tuple((name, ...) for name in kept)] * len(dicts), *idle] if kept else [],
             self.devices,
@@ -377,15 +318,11 @@ _FEWER = {
 }
 
 
-def _key(arrays: Mapping[Any, Any]) -> Key:
-    """Names, shapes and dtypes of a feed; what is no array has no key that was ever kept.
-
-    The type belongs to it: other libraries' arrays have shapes and dtypes too, and are converted first.
-    """
-    try:
-        return tuple([(name, type(a), a.shape, a.dtype) for name, a in arrays.items()])
-    except AttributeError:
-        return (_NO_ARRAYS,)
+def _keep(kept: dict[Signature, Any], signature: Signature, entry: Any, most: int) -> None:
+    """Remember an entry; the oldest of too many is forgotten."""
+    while len(kept) >= most:
+        kept.pop(next(iter(kept)), None)
+    kept[signature] = entry
 
 
 def _is_checked(variable: Variable) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from workbench.errors import PreconditionNotMet
 from workbench.executors.lowering.binding import Binding
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref
 from workbench.framework.values.rows import dense
 from workbench.graph.ssa import Value
 from workbench.runtime.scope import Scope, ScopeVariable

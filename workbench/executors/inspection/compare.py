@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.feeding.feed import Feed
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.fetching.fetch import fetchable
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe

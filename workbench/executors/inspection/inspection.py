@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from workbench import events
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import Feed
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workbench.executors.feeding.feed import Feed
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
 from workbench.executors.running.engine import Engine

@@ -12,12 +12,12 @@ from time import perf_counter_ns
 from typing import Any
 
 from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.transaction import Fill, explain
-from workbench.executors.running.watch import blemished, not_finite
+from workbench.executors.running.watch import blemish, blemished
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.graph.ssa import Graph, Node, Value
@@ -80,7 +80,7 @@ class Observation:
         self.newest.update(((v.name, v.place), v) for v in node.writes)
         if self._finite:
             for value, data in blemished(self.binding, row.row):
-                raise not_finite(row.row, value, data)
+                raise blemish(row.row, value, data)
         return node
 
     def advance_to_the_end(self) -> None:

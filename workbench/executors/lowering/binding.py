@@ -12,10 +12,9 @@ from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.draws import Draws
 from workbench.executors.lowering.fed_places import FedPlaces
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions
-from workbench.executors.lowering.operands import Cell, Context
+from workbench.executors.lowering.operands import Cell, Context, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.scope_values import ScopeReads, ScopeWrites, Storage
-from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
@@ -105,12 +104,14 @@ def bind(
     fed: frozenset[tuple[str, int]],
     weights: Sequence[float],
     blocks: dict[int, list[OpCall]],
+    scratch: dict[int, Scratch],
 ) -> Binding:
     """The binding of a plan.
 
     Args:
         fed: persistable values that are given with the feed instead of read from the scope, as (name, device).
         weights: coefficients of the loss gradients under WeightedBySamples.
+        scratch: memory for the temporaries of rows, by thread; bindings that never run at the same time may share it.
 
     Raises:
         PreconditionNotMet: a variable has no value. InvalidArgument, InvalidType: it is not what the program declares.
@@ -129,14 +130,14 @@ def bind(
         values.array, values.cell, values.flat, replicas.bucket, draws.extras, comm, weights, plan.flats.get,
         replicated.shards.get, lambda node: node in reductions.collectives or node in reductions.updates, draws.stream,
     )  # fmt: skip
-    lowering = RowLowering(plan, pool, context, values, reductions, replicated.diverge)
+    lowering = RowLowering(plan, pool, context, values, reductions, replicated.diverge, scratch)
     apart = not plan.memory_options.reuse
     fed_places = _fed_places(plan, values, inputs, unread)
     speculative = lowering.programs(plan.rows, with_waits=True, apart=apart)
     commit = lowering.programs(plan.commit, with_waits=False, apart=apart)
     writes = ScopeWrites(plan, replicas, [*given, *unread], replicated, values.place_of)
     storage = Storage(replicas, replicated, reads, writes)
-    is_native = all(isinstance(unit, Segment) for program in (*speculative, *commit) for unit in program.units)
+    is_native = all(program.is_native for program in (*speculative, *commit))
     return Binding(
         plan, replicas, dict(arenas), pool, values, storage, fed_places, draws, reductions, replicated, lowering,
         speculative, commit, writes, is_native, len(plan.graph.program.lr_schedulers),

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, sum_in_order
 from workbench.executors.lowering.operands import Cell
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Plan
 from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.ssa import Value

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.feeding.split import Index, SplitRecipe
+from workbench.executors.feeding.feed_plan import FeedPlan, Index
 from workbench.executors.lowering.operands import Cell
 
 Key = tuple[str, int]  # name and device
@@ -26,11 +26,11 @@ class FedPlaces:
 
     def __init__(self, arrays: Mapping[Key, np.ndarray], cells: Mapping[Key, Cell]) -> None:
         self._arrays, self._cells = arrays, cells
-        self._recipe: SplitRecipe | None = None
+        self._recipe: FeedPlan | None = None
         self._into_arrays: list[IntoArray] = []
         self._into_cells: list[IntoCell] = []
 
-    def of(self, recipe: SplitRecipe) -> tuple[list[IntoArray], list[IntoCell]]:
+    def of(self, recipe: FeedPlan) -> tuple[list[IntoArray], list[IntoCell]]:
         """Where feeds of a split go; what the plan does not read is left out."""
         if self._recipe is not recipe:
             self._recipe = None  # until both are there: Ctrl-C may come in between
@@ -47,7 +47,7 @@ class FedPlaces:
                 array.fill(number)
 
 
-def _reading(recipe: SplitRecipe, targets: Mapping[Key, Any]) -> list[Any]:
+def _reading(recipe: FeedPlan, targets: Mapping[Key, Any]) -> list[Any]:
     return [
         (place, name, index, targets[name, place])
         for rows in (recipe.data, recipe.persistable)

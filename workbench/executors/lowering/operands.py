@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.record import Op
 from workbench.framework.op.ufuncs import bind_elementwise

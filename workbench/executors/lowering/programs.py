@@ -25,6 +25,7 @@ class RowLowering:
     Args:
         context: what rows are bound to.
         diverge: called with an update that a kernel has declined.
+        scratch: memory for the temporaries of rows, by thread.
 
     Attributes:
         flags: those between its threads. calls_blas: whether kernels call the BLAS.
@@ -38,10 +39,10 @@ class RowLowering:
         values: BoundValues,
         reductions: FusedReductions,
         diverge: Callable[[Node], None],
+        scratch: dict[int, Scratch],
     ) -> None:
         self._plan, self._pool, self._context, self._values = plan, pool, context, values
-        self._reductions, self._diverge = reductions, diverge
-        self._scratch: dict[int, Scratch] = {}
+        self._reductions, self._diverge, self._scratch = reductions, diverge, scratch
         self._kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self.flags: list[Flag | NativeFlag] = []
         self.calls_blas = False

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.executors.planning.plan import Plan
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues, changed_together
-from workbench.framework.program.variable import Variable
-from workbench.framework.values.spec import agree, spec_of
+from workbench.framework.program.failures import require_agreement, uninitialised
+from workbench.framework.values.spec import spec_of
 from workbench.graph.ssa import Value
 from workbench.runtime.tensor import LoDTensor, Moves
 
@@ -55,17 +54,10 @@ class ScopeReads:
         tensor = self._replicas.find(value.name, value.place)
         where = f" device {value.place}" if self._plan.graph.devices > 1 else ""
         if tensor is None:
-            raise self._uninitialised(value, variable, where and f" on{where}")
-        _require_agreement(variable, tensor, where and f" of{where}")
+            reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
+            raise uninitialised(value.name, variable, where and f" on{where}", reader.type, reader.site)
+        require_agreement(variable, spec_of(tensor.array), where and f" of{where}")
         return Held(value, tensor, tensor.array)
-
-    def _uninitialised(self, value: Value, variable: Variable, where: str) -> EnforceNotMet:
-        reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
-        what = "parameter" if variable.is_parameter else "persistable variable"
-        return PreconditionNotMet(
-            f"{what} {value.name!r} is not initialised{where}; run the startup program first\n"
-            f"  needed by op {reader.type!r} at {reader.site}"
-        )
 
 
 class ScopeWrites:
@@ -145,15 +137,3 @@ class Storage:
         """What is read of the scopes and what the commit copies there, as (name, device, tensor)."""
         read = [(value.name, value.place, tensor) for value, tensor, _ in self._held]
         return [*read, *((v.name, v.place, tensor) for v, tensor in self._copied)]
-
-
-def _require_agreement(variable: Variable, tensor: LoDTensor, where: str) -> None:
-    got = spec_of(tensor.array)
-    if agree(variable.spec, got):
-        return
-    what = "parameter" if variable.is_parameter else "variable"
-    kind = InvalidArgument if got.dtype == variable.dtype else InvalidType
-    raise kind(
-        f"{what} {variable.name!r} in the scope{where} is not what the program declares; set or load another value, or "
-        f"run the startup program\n  expected: {variable.spec}\n  got:      {got}"
-    )

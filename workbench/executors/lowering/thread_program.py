@@ -34,6 +34,11 @@ class ThreadProgram:
         self.ends.append(len(self.task.calls))
         self.task.piece = unit if isinstance(unit, Segment) and len(self.units) == 1 else None
 
+    @property
+    def is_native(self) -> bool:
+        """Whether nothing of it runs in Python."""
+        return all(isinstance(unit, Segment) for unit in self.units)
+
     def rewind(self) -> None:
         """After a step that failed: pieces of tapes begin at their first row again."""
         for call in self.task.calls:

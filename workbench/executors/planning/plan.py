@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.executors.planning.memory import MemoryPlan, Ref
+from workbench.executors.planning.memory.memory_plan import MemoryPlan, plan_memory
+from workbench.executors.planning.memory.refs import Ref
+from workbench.executors.planning.memory.request import MemoryRequest
 from workbench.executors.planning.schedule import Schedule, make_schedule
 from workbench.executors.planning.shapes import Shapes, Specs, is_static
 from workbench.framework.op.record import Cost, find_op
@@ -75,15 +77,11 @@ class Plan:
     """What to do in one step.
 
     Attributes:
+        memory: where every value lives, and why.
         rows: the speculative phase, in schedule order; commit: updates that write the scope in place.
         staged: values copied into the scope after them.
         feeds: values given from outside, feed or scope; fetches: per name the values, in device order.
-        refs: the memory of every value that has its own; flats: that of the gradients of each update of the commit
-            that may change the scope's buckets as a whole.
-        sizes: bytes of each device's arena.
-        patched: staged values of which the commit replaces some rows only.
-        aliases: values that only see the memory of another one differently.
-        position: of every node in the schedule.
+        flats: the memory of the gradients of each update of the commit that may change the scope's buckets as a whole.
         before: per node those it comes after; waits: of these, the ones of other threads it has to wait for.
         last_reader: the node after which a value is not read any more, where one thread reads it.
         native: the nodes that are expected to run in kernels.
@@ -93,21 +91,42 @@ class Plan:
     shapes: Shapes
     schedule: Schedule
     memory_options: MemoryOptions
-    rows: list[Row]
-    commit: list[Row]
-    staged: list[Value]
-    feeds: list[Value]
-    fetches: list[tuple[str, list[Value]]]
-    refs: Mapping[Value, Ref]
+    memory: MemoryPlan
+    rows: tuple[Row, ...]
+    commit: tuple[Row, ...]
+    staged: tuple[Value, ...]
+    feeds: tuple[Value, ...]
+    fetches: tuple[tuple[str, list[Value]], ...]
     flats: Mapping[Node, Ref | None]
-    sizes: Mapping[int, int]
-    patched: set[Value]
-    aliases: set[Value]
-    position: Mapping[Node, int]
     before: Mapping[Node, list[Node]]
     waits: Mapping[Node, list[Node]]
     last_reader: Mapping[Value, Node]
     native: Collection[Node]
+
+    @property
+    def refs(self) -> Mapping[Value, Ref]:
+        """The memory of every value that has some."""
+        return self.memory.refs
+
+    @property
+    def sizes(self) -> Mapping[int, int]:
+        """Bytes of each device's arena."""
+        return self.memory.sizes
+
+    @property
+    def aliases(self) -> Collection[Value]:
+        """Values that only see the memory of another one differently."""
+        return self.memory.aliases.aliases.keys()
+
+    @property
+    def patched(self) -> Collection[Value]:
+        """Staged values of which the commit replaces some rows only."""
+        return self.memory.request.patched
+
+    @property
+    def position(self) -> Mapping[Node, int]:
+        """Of every node in the schedule."""
+        return self.memory.request.position
 
     @property
     def nbytes(self) -> int:
@@ -156,27 +175,24 @@ def make_plan(
     committed = {uses.writer[value] for value in in_scope}
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
     flat = [gradients_of(node) for node in updates] if memory_options.flat else []
-    memory = MemoryPlan(
-        graph, shapes, schedule, uses, fed, staged, in_scope, committed, patched, flat,
+    request = MemoryRequest(
+        graph, shapes.specs, schedule, uses, fed, staged, in_scope, committed, patched, flat,
         memory_options.reuse, memory_options.in_place, native,
     )  # fmt: skip
-    rows = [_row(node, memory, schedule, shapes) for node in schedule.order if node.type != FETCH]
+    memory = plan_memory(request)
+    rows = [_row(node, memory.refs, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
         graph,
         shapes,
         schedule,
         memory_options,
-        [row for row in rows if row.node not in committed],
-        [row for row in rows if row.node in committed],
-        [value for value in _last_versions(graph) if value in staged],
-        _given_values(graph, uses),
-        [(node.attrs["name"], node.reads) for node in graph.nodes if node.type == FETCH],
-        memory.refs,
+        memory,
+        tuple(row for row in rows if row.node not in committed),
+        tuple(row for row in rows if row.node in committed),
+        tuple(value for value in _last_versions(graph) if value in staged),
+        tuple(_given_values(graph, uses)),
+        tuple((node.attrs["name"], node.reads) for node in graph.nodes if node.type == FETCH),
         dict(zip(updates, memory.flats, strict=False)),
-        memory.sizes,
-        patched,
-        memory.aliases,
-        memory.position,
         before,
         _waits(schedule, before, committed),
         _last_readers(schedule),
@@ -262,9 +278,9 @@ def _given_values(graph: Graph, uses: Uses) -> list[Value]:
     return list(given)
 
 
-def _row(node: Node, memory: MemoryPlan, schedule: Schedule, shapes: Shapes) -> Row:
+def _row(node: Node, refs: Mapping[Value, Ref], schedule: Schedule, shapes: Shapes) -> Row:
     def of(slot: Any) -> Any:
-        return [memory.refs.get(v) for v in slot] if isinstance(slot, list) else memory.refs.get(slot)
+        return [refs.get(v) for v in slot] if isinstance(slot, list) else refs.get(slot)
 
     ins, outs = [of(slot) for slot in node.inputs], [of(slot) for slot in node.outputs]
     return Row(node, ins, outs, schedule.thread[node], shapes.costs[node])

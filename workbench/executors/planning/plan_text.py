@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.planning.schedule import CALL, seconds
 from workbench.framework.written import writes

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import Unavailable
-from workbench.executors.reference.ownership import warn_of_overwriting
 from workbench.executors.reference.step import InterpretedStep, Prepared, prepare
 from workbench.framework.program.program import Program
+from workbench.runtime.ownership import warn_of_overwriting
 from workbench.runtime.scope import Scope
 
 _ATTEMPTS = 100
@@ -50,16 +50,3 @@ def _speculate(
     step = InterpretedStep(prepared, scope, feed, place)
     step.speculate()
     return step, [give(step.fetch(name)) for name in fetches]
-
-
-def is_startup(program: Program) -> bool:
-    """Whether a program takes nothing from outside and leaves persistable variables behind, or has nothing to do."""
-    block = program.global_block()
-    if not block.ops:
-        return True
-    written: set[str] = set()
-    for op in block.ops:
-        if not written.issuperset(op.input_arg_names):
-            return False
-        written.update(op.output_arg_names)
-    return any(name in written and variable.persistable for name, variable in block.vars.items())

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.executors.reference.calls import Call, Values, make_calls, run_call
-from workbench.executors.reference.streams import stream_of
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.streams import stream_of
 
 
 class OpRunner:

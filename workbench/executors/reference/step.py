@@ -13,33 +13,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
-from workbench.executors.reference.calls import Call, Pairs, Values, make_calls, run_call, uninitialised
-from workbench.executors.reference.ownership import owner_of, written_first
+from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet
+from workbench.executors.reference.calls import Call, Pairs, Values, make_calls, run_call, without_value
 from workbench.executors.reference.runner import OpRunner
-from workbench.framework.program.block import Block
+from workbench.framework.program.failures import require_agreement
 from workbench.framework.program.operator import Operator
+from workbench.framework.program.order import feeds_of, written_first
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import dense
-from workbench.framework.values.spec import agree, spec_of
+from workbench.framework.values.spec import spec_of
 from workbench.graph.loss import perhaps
+from workbench.runtime.ownership import owner_of
 from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
-
-
-class Read(NamedTuple):
-    """A persistable variable a program reads; `shape` is None if the program does not know all dimensions."""
-
-    name: str
-    shape: tuple[int, ...] | None
-    dtype: Any
 
 
 @dataclass
@@ -58,10 +51,10 @@ class Prepared:
 
     program: Program
     calls: list[Call]
-    reads: list[Read]
+    reads: list[Variable]
     persistables: frozenset[str]
     initialises: frozenset[str]
-    feeds: dict[str, Call]
+    feeds: dict[str, Operator]
     draws: bool
     blocks: dict[int, list[Call]] = field(default_factory=dict)
 
@@ -73,31 +66,10 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
     calls = make_calls(block, {*persistables, *fetches})
     names = {n for call in calls for n in call.op.input_arg_names if n in persistables}
     names.update(persistables.intersection(fetches).difference(*(call.written for call in calls)))
-    reads = [_read(block.vars[n]) for n in sorted(names)]
-    draws = any(_draws(op) for op in program.all_ops())
+    reads = [block.vars[n] for n in sorted(names)]
+    draws = any(op.draws for op in program.all_ops())
     initialises = written_first(block) & persistables
-    return Prepared(program, calls, reads, persistables, initialises, _feeds(block, calls), draws)
-
-
-def _feeds(block: Block, calls: Sequence[Call]) -> dict[str, Call]:
-    """The data variables that are read before an operator writes them."""
-    feeds: dict[str, Call] = {}
-    written: set[str] = set()
-    for call in calls:
-        for name in call.op.input_arg_names:
-            if name in block.vars and block.vars[name].is_data and name not in written:
-                feeds.setdefault(name, call)
-        written.update(call.written)
-    return feeds
-
-
-def _read(variable: Variable) -> Read:
-    return Read(variable.name, None if -1 in variable.shape else tuple(variable.shape), variable.dtype.numpy)
-
-
-def _draws(op: Operator) -> bool:
-    """Whether an operator draws numbers in every step; initialisers and dropout in a test program do not."""
-    return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")
+    return Prepared(program, calls, reads, persistables, initialises, feeds_of(block), draws)
 
 
 class InterpretedStep:
@@ -120,7 +92,7 @@ class InterpretedStep:
         """
         for name, reader in self.prepared.feeds.items():
             if name not in self.values:
-                raise uninitialised(reader, name)
+                raise without_value(reader, name)
         quietly(self._run_calls)
 
     def _run_calls(self) -> None:
@@ -171,19 +143,12 @@ class InterpretedStep:
         Raises:
             Unavailable: another thread has kept the scope for itself for minutes.
         """
-        if not self.staged and not self.prepared.draws:
-            with self.scope.in_use():
-                return self._is_fresh()
         with self.scope.in_use():
             calls = self._putting()  # before the look, which nothing of this thread's is to come behind
-            if self._is_fresh():
+            is_fresh = all(tensor.version == version for tensor, version in self.seen)
+            if is_fresh:
                 in_one_call(calls)
-                return True
-        return False
-
-    def _is_fresh(self) -> bool:
-        """Whether everything the step has read is still as it was."""
-        return all(tensor.version == version for tensor, version in self.seen)
+        return is_fresh
 
     def _putting(self) -> list[Callable[[], Any]]:
         """What puts the staged values into the scope: C functions."""
@@ -191,26 +156,24 @@ class InterpretedStep:
         if self.prepared.draws and self.prepared.program.rng_step:
             staged[self.prepared.program.rng_step] = np.array([self.rng_step + 1], np.int64)
         new: dict[str, ScopeVariable] = {}
-        targets = []
-        for name, value in staged.items():
-            target = self.scope.find_var(name) or new.setdefault(name, ScopeVariable(name))
-            targets.append((target, value if target.tensor.holds(value) else np.array(value)))
         initialises = self.prepared.initialises
         owner = owner_of(self.prepared.program) if initialises else None
         calls: list[Callable[[], Any]] = [partial(self.scope.root.vars.update, new)]
-        for target, value in targets:
-            calls += target.tensor.taking(value)
-            if target.name in initialises:
+        for name, value in staged.items():
+            target = self.scope.find_var(name) or new.setdefault(name, ScopeVariable(name))
+            calls += target.tensor.setting(value)
+            if name in initialises:
                 calls.append(partial(setattr, target, "owner", owner))
         return calls
 
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""
-        for read in self.prepared.reads:
-            variable = self.scope.find_var(read.name)
-            if variable is not None and variable.tensor.initialized:
-                self.seen.append((variable.tensor, variable.tensor.version))  # before the value is looked at
-                self.values[read.name] = self._checked(read, variable.tensor.array)
+        for variable in self.prepared.reads:
+            held = self.scope.find_var(variable.name)
+            if held is not None and held.tensor.initialized:
+                self.seen.append((held.tensor, held.tensor.version))  # before the value is looked at
+                array = self.values[variable.name] = held.tensor.array
+                require_agreement(variable, spec_of(array), "")
         for name, scheduler in self.prepared.program.lr_schedulers.items():
             dtype = self.prepared.program.global_block().var(name).dtype.numpy
             self.values[name] = self.staged[name] = np.array([scheduler()], dtype)  # P-48
@@ -218,20 +181,6 @@ class InterpretedStep:
             self.values[name] = value
             if name in self.prepared.persistables:
                 self.staged[name] = self.values[name] = np.array(value)
-
-    def _checked(self, read: Read, array: Any) -> Any:
-        """A value of the scope, which somebody may have set to anything."""
-        if array.dtype == read.dtype and (array.shape == read.shape or read.shape is None):
-            return array
-        variable = self.prepared.program.global_block().var(read.name)
-        if array.dtype == read.dtype and agree(variable.spec, spec_of(array)):
-            return array
-        what = "parameter" if variable.is_parameter else "variable"
-        kind = InvalidArgument if array.dtype == read.dtype else InvalidType
-        raise kind(
-            f"{what} {read.name!r} in the scope is not what the program declares; set or load another value, or run "
-            f"the startup program\n  expected: {variable.spec}\n  got:      {spec_of(array)}"
-        )
 
     def _rng_step(self) -> int:
         name = self.prepared.program.rng_step

@@ -42,7 +42,7 @@ class BoundStep:
         self.watching = Watching(binding)
         self.whole: WholeStep | None = None
         self.has_run = self.is_open = False
-        self._run = _way_to_run(binding)
+        self._run = _way_to_run(binding, binding.speculative)
 
     @cached_property
     def telltales(self) -> Telltales:
@@ -63,7 +63,8 @@ class BoundStep:
             require_time()
         self.is_open = True
         try:
-            self._run(list(map(_task_of, programs)))
+            run = self._run if programs is self.binding.speculative else _way_to_run(self.binding, programs)
+            run(list(map(_task_of, programs)))
             self.is_open = False
         except Exception as error:
             explained = error if is_from_outside(error) else explain(self.binding, programs, error)
@@ -96,8 +97,8 @@ class BoundStep:
         self.is_open = False
 
 
-def _way_to_run(binding: Binding) -> Callable[[Sequence[Task]], Any]:
-    if not binding.is_native:
+def _way_to_run(binding: Binding, programs: Sequence[ThreadProgram]) -> Callable[[Sequence[Task]], Any]:
+    if not all(program.is_native for program in programs):
         return partial(one_blas_thread.run, run_in_python, binding)
     if binding.calls_blas:
         return partial(one_blas_thread.run, binding.pool.run)

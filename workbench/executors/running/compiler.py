@@ -8,13 +8,15 @@ from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
+from workbench.config import get_flag
 from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.tape.table import has_kernels, joins_natively
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
 from workbench.executors.running.report import Reporter
+from workbench.framework.notice import tell
 from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
@@ -26,8 +28,7 @@ from workbench.graph.ssa import Graph, Uses
 from workbench.graph.strategy import Settings
 
 _GRAPHS = 16  # kept per executor
-_PLANS = 32
-_ROWS = 500_000  # of all plans kept together, some 1.5 kB each; the arenas are shared
+_BYTES_OF_ROW = 4_500  # what a row of a plan takes, with what binds it to memory; the arenas are shared
 _FUSIONS = (
     "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
     "fuse_elewise_add_act_ops", "enable_auto_fusion",
@@ -44,7 +45,7 @@ class Compiler:
         native: there are kernels for the devices.
 
     Attributes:
-        plans: those that are kept, the one used longest ago first.
+        plans: those that are kept, the one used longest ago first; nbytes: what they take, about.
 
     Raises:
         EnforceNotMet: the program is not well formed; names operator, variable and line.
@@ -64,7 +65,9 @@ class Compiler:
         self.program, self.places, self.settings, self.execution = program, places, settings, execution
         self.data_parallel, self.reporter, self.native = data_parallel, reporter, native
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
+        self.nbytes = 0
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
+        self._has_told = False
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
         """The graph of a step that fetches these names, after all passes.
@@ -97,11 +100,25 @@ class Compiler:
         if key not in self.plans:
             start = perf_counter_ns()
             plan = self.plans[key] = self._make_plan(fetches, fed, observed, given)
+            self.nbytes += bytes_kept_for(plan)
             self.reporter.compiled(step, plan, len(self.plans), start)
         self.use(key)
-        while len(self.plans) > 1 and (len(self.plans) > _PLANS or self._rows() > _ROWS):
-            self.plans.popitem(last=False)
+        self._forget_oldest()
         return self.plans[key]
+
+    def _forget_oldest(self) -> None:
+        """Keep within `FLAGS_plan_cache_mib`."""
+        limit = get_flag("FLAGS_plan_cache_mib")
+        while len(self.plans) > 1 and self.nbytes > limit * 2**20:
+            if not self._has_told:
+                self._has_told = True
+                tell(
+                    f"plans for {len(self.plans)} combinations of shapes and fetches take {self.nbytes / 2**20:.0f} "
+                    f"MiB; from now on those used longest ago are forgotten, and made anew when they are needed "
+                    f"again. FLAGS_plan_cache_mib, {limit}, is how many MiB are kept"
+                )
+            _, plan = self.plans.popitem(last=False)
+            self.nbytes -= bytes_kept_for(plan)
 
     def use(self, key: Any) -> None:
         """Note that a plan is used."""
@@ -120,13 +137,15 @@ class Compiler:
         memory_options = OBSERVED if observed else self._memory_options()
         return make_plan(graph, specs, threads, memory_options, given, has_kernels if self.native else None)
 
-    def _rows(self) -> int:
-        return sum(len(plan.rows) for plan in self.plans.values())
-
     def _memory_options(self) -> MemoryOptions:
         if self.execution.keep_temporaries:
             return KEPT
         return MemoryOptions(reuse=self.settings.memory_optimize, in_place=self.settings.enable_inplace)
+
+
+def bytes_kept_for(plan: Plan) -> int:
+    """Memory that a plan and its binding take, about; without the arenas, which all plans of an executor share."""
+    return _BYTES_OF_ROW * (len(plan.rows) + len(plan.commit))
 
 
 def _require_feeds(graph: Graph, fed: Fed) -> None:

@@ -20,7 +20,8 @@ from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import fed_names
 from workbench.executors.feeding.feed_notes import note_feed
-from workbench.executors.feeding.split import Fed, Splitter
+from workbench.executors.feeding.feed_plan import Fed
+from workbench.executors.feeding.split import Splitter
 from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
@@ -37,7 +38,7 @@ from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.transaction import Fill
 from workbench.executors.workers.pool import WorkerPool
-from workbench.framework.program.operator import Operator
+from workbench.framework.program.order import feeds_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
 from workbench.graph.loss import has_backward, loss_gradients
@@ -101,14 +102,19 @@ class Engine:
         self._check_sharer()
         self._pool = self._new_pool()
         self.replicas = self._new_replicas()
-        draws = any(_draws(op) for op in spec.program.all_ops())
+        draws = any(op.draws for op in spec.program.all_ops())
         separable = self._is_separable(settings.sync_batch_norm)
         self._compiler = Compiler(
             spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
             self._pool.control is not None,
         )  # fmt: skip
         self._splitter = Splitter(
-            spec.program, count, spec.execution.feed_split, separable, self._reads(), spec.places[0].kind
+            spec.program,
+            count,
+            spec.execution.feed_split,
+            separable,
+            feeds_of(spec.program.global_block()),
+            spec.places[0].kind,
         )
         devices = [open_device(place) for place in spec.places]
         self._cache = StepCache(
@@ -140,18 +146,6 @@ class Engine:
                 f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the "
                 "variables of one"
             )
-
-    def _reads(self) -> list[str]:
-        """The data the program cannot do without."""
-        block = self.spec.program.global_block()
-        written: set[str] = set()
-        reads: dict[str, None] = {}
-        for op in block.ops:
-            for name in op.input_arg_names:
-                if name in block.vars and block.vars[name].is_data and name not in written:
-                    reads[name] = None
-            written.update(op.output_arg_names)
-        return list(reads)
 
     def _is_separable(self, sync_batch_norm: bool) -> bool:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
@@ -221,7 +215,7 @@ class Engine:
             raise _inside()
         ops = list(self.spec.program.all_ops())
         given = {*fed_names(feed), *(name for op in ops for name in op.output_arg_names)}
-        if any(map(_draws, ops)) or not given.isdisjoint(self.persistables):
+        if any(op.draws for op in ops) or not given.isdisjoint(self.persistables):
             raise _beside()
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
@@ -456,7 +450,3 @@ def _nothing(fetches: Sequence[str]) -> list[Any]:
     if fetches:
         raise InvalidArgument(f"fetch {fetches[0]!r}: with ExecutionStrategy._dry_run no op runs; fetch_list=[] works")
     return []
-
-
-def _draws(op: Operator) -> bool:
-    return "rng" in op.record.needs and not op.attrs.get("startup") and not op.attrs.get("is_test")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.spec import EngineSpec
 from workbench.runtime.tensor import LoDTensor

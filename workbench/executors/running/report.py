@@ -7,7 +7,7 @@ from functools import partial
 from time import perf_counter_ns
 
 from workbench import events
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.running.exchanges import Exchange, contribution
 from workbench.executors.running.stamps import Span

@@ -89,7 +89,7 @@ REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
     },
     Phase.BROKEN: {**_BETWEEN, Trigger.RUN: Reaction.REFUSED, Trigger.FAILURE: Reaction.KEPT},
 }
-"""A thread of another step waits. A fork that has waited for seconds goes on, and the child refuses to run in this scope
+"""A thread of another step waits. A fork that has waited for seconds goes on, and the child refuses to run in the scope
 (`runtime.scope`). A process that ends (`runtime.ending`) stops a step in front of its next row, or refuses to begin."""
 
 _MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Trigger.DROP] is Reaction.DEFERRED)

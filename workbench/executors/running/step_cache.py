@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.failures import no_memory
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.lowering.binding import bind
+from workbench.executors.lowering.operands import Scratch
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.replicas import Replicas
@@ -24,7 +25,15 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.device import Device, DeviceMemory
 
-_NONE = (None, None)
+_FEEDS = 8192  # pairs of fetches and feed plans whose step is found at once
+
+
+class _Found(NamedTuple):
+    """The step for feeds of one signature, and the key of its plan. It keeps the feed plan: no other has its id."""
+
+    plan: FeedPlan
+    key: Any
+    step: BoundStep
 
 
 class StepCache:
@@ -57,26 +66,41 @@ class StepCache:
         self._blocks: dict[int, list[Call]] = {}
         self.arenas: dict[int, DeviceMemory] = {}
         self.bound: dict[Any, BoundStep] = {}
-        self._newest: dict[tuple[str, ...], tuple[Any, BoundStep]] = {}
+        self._scratch: dict[int, Scratch] = {}  # one step runs at a time: all bindings use the same
+        self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
+        self._last: FeedPlan | None = None
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
-        return next((recipe.rows for recipe, _ in self._newest.values()), {})
+        return {} if self._last is None else self._last.rows
 
     def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> BoundStep:
-        """What a step runs; without looking at the feed again if its shapes are those of the last one."""
-        names = tuple(fetches)
-        recipe, newest = self._newest.get(names, _NONE)
-        # one recipe per combination of shapes; `set_lr` makes a schedule of what was a variable
-        schedules = len(self._program.lr_schedulers)
-        if recipe is fed.recipe and newest is not None:
-            binding = newest.binding
-            if binding.schedules == schedules and binding.storage.is_current():
-                return newest
-        newest = self.step(names, fed, pool)
-        self._newest = {names: (fed.recipe, newest)}
-        return newest
+        """What a step runs; without looking at the feed where one of its signature has been seen."""
+        names, before, self._last = tuple(fetches), self._last, fed.plan
+        found = self._by_feed.get((names, id(fed.plan)))
+        if found is None or found.plan is not fed.plan or not self._is_current(found.step):
+            return self._find(names, fed, pool)
+        if before is not fed.plan:
+            self._compiler.use(found.key)
+        return found.step
+
+    def _is_current(self, step: BoundStep) -> bool:
+        """Whether it still serves; `set_lr` makes a schedule of what was a variable."""
+        binding = step.binding
+        return binding.schedules == len(self._program.lr_schedulers) and binding.storage.is_current()
+
+    def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> BoundStep:
+        """The step, which is found at once the next time."""
+        step = self.step(names, fed, pool)
+        if len(self._by_feed) > _FEEDS:
+            self._by_feed.clear()
+        self._by_feed[names, id(fed.plan)] = _Found(fed.plan, self._key(names, fed, False), step)
+        return step
+
+    def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Any:
+        """What a plan is kept under."""
+        return tuple(names), shapes_of(fed), observed, len(self._program.lr_schedulers)
 
     def step(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> BoundStep:
         """What a step of these fetches runs for this feed's shapes, bound or bound anew where needed.
@@ -84,7 +108,7 @@ class StepCache:
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
-        key = (tuple(fetches), shapes_of(fed), observed, len(self._program.lr_schedulers))
+        key = self._key(fetches, fed, observed)
         bound = self.bound.get(key)
         if bound is not None and bound.binding.storage.is_current():
             self._compiler.use(key)
@@ -95,13 +119,16 @@ class StepCache:
     def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> BoundStep:
         given = self._given_persistables(fed)
         plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
-        self.bound = {k: step for k, step in self.bound.items() if k in self._compiler.plans}
+        self._forget(self.bound.keys() - self._compiler.plans.keys())
         if not self._replicas.is_whole():
             self._replicas.renew()
         self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
         arenas = self._own_room(plan) if observed else self._room_for(plan)
         try:
-            binding = bind(plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks)
+            binding = bind(
+                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks,
+                {} if observed else self._scratch,
+            )  # fmt: skip
         except EnforceNotMet:
             if not self._state.steps:
                 self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
@@ -110,6 +137,12 @@ class StepCache:
         if not observed:
             self.bound[key] = step
         return step
+
+    def _forget(self, keys: Iterable[Any]) -> None:
+        """Let go of the bindings of plans that are not kept any more."""
+        gone = {id(self.bound.pop(key)) for key in keys}
+        if gone:
+            self._by_feed = {key: found for key, found in self._by_feed.items() if id(found.step) not in gone}
 
     def _weights(self, fed: Fed) -> list[float]:
         """Each device's share of the batch."""
@@ -133,10 +166,23 @@ class StepCache:
 
     def _room_for(self, plan: Plan) -> dict[int, DeviceMemory]:
         for place, nbytes in plan.sizes.items():
-            if place not in self.arenas or self.arenas[place].nbytes < nbytes:
-                self.arenas[place] = self._allocated(plan, place, nbytes)
-                self.bound, self._newest = {}, {}
+            there = self.arenas[place].nbytes if place in self.arenas else -1
+            if there < nbytes:
+                self.arenas[place] = self._larger(plan, place, nbytes, there)
+                self.bound, self._by_feed = {}, {}
         return self.arenas
+
+    def _larger(self, plan: Plan, place: int, nbytes: int, there: int) -> DeviceMemory:
+        """An arena for a plan that needs more than the last one had, with room for larger ones still.
+
+        A new arena means that everything is bound anew, so there had better be few. What nobody writes takes no memory.
+        """
+        if there > 0 and self._devices[place].grows_by_use:
+            try:
+                return self._devices[place].allocate(max(nbytes, 2 * there))
+            except Unavailable:
+                pass
+        return self._allocated(plan, place, nbytes)
 
     def _own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
         """Memory no other step uses: what is observed stays while others run."""
@@ -150,7 +196,8 @@ class StepCache:
 
     def abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""
-        self.arenas, self.bound, self._newest = {}, {}, {}
+        self.arenas, self.bound, self._by_feed = {}, {}, {}
+        self._scratch = {}
 
     def release(self, freed: dict[int, int]) -> None:
         """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""

@@ -10,7 +10,7 @@ from typing import Any
 from workbench import events
 from workbench.config import FLAG_VALUES
 from workbench.events import LISTENERS
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
@@ -54,7 +54,7 @@ class StepRunner:
         whole = step.whole
         if step.is_open or (whole is not None and whole.is_open):
             self._put_in_order(step, whole)
-        if whole is not None and merged and (fed.recipe is whole.recipe or whole.takes(fed)):
+        if whole is not None and merged and (fed.plan is whole.recipe or whole.takes(fed)):
             results = self._in_one_call(step, whole, fed)
             if results is not None:
                 return results if return_numpy else list(map(LoDTensor, results))

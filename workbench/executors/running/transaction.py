@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, ExecutionError, Unavailable, located
 from workbench.executors.failures import node_failure, where
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.operands import Cell
 from workbench.executors.lowering.thread_program import ThreadProgram
@@ -40,7 +40,7 @@ class Broken(ExecutionError):
 def load(binding: Binding, fed: Fed) -> None:
     """Put what is fed where the plan reads it; what it does not read is left out."""
     sources = fed.sources
-    arrays, cells = binding.fed_places.of(fed.recipe)
+    arrays, cells = binding.fed_places.of(fed.plan)
     for place, name, index, target in arrays:
         target[...] = sources[place][name][index]
     for place, name, index, cell in cells:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import ExecutionError, located
+from workbench.errors import EnforceNotMet
 from workbench.events import OpInfo
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
@@ -16,6 +16,7 @@ from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Row
 from workbench.executors.running.exchanges import Exchanges
 from workbench.executors.running.stamps import Stamps
+from workbench.framework.program.failures import not_finite
 from workbench.framework.values.rows import Patch, Rows
 from workbench.graph.ssa import Node, Value
 
@@ -109,7 +110,7 @@ class _Check:
 
     def __call__(self) -> None:
         for value, data in blemished(self.binding, self.row):
-            raise not_finite(self.row, value, data)
+            raise blemish(self.row, value, data)
 
 
 def blemished(binding: Binding, row: Row) -> Iterator[tuple[Value, np.ndarray]]:
@@ -126,12 +127,6 @@ def numbers(content: Any) -> np.ndarray | None:
     return data if isinstance(data, np.ndarray) and data.dtype.kind in "fV" else None
 
 
-def not_finite(row: Row, value: Value, data: np.ndarray) -> ExecutionError:
+def blemish(row: Row, value: Value, data: np.ndarray) -> EnforceNotMet:
     """The error for a value that holds NaN or Inf."""
-    nans, infs = int(np.isnan(data).sum()), int(np.isinf(data).sum())
-    error = ExecutionError(
-        f"op {row.node.type!r} made {nans} NaN and {infs} Inf among the {data.size} elements of {value.name!r} on "
-        f"device {value.place}\n  found because FLAGS_check_nan_inf is set\n  at {row.node.site}"
-    )
-    located(error)
-    return error
+    return not_finite(row.node.type, f" on device {value.place}", value.name, data, row.node.site)

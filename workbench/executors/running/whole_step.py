@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.feeding.split import Fed, SplitRecipe
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.fetching.merge import Merger
 from workbench.executors.lowering.binding import Binding
@@ -72,8 +72,8 @@ class WholeStep:
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
         self._fed_places = binding.fed_places
-        self.recipe: SplitRecipe | None = None
-        self._declined: SplitRecipe | None = None
+        self.recipe: FeedPlan | None = None
+        self._declined: FeedPlan | None = None
         self._sources: list[_Source] = []
         self._stretches = 0
         self.looks = self.blemished = self.is_open = False
@@ -87,19 +87,19 @@ class WholeStep:
 
     def takes(self, fed: Fed) -> bool:
         """Whether what is fed can be put in place by the call, which is made ready for feeds that are split like it."""
-        if fed.recipe is self._declined:
+        if fed.plan is self._declined:
             return False
         self.recipe = None  # until the words of the new one are there: Ctrl-C may come in between
         sources = self._prepare(fed)
         if sources is None:
-            self._declined = fed.recipe
+            self._declined = fed.plan
             return False
-        self._sources, self.recipe = sources, fed.recipe
+        self._sources, self.recipe = sources, fed.plan
         return True
 
     def _prepare(self, fed: Fed) -> list[_Source] | None:
         """Where feeds of this recipe go to."""
-        arrays, cells = self._fed_places.of(fed.recipe)
+        arrays, cells = self._fed_places.of(fed.plan)
         moves: list[_Move] = []
         for place, name, index, target in arrays:
             whole = fed.sources[place][name]

@@ -23,7 +23,7 @@ from workbench.errors import NotFound
 from workbench.experiments.records.runs_file import Entry, FileReplaced, Happening, RunProgress, RunsFile
 from workbench.experiments.records.surroundings import surroundings
 from workbench.experiments.run import Run
-from workbench.experiments.runners import engine_of, executor_of
+from workbench.experiments.runners import executor_of
 from workbench.framework.notice import tell_anyway
 
 PERIOD = 0.5  # seconds between looks at the runs

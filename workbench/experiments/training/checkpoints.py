@@ -16,8 +16,7 @@ from workbench.data.loader import DataLoader
 from workbench.data.sampler import random_sampler_of
 from workbench.errors import InvalidArgument
 from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
-from workbench.executors.running.engine import Engine
-from workbench.experiments.runners import Inspectable, engine_of, executor_of
+from workbench.experiments.runners import Inspectable, executor_of
 from workbench.experiments.training.kept import KeptFiles
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.experiments.training.position import Position

@@ -17,7 +17,7 @@ from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
 from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run
-from workbench.experiments.runners import Runner, engine_of, executor_of, on_devices, runner_of
+from workbench.experiments.runners import Runner, executor_of, on_devices, runner_of
 from workbench.experiments.training import begun
 from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint

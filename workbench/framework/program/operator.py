@@ -117,6 +117,11 @@ class Operator:
         known = self.record.attrs
         return {key: value for key, value in self.attrs.items() if key in known}
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers in every step; initialisers and dropout in a test program do not."""
+        return self.record.draws(self.attrs) and not self.attrs.get("startup")
+
     def blocks(self) -> list[Block]:
         """The sub-blocks held in attributes."""
         return [value for value in self.attrs.values() if isinstance(value, type(self.block))]

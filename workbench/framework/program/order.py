@@ -1,4 +1,4 @@
-"""Every value is written before it is read."""
+"""Every value is written before it is read; what is read first comes from outside, what is written first is made."""
 
 from __future__ import annotations
 
@@ -18,6 +18,42 @@ def order_problems(program: Program) -> Iterator[str]:
     before, in the block or around it, or be given to the block by the operator that runs it.
     """
     yield from _Walk().block(program.global_block())
+
+
+def feeds_of(block: Block) -> dict[str, Operator]:
+    """The data that operators of a block read before one has written it, each with its first reader."""
+    feeds: dict[str, Operator] = {}
+    written: set[str] = set()
+    for op in block.ops:
+        for name in op.input_arg_names:
+            if name in block.vars and block.vars[name].is_data and name not in written:
+                feeds.setdefault(name, op)
+        written.update(op.output_arg_names)
+    return feeds
+
+
+def written_first(block: Block) -> frozenset[str]:
+    """Names that operators of a block write before any of them reads them."""
+    seen: set[str] = set()
+    written: list[str] = []
+    for op in block.ops:
+        seen.update(op.input_arg_names)
+        written.extend(name for name in op.output_arg_names if name not in seen)
+        seen.update(op.output_arg_names)
+    return frozenset(written)
+
+
+def is_startup(program: Program) -> bool:
+    """Whether a program takes nothing from outside and leaves persistable variables behind, or has nothing to do."""
+    block = program.global_block()
+    if not block.ops:
+        return True
+    written: set[str] = set()
+    for op in block.ops:
+        if not written.issuperset(op.input_arg_names):
+            return False
+        written.update(op.output_arg_names)
+    return any(name in written and variable.persistable for name, variable in block.vars.items())
 
 
 class _Walk:

@@ -157,7 +157,7 @@ def _slow(sample: Message, graph: Message | None) -> Iterator[str]:
         return
     places = devices(sample.get("feeds"), graph)
     took = f"step {sample.get('step', '–')} took {seconds_text(sample.get('seconds'))}; "
-    yield f"{took}slowest ops, {over_steps(sample)}:"
+    yield f"{took}slowest ops ({over_steps(sample)}), and their share of the time of all ops:"
     for slow in found:
         yield f"  {slow.label} {where(places, slow.device)} {seconds_text(slow.us / 1e6)} ({slow.share:.0%})"
 

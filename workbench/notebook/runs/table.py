@@ -18,6 +18,8 @@ from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_columns import cell, head, short_apart
 from workbench.experiments.tables.run_table import Runs
 from workbench.experiments.tables.run_table_text import titled
+from workbench.notebook.still import Still
+from workbench.notebook.summary import count
 
 MOST = 2000  # runs that the page gets
 PAGE = 15  # rows at a time
@@ -83,12 +85,24 @@ class RunTable:
         self._compare()
         self._draw()
         has_plot = bool(self._plot.value)
-        style = ipywidgets.HTML(_STYLE, layout={"display": "none"})
+        self._still = Still()
+        style = ipywidgets.HTML(f"{_STYLE}<style>{self._still.hidden}</style>", layout={"display": "none"})
         choices = ipywidgets.HBox([self._group, self._numbers, self._log])
         rows = [style, choices, self._unknown, self._table, self._below]
         rows += [ipywidgets.HBox([self._value, self._over]), self._plot] if has_plot else []
         self.widget = ipywidgets.VBox(rows, layout={"overflow": "auto"})
         self.widget.add_class("wb-runs")
+
+    def show(self, words: str, seen: str) -> None:
+        """Show it as what the running cell gives.
+
+        Args:
+            words: the table as text, seen: as HTML, for pages without widgets.
+        """
+        bundle: Any = self.widget._repr_mimebundle_()
+        found = bundle if isinstance(bundle, tuple) else (bundle, {})
+        said = ["The table of when the cell was run; run it again to sort and select."]
+        self._still.show(found, f"a table of {count(len(self.runs), 'run')}", said, words, seen)
 
     @property
     def selected(self) -> list[RecordedRun]:

@@ -16,7 +16,7 @@ from workbench.errors import ExecutionError
 from workbench.executors.lowering.numpy.lower_collectives import lower_collective
 from workbench.executors.lowering.numpy.lower_updates import lower_update
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch, arrays_of, bind_op, is_dynamic
-from workbench.executors.planning.memory import shown_input
+from workbench.executors.planning.memory.aliases import shown_input
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import flat

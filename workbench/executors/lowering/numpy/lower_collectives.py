@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from workbench.executors.lowering.operands import Call, Context, is_dynamic
-from workbench.executors.planning.memory import Ref
+from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_BROADCAST, REDUCE, Node
 from workbench.runtime.comm.base import Communicator, PreparedCollective

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.operands import Call, Context, Scratch, arrays_of, bind_op
-from workbench.executors.planning.memory import flat_offsets
+from workbench.executors.planning.memory.buckets import flat_offsets
 from workbench.executors.planning.plan import gradients_of
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import Op, find_op

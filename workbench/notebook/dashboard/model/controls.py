@@ -13,7 +13,6 @@ from workbench.data.dataset import Dataset
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument, did_you_mean, one_of
 from workbench.executors.inspection.inspection import Inspection
-from workbench.executors.running.engine import Engine
 from workbench.experiments.launch.setup import Setup, loss_of
 from workbench.experiments.run import Run
 from workbench.experiments.training.model_checkpoint import ModelCheckpoint

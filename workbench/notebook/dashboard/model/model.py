@@ -11,7 +11,7 @@ from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run, State
-from workbench.experiments.runners import engine_of, executor_of
+from workbench.experiments.runners import executor_of
 from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.model.curves import Curves
@@ -246,7 +246,7 @@ class Model:
     def news(self) -> list[Message]:
         """What has changed since the last time."""
         self._greet_newcomer()
-        graph_changed, looked = self.watch.follow(self.run is None or not self.run.finished)
+        graph_changed, looked = self._catch_up()
         curves = [message for shown in self.shown if (message := shown.news()) is not None]
         found: list[Message] = []
         state = self.state()
@@ -270,13 +270,16 @@ class Model:
         self._greet_newcomer()
         for shown in self.shown:
             shown.follow()
-        self.watch.follow(False)
+        self._catch_up()
         self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
         fed = self.watch.newest_fed()
         steps = [*self.watch.sampled(), *([fed] if fed is not None else [])]
         return [self._sent, self.watch.graph_message(), *curves, self.watch.scopes_message(), *steps]
+
+    def _catch_up(self) -> tuple[bool, bool]:
+        return self.watch.follow(self.run is None or not self.run.finished)
 
     def state(self) -> Message:
         """The message `state`; see assets/src/README.md."""

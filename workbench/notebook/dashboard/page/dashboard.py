@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from html import escape
 from typing import Any
+
+from IPython.core.getipython import get_ipython
 
 from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
@@ -15,6 +18,7 @@ from workbench.notebook.dashboard.model.subject import Subject, Target
 from workbench.notebook.dashboard.page.publisher import Publisher
 from workbench.notebook.dashboard.page.view import PanelView
 from workbench.notebook.dashboard.page.widget import Page
+from workbench.notebook.live import in_notebook
 from workbench.notebook.messages import Message
 from workbench.notebook.session import current_session, running_cell
 
@@ -28,8 +32,9 @@ class Dashboard:
     def __init__(self, target: Target, names: Callable[[], Mapping[str, Any]], startup_of: Any) -> None:
         self.target = target  # kept, so that its id stays its own
         self._model = Model(Subject.of(target, names()), names, startup_of)
+        self._picture, self._cell = "", "this cell"  # that showed it last
         self._page: Page = Page(lambda message, buffers: self._publisher.take(message, buffers))
-        self._publisher = Publisher(self._model, self._page.post)
+        self._publisher = Publisher(self._model, self._page.post, self._come_to_rest)
 
     @property
     def run(self) -> Run | None:
@@ -138,39 +143,55 @@ class Dashboard:
 
         return describe(self.messages())
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _ipython_display_(self) -> None:
         self._model.cell = running_cell()
-        view, metadata = self._page.view(include=include, exclude=exclude)
-        bundle = {**view, "text/plain": repr(self)}
-        picture = self._still()
-        if picture is not None:
-            bundle["image/png"] = b64encode(picture).decode("ascii")
-        return bundle, metadata
+        if not in_notebook(get_ipython()):
+            print(self)
+            return
+        self._picture, self._cell = self._drawn(), _this_cell()
+        said, words, seen = self._still()
+        self._page.still.show(self._page.view(), words.partition("\n")[0], said, words, seen)
 
-    def _still(self) -> bytes | None:
-        """The picture for those who cannot run the page, or have loaded it again and do not have it back yet."""
-        from workbench.notebook.figures.still import captioned
+    def _come_to_rest(self) -> None:
+        """What is left of the page, in a notebook that is saved now, tells what came of the steps."""
+        self._page.still.update(*self._still())
+
+    def _still(self) -> tuple[list[str], str, str]:
+        """Why the page is not here; what it shows, in words and as HTML."""
+        words = repr(self)
+        return self._way_back(), words, f"{self._picture}<pre>{escape(words)}</pre>"
+
+    def _drawn(self) -> str:
+        """The graph, as HTML; empty where there is none yet."""
         from workbench.notebook.figures.write import small_png
 
         try:
-            return small_png(captioned(self.panel("graph").figure(), self._way_back()))
+            picture = b64encode(small_png(self.panel("graph").figure())).decode("ascii")
         except PreconditionNotMet:
-            return None
+            return ""
+        return f'<img alt="the graph of a step" src="data:image/png;base64,{picture}">'
 
     def _way_back(self) -> list[str]:
         """What a still picture says of itself: a run may go on while nobody sees it."""
-        session, run = current_session(), self.run
-        count = getattr(session.shell.displayhook, "prompt_count", None) if session is not None else None
-        cell = "this cell" if count is None else f"this cell, In[{count}],"
-        goes_on = "A run that was begun from it goes on in the kernel all the same."
-        if run is not None and not run.finished:
+        run = self.run
+        goes_on = "A run that was begun from it goes on as long as the kernel does."
+        if run is not None and run.finished:
+            goes_on = f"The run {run.name!r} has ended; below the picture is what came of it."
+        elif run is not None:
             of = f" of {run.steps:,}" if run.steps is not None else ""
-            goes_on = f"The run {run.name!r}, at step {run.step:,}{of} then, goes on in the kernel all the same."
+            goes_on = f"The run {run.name!r}, at step {run.step:,}{of} then, goes on as long as the kernel does."
         return [
             "A still picture of when the cell was run: the live page is not here.",
             goes_on,
-            f"To have the page back, run {cell} again, or wb.dashboard() in a new cell.",
+            f"To have the page back, run {self._cell} again; if the kernel has ended, the cells above it first.",
         ]
+
+
+def _this_cell() -> str:
+    """What the running cell is called on a page: `this cell, In[6],`."""
+    session = current_session()
+    count = getattr(session.shell.displayhook, "prompt_count", None) if session is not None else None
+    return "this cell" if count is None else f"this cell, In[{count}],"
 
 
 _made: dict[int, Dashboard] = {}

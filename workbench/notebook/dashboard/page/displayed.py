@@ -24,9 +24,9 @@ def show_in(shell: Any) -> None:
     """Have a notebook's shell show dashboards; a terminal goes on printing."""
     if getattr(shell, "kernel", None) is None:
         return
-    formatter = shell.display_formatter.mimebundle_formatter
+    formatter = shell.display_formatter.ipython_display_formatter
     for kind in SHOWN:
-        formatter.for_type(kind, _bundle)
+        formatter.for_type(kind, _page)
     for table in TABLES:
         formatter.for_type(table, _table)
     _stop_on_interrupt(shell.kernel)
@@ -34,30 +34,27 @@ def show_in(shell: Any) -> None:
 
 def show_no_more(shell: Any) -> None:
     """Take that back."""
-    formatter = shell.display_formatter.mimebundle_formatter
+    formatter = shell.display_formatter.ipython_display_formatter
     for kind in SHOWN:
-        if formatter.type_printers.get(kind) is _bundle:
+        if formatter.type_printers.get(kind) is _page:
             formatter.pop(kind)
     for table in TABLES:
         if formatter.type_printers.get(table) is _table:
             formatter.pop(table)
 
 
-def _bundle(target: Any, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _page(target: Any) -> None:
     if isinstance(target, Run) and target in PRINTED:
         PRINTED.discard(target)  # shown once more it shows its dashboard
-        return {"text/plain": repr(target)}, {}
-    return dashboard(target)._repr_mimebundle_(include, exclude)
+        raise NotImplementedError  # it is one line, as the value of a cell that anything else is
+    dashboard(target)._ipython_display_()
 
 
-def _table(target: Runs | Sweep, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """A widget for the page; the table as HTML and as text for everything else."""
-    still = {"text/html": target._repr_html_(), "text/plain": repr(target)}
+def _table(target: Runs | Sweep) -> None:
     found = target if isinstance(target, Runs) else target.runs
     if not len(found):
-        return still
-    bundle = RunTable(found).widget._repr_mimebundle_(include=include, exclude=exclude)
-    return {**dict(bundle[0] if isinstance(bundle, tuple) else bundle or {}), **still}
+        raise NotImplementedError  # there is nothing to work with
+    RunTable(found).show(repr(target), target._repr_html_())
 
 
 def _stop_on_interrupt(kernel: Any) -> None:

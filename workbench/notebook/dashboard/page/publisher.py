@@ -29,10 +29,12 @@ class Publisher:
 
     Args:
         send: puts a message on its way; called on these threads, one at a time.
+        at_rest: is called on one of them when nothing goes on any more, and there have been steps.
     """
 
-    def __init__(self, model: Model, send: Send) -> None:
-        self.model, self._sends = model, send
+    def __init__(self, model: Model, send: Send, at_rest: Callable[[], None] = lambda: None) -> None:
+        self.model, self._sends, self._at_rest = model, send, at_rest
+        self._stood: tuple[Any, int] = (model.run, 0)  # the run and its steps when nothing went on last
         self._lock = threading.Lock()  # the model
         self._way = threading.Lock()  # to the page
         self._wake, self._closed = threading.Event(), False
@@ -170,6 +172,10 @@ class Publisher:
     def _beat(self) -> None:
         """A sign of life, with the seconds until the next; none follows when nothing goes on."""
         goes_on, now = self.model.goes_on(), time.monotonic()
+        stands = (self.model.run, self.model.watch.steps())
+        if not goes_on and stands != self._stood:
+            self._stood = stands
+            self._work.put(self._at_rest)
         if goes_on != self._beats or (goes_on and now >= self._next_beat):
             self._beats, self._next_beat = goes_on, now + _BEAT_S
             self._tell({"type": "beat", "next": _BEAT_S if goes_on else None})

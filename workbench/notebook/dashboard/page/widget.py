@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import traitlets
 
 from workbench import assets
 from workbench.notebook.dashboard.page.line import line
 from workbench.notebook.messages import Message, encode
+from workbench.notebook.still import Still
 
 _ASSETS = Path(assets.__file__).parent
 
@@ -20,13 +22,18 @@ class Page(anywidget.AnyWidget):
 
     Args:
         take: is called with every message of the page and its buffers, on any thread; it must return at once.
+
+    Attributes:
+        still: what stands beside it.
     """
 
     _esm = _ASSETS / "dashboard.js"
     _css = _ASSETS / "dashboard.css"
+    _hides = traitlets.Unicode().tag(sync=True)  # a style sheet for the time that the page is there
 
     def __init__(self, take: Callable[[Message, Sequence[memoryview]], None]) -> None:
-        super().__init__()
+        self.still = Still()
+        super().__init__(_hides=self.still.hidden)
         self.on_msg(lambda _, content, buffers: take(content, buffers))
         self._line = line()
         if self._line is not None:
@@ -43,7 +50,7 @@ class Page(anywidget.AnyWidget):
         content, buffers = encode(message)
         self.send(content, buffers)
 
-    def view(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def view(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a front end shows it by, and what it has to know for that (Colab: where widgets are loaded from)."""
-        found: Any = super()._repr_mimebundle_(**options)
+        found: Any = super()._repr_mimebundle_()
         return found if isinstance(found, tuple) else (found or {}, {})

@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
-from workbench.executors.feeding.split import Fed
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.inspection import Inspection
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of

@@ -10,7 +10,6 @@ from workbench import events
 from workbench.errors import EnforceNotMet
 from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.planning.shapes import Shapes
-from workbench.executors.running.engine import Engine
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.runners import Inspectable
 from workbench.graph.ssa import Graph

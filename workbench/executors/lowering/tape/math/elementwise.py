@@ -13,7 +13,7 @@ from workbench.executors.lowering.tape.registry import ANY_ELEMENTWISE, ANY_VIEW
 from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, operands, require, require_plain
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
-from workbench.executors.planning.memory import shown_input
+from workbench.executors.planning.memory.aliases import shown_input
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.op.bound_elementwise import steps_of

@@ -13,21 +13,9 @@ import warnings
 import weakref
 from collections.abc import Iterable
 
-from workbench.framework.program.block import Block
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter
 from workbench.runtime.scope import Owner, Scope
-
-
-def written_first(block: Block) -> frozenset[str]:
-    """Names that operators of the block write before any of them reads them."""
-    seen: set[str] = set()
-    written: list[str] = []
-    for op in block.ops:
-        seen.update(op.input_arg_names)
-        written.extend(name for name in op.output_arg_names if name not in seen)
-        seen.update(op.output_arg_names)
-    return frozenset(written)
 
 
 def owner_of(program: Program) -> Owner:

@@ -8,9 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from workbench.executors.planning.memory.buckets import GradientBuckets
+from workbench.executors.planning.memory.request import MemoryRequest
 from workbench.executors.planning.shapes import Specs
 from workbench.framework.values.views import Transposed
 from workbench.graph.ssa import Node, Value
+
+Layouts = Mapping[Value, tuple[int, ...]]
+"""Strides in bytes of the values that do not lie in memory row by row."""
+
+
+def assign_layouts(request: MemoryRequest, buckets: GradientBuckets) -> Layouts:
+    """The strides of all results that are written otherwise than row by row."""
+    if not request.in_place:
+        return {}
+    layouts: dict[Value, tuple[int, ...]] = {}
+    for node, value in request.made:
+        placed = value in request.staged or value in request.in_scope or value in buckets.spots
+        if node in request.native and not placed:
+            strides = assigned_strides(node, value, request.readers, request.specs)
+            if strides is not None:
+                layouts[value] = strides
+    return layouts
 
 
 def assigned_strides(

@@ -1,0 +1,115 @@
+"""Shapes seen before stay seen: nothing is planned or bound again while there is room."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.parallel.models import Model
+from tests.planning.zoo import ZOO
+from workbench.config import override
+from workbench.executors.lowering.binding import Binding
+from workbench.executors.running import step_cache
+from workbench.executors.running.compiler import bytes_kept_for
+from workbench.framework.notice import Notice
+
+SEQUENCES = ZOO["sequences"]
+
+
+@pytest.fixture(autouse=True)
+def static_mode() -> Iterator[None]:
+    wb.enable_static()
+    yield
+    wb.disable_static()
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[Binding]:
+    """All bindings that are made."""
+    made: list[Binding] = []
+    bind = step_cache.bind
+
+    def noted(*args: Any) -> Binding:
+        made.append(bind(*args))
+        return made[-1]
+
+    monkeypatch.setattr(step_cache, "bind", noted)
+    return made
+
+
+def kept_bytes(exe: Any) -> int:
+    """What is counted for the plans an executor keeps."""
+    return sum(map(bytes_kept_for, exe.inspection.plans))
+
+
+def run_all(exe: Any, model: Model, sizes: Iterable[int]) -> None:
+    """Classify batches of these sizes."""
+    for rows in sizes:
+        exe.run([model.loss], feed=ZOO["classifier"].feed(rows, 0))
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "any"])
+def test_shapes_that_were_seen_are_not_bound_again(bound: list[Binding], order: str) -> None:
+    model = SEQUENCES.model().start()
+    exe = model.parallel(1)
+    lengths = list(range(3, 19))
+    if order != "rising":
+        Random(1).shuffle(lengths) if order == "any" else lengths.reverse()
+    for _ in range(2):
+        for length in lengths:
+            exe.run([model.loss], feed=SEQUENCES.feed(4, length))
+    once = len(bound)
+    for length in lengths:
+        exe.run([model.loss], feed=SEQUENCES.feed(4, length))
+    assert len(bound) == once  # neither in turn nor one after the other
+    assert len(exe.inspection.plans) == 16
+    assert once <= 16 + 4 * 16  # whenever a larger arena was needed, and that is twice as large
+
+
+def test_many_shapes_stay_within_the_limit_and_it_is_said_once() -> None:
+    model = ZOO["classifier"].model().start()
+    exe = model.parallel(1)
+    with override(plan_cache_mib=1), pytest.warns(Notice, match="combinations of shapes") as told:
+        run_all(exe, model, range(1, 60))
+    inspection = exe.inspection
+    assert len(told) == 1 and kept_bytes(exe) <= 2**20
+    assert {id(binding.plan) for binding in inspection.bindings} <= set(map(id, inspection.plans))
+    newest = inspection.bindings[-1]
+    exe.run([model.loss], feed=ZOO["classifier"].feed(59, 0))
+    assert inspection.last is newest
+
+
+def test_what_is_used_is_kept(bound: list[Binding]) -> None:
+    """A shape that comes again and again is not the one used longest ago, found at once or not."""
+    model = ZOO["classifier"].model().start()
+    exe = model.parallel(1)
+    with override(plan_cache_mib=1), pytest.warns(Notice):
+        run_all(exe, model, [size for rows in range(1, 60) for size in (100, rows)])
+    assert len(bound) == 60
+
+
+@pytest.mark.parametrize("name", ["classifier", "sequences"])
+def test_what_is_counted_is_what_plans_take(name: str) -> None:
+    """Within a factor of two; measured."""
+    animal = ZOO[name]
+    model = animal.model().start()
+    exe = model.parallel(1)
+    for size in (30, 29, 28):  # the arena, and memory for temporaries of rows
+        exe.run([model.loss], feed=animal.feed(size, size))
+    tracemalloc.start()
+    try:
+        gc.collect()
+        before, counted = tracemalloc.get_traced_memory()[0], kept_bytes(exe)
+        for size in range(12, 20):
+            exe.run([model.loss], feed=animal.feed(size, size))
+        gc.collect()
+        taken, counted = tracemalloc.get_traced_memory()[0] - before, kept_bytes(exe) - counted
+    finally:
+        tracemalloc.stop()
+    assert counted / 2 < taken < counted * 2
