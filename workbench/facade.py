@@ -77,7 +77,10 @@ PLANNED = {
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils", "events", "profiler"]
+MODULES = [
+    "static", "nn", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils", "events",
+    "profiler",
+]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.nn.activation": (

@@ -32,8 +32,8 @@ class Model:
 
     Args:
         network: the layer.
-        inputs, labels: specifications (`static.InputSpec`), or lists of them; their number tells which fields of a batch
-            are which. By default the last field is the label.
+        inputs, labels: specifications (`static.InputSpec`), or lists of them; their number tells which fields of a
+            batch are which. By default the last field is the label.
 
     Raises:
         InvalidType: no layer. PreconditionNotMet: in static mode.
@@ -190,9 +190,9 @@ class Model:
         )
         self.stop_training = False
         left, logs = num_iters, {}
-        called.call("train_begin")
+        called.call("train_begin", None)
         for epoch in range(epochs):
-            called.call("epoch_begin", epoch)
+            called.call("epoch_begin", epoch, None)
             logs = self._pass(loader, called, "train", accumulate_grad_batches, left)
             called.call("epoch_end", epoch, logs)
             if valid is not None and epoch % eval_freq == 0:

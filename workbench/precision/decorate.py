@@ -7,7 +7,11 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.dtype import as_dtype, bfloat16, float16
 from workbench.layers.layer import Layer
+from workbench.layers.weighted.batch_norms import BatchNorm, BatchNormLayer
+from workbench.layers.weighted.norms import GroupNorm, InstanceNormLayer, LayerNorm
 from workbench.optimizer.optimizer import Optimizer
+
+NORMS = (BatchNorm, BatchNormLayer, LayerNorm, GroupNorm, InstanceNormLayer)
 
 
 def decorate(

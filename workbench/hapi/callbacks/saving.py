@@ -8,7 +8,7 @@ from workbench.hapi.callbacks.callback import Callback, Logs
 
 
 class SavingCallback(Callback):
-    """Saves parameters and optimizer every `save_freq` epochs as `save_dir/<epoch>`, and at the end as `save_dir/final`.
+    """Saves parameters and optimizer every `save_freq` epochs as `save_dir/<epoch>`, in the end as `save_dir/final`.
 
     Args:
         save_freq: epochs between two files. save_dir: folder; nothing is saved if it is None.
