@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from workbench.checkpoint.atomic import read_file, replace_file
+from workbench.checkpoint.atomic import FilePath, read_file, replace_file
 from workbench.checkpoint.stamp import BLANK, check_stamp, stamped
 from workbench.errors import InvalidArgument, InvalidType
 
@@ -47,9 +46,7 @@ _LARGEST_HEADER = 100_000_000  # the package refuses to read more
 _DOCUMENT_LEAD = b'{"workbench": "'
 
 
-def write_tensors(
-    path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
-) -> None:
+def write_tensors(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
     """Write named arrays, and `metadata` (JSON types) with them, to one file.
 
     Args:
@@ -67,7 +64,7 @@ def write_tensors(
     replace_file(path, stamped(blob, _TENSOR_AT))
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_tensors(path: FilePath) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays (writable copies) and the metadata that `write_tensors` wrote.
 
     Raises:
@@ -86,7 +83,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], d
     return {name: _array(path, name, view) for name, view in views}, note["metadata"]
 
 
-def write_json(path: str | os.PathLike[str], document: Any, kind: str) -> None:
+def write_json(path: FilePath, document: Any, kind: str) -> None:
     """Write a document of JSON types.
 
     Args:
@@ -102,7 +99,7 @@ def write_json(path: str | os.PathLike[str], document: Any, kind: str) -> None:
     replace_file(path, stamped(blob, len(_DOCUMENT_LEAD)))
 
 
-def read_json(path: str | os.PathLike[str], kind: str) -> Any:
+def read_json(path: FilePath, kind: str) -> Any:
     """The document that `write_json` wrote.
 
     Raises:
@@ -121,7 +118,7 @@ def read_json(path: str | os.PathLike[str], kind: str) -> Any:
     return document["content"]
 
 
-def is_document(path: str | os.PathLike[str]) -> bool:
+def is_document(path: FilePath) -> bool:
     """Whether the file begins like those of `write_json`.
 
     Raises:
