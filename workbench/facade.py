@@ -79,7 +79,7 @@ PLANNED = {
 # Sub-modules that `import workbench` makes reachable without importing them.
 MODULES = [
     "static", "nn", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils", "events",
-    "profiler",
+    "profiler", "jit",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`

@@ -55,7 +55,7 @@ class _Clock:
 
 
 clock = _Clock()
-_writes: dict[int, Write] = {}
+_writes: dict[int, Any] = {}  # Write, or what is like it
 
 
 def here(depth: int = 2) -> Spot:
@@ -118,3 +118,51 @@ def writes_to(array: Any) -> int:
     """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
     found = _writes.get(id(memory_of(array)))
     return found.version if found is not None else 0
+
+
+class _Repeated:
+    """What `Write` is, of a write that happens again and again."""
+
+    __slots__ = ("_writes", "memory", "version")
+
+    def __init__(self, writes: RepeatedWrites, version: int, memory: ref[Any]) -> None:
+        self._writes, self.version, self.memory = writes, version, memory
+
+    @property
+    def time(self) -> int:
+        return self._writes.time
+
+    @property
+    def by(self) -> str:
+        return self._writes.by
+
+    @property
+    def spot(self) -> Spot:
+        return self._writes.spot
+
+
+class RepeatedWrites:
+    """Writes to the same pieces of memory again and again, by something that dynamic mode does not see at work.
+
+    They do not count in `writes_to`.
+
+    Args:
+        by: its name.
+
+    Attributes:
+        time: of the latest. spot: where the user had it done.
+    """
+
+    def __init__(self, arrays: Iterable[Any], by: str) -> None:
+        self.by, self.time, self.spot = by, clock.now, here()
+        for array in arrays:
+            memory = memory_of(array)
+            key, before = id(memory), _writes.get(id(memory))
+            version = 0 if before is None else before.version
+            known = ref(memory, partial(_forget, key)) if before is None else before.memory
+            _writes[key] = _Repeated(self, version, known)
+
+    def again(self) -> None:
+        """All of it has just been written."""
+        clock.now += 1
+        self.time = clock.now

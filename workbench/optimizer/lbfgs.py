@@ -70,7 +70,7 @@ class LBFGS(Optimizer):
         self._last_gradient: Vector | None = None
         self._length, self._iterations, self._evaluations = 0.0, 0, 0
 
-    def step(self, closure: Closure | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Closure | None = None) -> Any:
         """Go on by up to `max_iter` steps.
 
         Args:

@@ -395,9 +395,21 @@ class Optimizer:
         if not pairs:
             return
         with recording_gradients.replaced(False):
-            self._tensors.set_rate(self.get_lr())
+            current_recorder().begin_update(self, pairs)
+            self.refresh_rate()
             for each in self._decayed(sorted(pairs, key=lambda pair: pair[0].name)):
                 self._update(self._tensors, *each)
+
+    def refresh_rate(self) -> None:
+        """Have the tensor that holds the learning rate hold the current one."""
+        self._tensors.set_rate(self.get_lr())
+
+    def make_states(self, parameters: Iterable[Any]) -> None:
+        """Make the states of tensors, and the learning rate, before they are needed."""
+        self.refresh_rate()
+        for parameter in parameters:
+            self._update_of(parameter, self._tensors)
+            self._tensors.rate(parameter.dtype)
 
     # Saving
 

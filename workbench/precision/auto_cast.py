@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
@@ -34,6 +34,14 @@ class AutoCastRecorder:
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """What writes values there are keeps their dtypes."""
         return self._inner.record_into(write, given)
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """As before."""
+        return self._inner.role_guard(role, pair)
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """As before."""
+        self._inner.begin_update(optimizer, pairs)
 
     def _converted(self, value: Any, dtype: DType) -> Any:
         if isinstance(value, list | tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from marshal import dumps
 from typing import Any, NoReturn
 
@@ -85,6 +86,13 @@ class DynamicRecorder:
             prepared.run(given)
         except Exception as error:
             _fail(write.op.type, error)
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Nothing: there are no operators."""
+        return nullcontext()
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """Nothing: it is done at once."""
 
     # Slower ways
 

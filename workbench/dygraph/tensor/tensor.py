@@ -310,9 +310,7 @@ class Tensor(Infix):
         """Make the gradient zero, or None."""
         if self.grad is None:
             return
-        if set_to_zero and self.grad.kind.is_dense:
-            self.grad._write(np.zeros((), self.grad.array.dtype), "clear_gradient")
-        else:
+        if not (set_to_zero and self.grad._become_zero("clear_gradient")):
             self.grad = None
 
     clear_grad = clear_gradient
@@ -332,10 +330,14 @@ class Tensor(Infix):
     def _become(self, made: Tensor, by: str) -> Tensor:
         """Take over value and history of a tensor."""
         require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
-        self._write(made.array, by)
+        made._write_over(self, by)
         if made.source is not None:
             self.source, self.stop_gradient = made.source, False
         return self
+
+    def _write_over(self, target: Tensor, by: str) -> None:
+        """Have another tensor hold this value, in its own memory."""
+        target._write(self.array, by)
 
     def _require_writable(self, by: str) -> None:
         if self.source is None and not self.stop_gradient and recording_gradients.get():
@@ -351,6 +353,13 @@ class Tensor(Infix):
             return
         np.copyto(self.array, value)
         written(self.array, by)
+
+    def _become_zero(self, by: str) -> bool:
+        """Write zeros; False where a value does not lie in memory to be written."""
+        if not self.kind.is_dense:
+            return False
+        self._write(np.zeros((), self.array.dtype), by)
+        return True
 
     def memory(self) -> np.ndarray:
         """The array its value is in, to be written to."""

@@ -7,6 +7,7 @@ any rule made of element-wise ops into an expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from workbench.errors import PreconditionNotMet
@@ -50,6 +51,13 @@ class Evaluator:
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """Rules make values, they write none."""
         raise PreconditionNotMet(f"op {write.op.type!r} writes existing values, which a gradient rule cannot do")
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Nothing: there are no operators."""
+        return nullcontext()
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """Rules update nothing."""
 
     def extras(self, op: Op, attrs: dict[str, Any]) -> dict[str, Any]:
         """What the op `needs` besides attributes."""

@@ -6,8 +6,8 @@ the default program, a dynamic one computes at once. No op asks which mode it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -41,6 +41,15 @@ class Recorder(Protocol):
         Returns:
             the operator where one was appended, else None.
         """
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """What is recorded in the `with` body belongs to an update, that of `pair` (parameter and gradient) if given.
+
+        Called by updates of tensors.
+        """
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """An optimizer is about to update tensors, given with their gradients."""
 
 
 _default: Recorder | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
@@ -117,6 +117,14 @@ class StaticRecorder:
     def record_into(self, write: OpWrite, given: dict[str, Any]) -> Any:
         block, inputs = _main.get().current_block(), {**write.inputs, **given}
         return block.append_op(write.op.type, inputs=inputs, outputs=write.outputs, attrs=write.attrs)
+
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Give operators appended in the `with` body this role."""
+        return _main.get().role_guard(role, pair)
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """Nothing: programs have no tensors."""
 
 
 def _count_steps(program: Program) -> None:

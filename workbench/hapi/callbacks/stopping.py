@@ -34,7 +34,8 @@ class EarlyStopping(Callback):
         super().__init__()
         self._monitor = Monitor(monitor, mode, min_delta)
         self.patience, self.verbose, self.baseline = patience, verbose, baseline
-        self.save_best_model, self.save_dir = save_best_model, None
+        self.save_best_model = save_best_model
+        self.save_dir: str | os.PathLike[str] | None = None
         self.wait_epoch = self.stopped_epoch = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:

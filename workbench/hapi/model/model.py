@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import jit
 from workbench.checkpoint.objects import load, save
 from workbench.dygraph.autograd.modes import no_grad
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
@@ -85,7 +86,7 @@ class Model:
         self._prepare_amp(amp_configs)
 
     def _prepare_amp(self, configs: Any) -> None:
-        given = {"level": configs} if isinstance(configs, str) else dict(configs or {})
+        given: dict[str, Any] = {"level": configs} if isinstance(configs, str) else dict(configs or {})
         level = given.get("level", "O0" if not given else "O1")
         if level not in ("O0", "O1", "O2"):
             raise InvalidArgument(f"amp_configs takes the levels 'O0', 'O1' and 'O2', got {level!r}")
@@ -189,7 +190,7 @@ class Model:
             callbacks, batch_size, epochs, steps, log_freq, verbose, save_freq, save_dir, is_training=True
         )
         self.stop_training = False
-        left, logs = num_iters, {}
+        left, logs = num_iters, dict[str, Any]()
         called.call("train_begin", None)
         for epoch in range(epochs):
             called.call("epoch_begin", epoch, None)
@@ -242,7 +243,7 @@ class Model:
         loader = loader_of(test_data, "test_data", batch_size, False, False, num_workers)
         called = self._callbacks(callbacks, batch_size, None, steps_of(loader), 1, verbose)
         called.call("predict_begin", {"steps": steps_of(loader)})
-        outputs, logs = [], {}
+        outputs, logs = [], dict[str, Any]()
         for step, batch in enumerate(loader or ()):
             called.call("predict_batch_begin", step, logs)
             given = self._given(batch)
@@ -342,9 +343,7 @@ class Model:
             raise InvalidArgument(f"path has the form FOLDER/NAME, got {target!r}")
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         if not training:
-            from workbench.jit import save as save_for_inference
-
-            save_for_inference(self.network, target, input_spec=None if self._inputs is None else listed(self._inputs))
+            jit.save(self.network, target, input_spec=None if self._inputs is None else listed(self._inputs))
             return
         save(self.network.state_dict(), target + PARAMETERS)
         if self._optimizer is not None and self._optimizer.state_dict():
