@@ -388,8 +388,6 @@ def nll_loss(
         0.693
     """
     _require_reduction(reduction)
-    if len(label.shape) == len(input.shape) == 2 and label.shape[1] == 1:
-        label = squeeze(label, axis=1)
     if len(input.shape) < 2 or len(label.shape) != len(input.shape) - 1:
         raise InvalidArgument(
             "nll_loss takes log-probabilities and labels without the class dimension\n"
