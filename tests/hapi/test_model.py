@@ -130,11 +130,13 @@ def test_num_iters_counts_batches_of_all_epochs() -> None:
 
 
 def test_a_saved_model_goes_on_exactly(tmp_path: Path) -> None:
-    model = prepared()
+    with wb.utils.unique_name.guard():
+        model = prepared()
     model.fit(data(), batch_size=8, shuffle=False, verbose=0)
     model.save(tmp_path / "folder" / "m")
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["m.pdopt", "m.pdparams"]
-    other = prepared()
+    with wb.utils.unique_name.guard():  # as in another process
+        other = prepared()
     other.load(str(tmp_path / "folder" / "m"))
     for each in (model, other):
         each.fit(data(), batch_size=8, shuffle=False, verbose=0)
