@@ -16,7 +16,7 @@ from workbench.framework.values.dtype import DType
 # What the language of static programs consists of, by the module Paddle 2.x has it in.
 NAMES = {
     "": """
-        enable_static disable_static in_dynamic_mode no_grad enable_grad set_grad_enabled is_grad_enabled is_tensor
+        enable_static disable_static in_dynamic_mode no_grad enable_grad grad set_grad_enabled is_grad_enabled is_tensor
         seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
         is_compiled_with_cuda
         create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume save load dashboard ssa
@@ -30,6 +30,11 @@ NAMES = {
         matmul mm bmm dot reshape transpose concat split stack unstack squeeze unsqueeze flatten slice
         strided_slice expand expand_as broadcast_to tile gather gather_nd index_select scatter flip roll shape numel
         full full_like zeros zeros_like ones ones_like arange linspace eye tril triu assign
+        abs_ cast_ cos_ divide_ equal_ erf_ floor_divide_ floor_mod_ greater_equal_ greater_than_ index_add_
+        less_equal_ less_than_ log10_ log1p_ log2_ log_ logical_and_ logical_not_ logical_or_ logical_xor_
+        mod_ multiply_ neg_ normal_ not_equal_ pow_ remainder_ reshape_ scatter_ sin_ square_ squeeze_ t_
+        tanh_ transpose_ tril_ triu_ unsqueeze_ is_complex is_floating_point is_integer masked_select
+        nonzero view view_as
         uniform normal rand randn randint randperm standard_normal bernoulli
     """,
     "nn": "ClipGradByValue ClipGradByNorm ClipGradByGlobalNorm functional initializer",
@@ -51,7 +56,8 @@ NAMES = {
         save load save_persistables load_persistables save_vars load_vars nn
     """,
     "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
-    "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb Optimizer lr",
+    "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
+    "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb LBFGS Optimizer lr",
     "optimizer.lr": """
         LRScheduler StepDecay MultiStepDecay ExponentialDecay CosineAnnealingDecay PiecewiseDecay LinearWarmup
         NoamDecay PolynomialDecay NaturalExpDecay InverseTimeDecay LambdaDecay ReduceOnPlateau
@@ -100,7 +106,8 @@ def test_the_table_knows_every_name() -> None:
     told = {f"{path}.{name}".lstrip(".") for path, line in NAMES.items() for name in line.split()}
     others = {name.split(".")[-1] for name in set(PUBLIC) - told}
     assert others == {
-        "static", "optimizer", "regularizer", "io", "metric", "utils", "experiments", "events", "profiler", "nn",
+        "static", "optimizer", "autograd", "regularizer", "io", "metric", "amp", "callbacks", "jit", "utils",
+        "experiments", "events", "profiler", "nn",
         "moveaxis", "t", "chunk", "unbind", "broadcast_shape", "floor_mod", "neg", "index_add", "put_along_axis",
         "take_along_axis", "scatter_nd_add", "celu", "hardtanh", "tanhshrink", "Initializer",
     }  # fmt: skip

@@ -21,7 +21,14 @@ TENSOR = {
     "workbench.runtime.devices": "is_compiled_with_cuda",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
-    "workbench.dygraph.tensor.tensor": "Tensor",
+    "workbench.dygraph.tensor.methods": "Tensor",
+    "workbench.dygraph.tensor.views": "is_complex is_floating_point is_integer masked_select nonzero view view_as",
+    "workbench.dygraph.tensor.inplace": (
+        "abs_ cast_ cos_ divide_ equal_ erf_ floor_divide_ floor_mod_ greater_equal_ greater_than_ index_add_ "
+        "less_equal_ less_than_ log10_ log1p_ log2_ log_ logical_and_ logical_not_ logical_or_ logical_xor_ "
+        "mod_ multiply_ neg_ normal_ not_equal_ pow_ remainder_ reshape_ scatter_ sin_ square_ squeeze_ t_ "
+        "tanh_ transpose_ tril_ triu_ unsqueeze_"
+    ),
     "workbench.dygraph.tensor.making": "is_tensor to_tensor",
     "workbench.ops.math.arithmetic": (
         "add cast clip divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
@@ -44,6 +51,7 @@ TENSOR = {
     "workbench.ops.nn.activation": "tanh",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.dygraph.dispatch.parameters": "create_parameter",
+    "workbench.dygraph.autograd.gradients": "grad",
     "workbench.dygraph.autograd.modes": "enable_grad is_grad_enabled no_grad set_grad_enabled",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
@@ -67,7 +75,7 @@ _PROCESSES = "programs run in one process, on several devices with static.Parall
 _DEVICES = "programs run on the CPU; CPU_NUM, or cpu_places(N) as places, says on how many devices"
 PLANNED = {
     "workbench": {
-        "DataParallel autograd grad": _TRAINING,
+        "DataParallel": _TRAINING,
         "distributed": _PROCESSES,
         "fluid": "use the names of Paddle 2.x",
         "device get_device set_device": _DEVICES,
@@ -78,8 +86,8 @@ PLANNED = {
 
 # Sub-modules that `import workbench` makes reachable without importing them.
 MODULES = [
-    "static", "nn", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils", "events",
-    "profiler", "jit",
+    "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
+    "events", "profiler", "jit",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -123,6 +131,12 @@ STATIC_NN = {  # `workbench.static.nn`
     "workbench.builders.dense": "embedding fc",
     "workbench.builders.norm": "batch_norm layer_norm",
     "workbench.builders.control_flow": "cond while_loop",
+}
+
+AUTOGRAD = {  # `workbench.autograd`
+    "workbench.dygraph.autograd.gradients": "backward",
+    "workbench.dygraph.autograd.functional": "hessian jacobian",
+    "workbench.dygraph.autograd.py_layer": "PyLayer PyLayerContext saved_tensors_hooks",
 }
 
 PROFILER = {"workbench.executors.profiling.profile": "profile=Profile"}  # `workbench.profiler`

@@ -43,8 +43,9 @@ def applied(case: C.Case, given: list[Any]) -> tuple[Any, ...]:
 
 
 def uses(case: C.Case) -> int:
-    """How often to apply a case: so often that the faster calls of element-wise ops have been made."""
-    return 4 if case.op.is_elementwise else 1
+    """How often to apply a case: so often that faster calls have been made where there are some."""
+    op = case.op
+    return 5 if op.is_elementwise or op.prepare is not None or op.is_view else 1
 
 
 def flat(values: Any) -> list[Any]:

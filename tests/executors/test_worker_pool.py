@@ -12,7 +12,8 @@ import pytest
 from tests.native.one_row import kernels
 from workbench.errors import InvalidArgument
 from workbench.executors.lowering.tape.segment import NativeFlag
-from workbench.executors.workers.pool import Flag, Task, WorkerPool
+from workbench.executors.workers.pool import Flag, WorkerPool
+from workbench.executors.workers.task import Task
 from workbench.runtime.words.codes import PATIENCE as YIELDS
 
 PATIENCE = 20.0  # seconds anything may take here

@@ -77,7 +77,7 @@ NAMED: tuple[Named, ...] = (
     Named("nobody waits for workers after a failure", "threads", "run", "self._drain()"),
     # Binding
     Named("storage that was replaced is not noticed", "binding", "_is_there",
-          "find(value.name, value.place) is not tensor or tensor.array is not array", "False"),
+          "find(name, place) is not tensor or tensor.array is not array", "False"),
     Named("a step is never one call", "binding", "whole_step",
           "first is None or last is None or layout is None or binding.writes.staged", "True"),
     Named("objects of a step are kept", "binding", "forget", "cell.value = None"),

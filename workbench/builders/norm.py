@@ -80,22 +80,34 @@ def batch_norm(
         shift = layer.parameter(required_attr(bias_attr, "bias_attr", "batch_norm"), shape, dtype, is_bias=True)
         mean = _moving(layer, moving_mean_name, 0.0, shape, dtype)
         variance = _moving(layer, moving_variance_name, 1.0, shape, dtype)
-        saved_mean = layer.temporary(dtype, stop_gradient=True)
-        saved_variance = layer.temporary(dtype, stop_gradient=True)
-        out = layer.temporary(input.dtype)
-        layer.block.append_op(
-            BATCH_NORM.type,
-            inputs={"X": input, "Scale": scale, "Bias": shift, "Mean": mean, "Variance": variance},
-            outputs={
-                "Y": out, "MeanOut": mean, "VarianceOut": variance,
-                "SavedMean": saved_mean, "SavedVariance": saved_variance,
-            },
-            attrs={
-                "momentum": momentum, "epsilon": epsilon, "data_layout": data_layout,
-                "is_test": is_test, "use_global_stats": use_global_stats,
-            },
-        )  # fmt: skip
-        return activate(out)
+        attrs = {
+            "momentum": momentum, "epsilon": epsilon, "data_layout": data_layout,
+            "is_test": is_test, "use_global_stats": use_global_stats,
+        }  # fmt: skip
+        return activate(_normalised_by_batch(layer, input, scale, shift, mean, variance, attrs))
+
+
+def _normalised_by_batch(
+    layer: LayerBuilder,
+    x: Variable,
+    scale: Variable,
+    shift: Variable,
+    mean: Variable,
+    variance: Variable,
+    attrs: dict[str, Any],
+) -> Variable:
+    saved_mean, saved_variance = (layer.temporary(mean.dtype, stop_gradient=True) for _ in range(2))
+    out = layer.temporary(x.dtype)
+    layer.block.append_op(
+        BATCH_NORM.type,
+        inputs={"X": x, "Scale": scale, "Bias": shift, "Mean": mean, "Variance": variance},
+        outputs={
+            "Y": out, "MeanOut": mean, "VarianceOut": variance,
+            "SavedMean": saved_mean, "SavedVariance": saved_variance,
+        },
+        attrs=attrs,
+    )  # fmt: skip
+    return out
 
 
 def _channels(layer: str, x: Variable, data_layout: str) -> int:

@@ -52,17 +52,17 @@ class _Ours(dict[str, bool]):
         return ours
 
 
-_is_ours = _Ours()
+OURS = _Ours()  # {source file: whether it is part of workbench}; for where a call of `is_ours` is too slow
 
 
 def is_ours(file: str) -> bool:
     """Whether a source file is part of workbench (or of Python's import machinery)."""
-    return _is_ours[file]
+    return OURS[file]
 
 
 def caller() -> Site:
     """The nearest frame of the call stack that is not workbench's own code."""
     frame = sys._getframe(1)
-    while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
+    while OURS[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return Site(frame.f_code.co_filename, frame.f_lineno)

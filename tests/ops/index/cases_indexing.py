@@ -111,7 +111,19 @@ def ref_topk(x, k=1, axis=-1, largest=True, sorted=True):
 
 ALONG = RNG.integers(0, 4, (3, 5))
 TIES = RNG.integers(0, 4, (4, 9))
+
+
+def ref_put_at(x, positions, values):
+    out = x.reshape(-1).tolist()
+    for position, value in zip(positions.flat, np.broadcast_to(values, positions.shape).flat, strict=True):
+        out[int(position)] = value
+    return np.array(out).reshape(x.shape)
+
+
 CASES = [
+    Case("put_at", [draw(3, 4), np.array([[0, 5], [11, 2]]), draw(2, 2)], ref=ref_put_at, size0=False),
+    Case("put_at", [draw(3, 4), np.array([[7, 5, 3], [11, 2, 0]]), draw(3)], ref=ref_put_at, size0=False, id="rows"),
+    Case("put_at", [draw(3, 4), np.array(6), draw()], ref=ref_put_at, size0=False, id="one"),
     Case("slice", [draw(5, 4)], {"axes": [0], "starts": [1], "ends": [3]}, ref=ref_slice),
     Case(
         "slice",

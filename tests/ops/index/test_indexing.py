@@ -88,9 +88,11 @@ def test_index_tensors_broadcast() -> None:
 
 def test_one_integer_tensor_stands_for_an_int() -> None:
     one = np.array([1])
-    np.testing.assert_array_equal(dynamic(lambda x, i: x[i], X, one), X[1])
-    np.testing.assert_array_equal(dynamic(lambda x, i: x[:, i], X, one), X[:, 1])
-    assert dynamic(lambda x, i: x[i], X[:, 0, 0, 0], one).shape == ()
+    np.testing.assert_array_equal(static(lambda x, i: x[i], X, one, known=True)[0], X[1])
+    np.testing.assert_array_equal(static(lambda x, i: x[:, i], X, one, known=True)[0], X[:, 1])
+    np.testing.assert_array_equal(dynamic(lambda x, i: x[i], X, one), X[[1]])
+    np.testing.assert_array_equal(dynamic(lambda x, i: x[:, i], X, one[0]), X[:, 1])
+    assert dynamic(lambda x, i: x[i], X[:, 0, 0, 0], one[0]).shape == ()
     assert static(lambda x, i: x[i], X[:, 0, 0, 0], one, known=True)[0].shape == (1,)
     assert dynamic(lambda x: x[[1]], X).shape == (1, 3, 4, 5)
     value, shape = static(lambda x, i: x[i], X, one, known=True)

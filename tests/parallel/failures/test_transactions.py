@@ -25,7 +25,7 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas import replicas
 from workbench.executors.running.transaction import Broken
-from workbench.executors.workers import pool
+from workbench.executors.workers import pool, task
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 
@@ -125,7 +125,8 @@ def places_of(programs: list[ThreadProgram]) -> list[tuple[ThreadProgram, int]]:
 @pytest.fixture
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads look for failures of others more often than people would notice."""
-    monkeypatch.setattr(pool, "_POLL", 0.001)
+    for module in (pool, task):
+        monkeypatch.setattr(module, "POLL", 0.001)
 
 
 # A fault after every single call

@@ -1,4 +1,4 @@
-"""Element-wise ops and their gradients as NumPy calls with everything settled: no look-up, no rule, no recorder.
+"""Ops and their gradients as NumPy calls with everything settled: no look-up, no rule, no recorder.
 
 They give the bits the bodies give: they are the same NumPy functions on the same operands in the same order.
 """
@@ -18,12 +18,19 @@ from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.op.record import Op
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quiet
+from workbench.framework.values.views import Sliced, Transposed, ViewRule
 
 Call = Callable[..., Any]
 
 
-def fast_forward(op: Op, attrs: dict[str, Any], kinds: Sequence[Kind]) -> Call | None:
-    """`call(*arrays)` gives the result of an element-wise op; None for other ops and dtypes NumPy lacks."""
+def fast_forward(op: Op, attrs: dict[str, Any], kinds: Sequence[Kind], out: Kind) -> Call | None:
+    """`call(*arrays)` gives the result of an op; None where nothing can be settled ahead."""
+    if op.view is not None:
+        return view_call(op.view, attrs, kinds[0], out)
+    if op.prepare is not None:
+        body = op.prepare(*[k.spec for k in kinds], **attrs)
+        if body is not None:
+            return lambda *arrays: quiet.run(body, *arrays)
     if not op.is_elementwise or not kinds:
         return None
     form = _lowered(op, attrs, [k.dtype.numpy for k in kinds])
@@ -36,6 +43,20 @@ def fast_forward(op: Op, attrs: dict[str, Any], kinds: Sequence[Kind]) -> Call |
     call = _call_of(form)
     has_shape = any(k.shape for k in kinds)
     return call if has_shape else lambda *arrays: np.asarray(call(*arrays))
+
+
+def view_call(rule: ViewRule, attrs: dict[str, Any], kind: Kind, out: Kind) -> Call | None:
+    """What shows an array of a kind as the result of a view op."""
+    shape = out.shape
+    if isinstance(rule, Transposed):
+        axes = rule.axes(len(kind.shape), attrs)
+        return lambda x, *like: x.transpose(axes)
+    if isinstance(rule, Sliced):
+        index = rule.index(kind.shape, attrs)
+        if np.empty(kind.shape, bool)[index].shape == shape:
+            return lambda x, *like: x[index]
+        return lambda x, *like: x[index].reshape(shape)
+    return lambda x, *like: x.reshape(shape)
 
 
 def _call_of(form: Lowered) -> Call:
@@ -62,6 +83,9 @@ def fast_backward(
     op: Op, attrs: dict[str, Any], kinds: Sequence[Any], out: Kind, receivers: Sequence[int], wanted: Sequence[bool]
 ) -> Call | None:
     """`call(*saved, g)` gives the gradients of the `receivers` of an element-wise op, None for those not wanted."""
+    if op.grad_view is not None and tuple(wanted) == (True,) and kinds[0].dtype is out.dtype:
+        show = view_call(op.grad_view, attrs, out, kinds[0])
+        return None if show is None else lambda *arrays: (show(arrays[-1]),)
     if not op.is_elementwise or op.sparse:
         return None
     saved_outputs = [s for s in op.outputs if s.name in op.saved]

@@ -36,14 +36,17 @@ class PreparedOp:
         is_plain: every input is one tensor, the output is one tensor of `kind`.
         outputs: how many there are, lists opened. is_single: one output that is no list.
         receivers: positions of the inputs that can get a gradient; empty if there is none.
-        saves: the gradient needs values.
+        saves: the gradient needs values. saves_inputs_only: those of all inputs, and no others.
+        is_users: False, see `RecordedCall`.
         compute: from arrays to the body's result.
     """
 
     __slots__ = (
         "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "input_kinds", "is_plain",
-        "is_single", "kind", "name", "op", "outputs", "receivers", "saves", "specs",
+        "is_single", "kind", "name", "op", "outputs", "receivers", "saves", "saves_inputs_only", "specs",
     )  # fmt: skip
+
+    is_users = False
 
     def __init__(self, op: Op, attrs: dict[str, Any], kinds: Sequence[Any], specs: Sequence[Any]) -> None:
         self.op, self.attrs, self.name = op, attrs, op.type
@@ -64,9 +67,27 @@ class PreparedOp:
     def _first(self, *arrays: Any) -> Any:
         """Run the body; after some uses prepare a faster call."""
         self._uses += 1
-        if self._uses == _WARM and self.is_plain and "rng" not in self.op.needs:
-            self.compute = fast_forward(self.op, self.attrs, self.input_kinds) or self.compute
+        if self._uses == _WARM and not self.op.needs:
+            fast = fast_forward(self.op, self.attrs, self.input_kinds, self.kind) if self.is_plain else None
+            self.compute = fast or self._settled()
         return self._body(*arrays)
+
+    def _settled(self) -> Callable[..., Any]:
+        """The body with its attributes; most results need no second look."""
+        body = partial(self.op.forward, numpy_xp, **self.attrs)
+        if not self.is_single:
+            return lambda *arrays: _of_its_own(quiet.run(body, *arrays), arrays)
+
+        def compute(*arrays: Any) -> Any:
+            found = quiet.run(body, *arrays)
+            if found.__class__ is np.ndarray and found.base is None:
+                for array in arrays:
+                    if found is array:
+                        return found.copy()
+                return found
+            return _of_its_own(found, arrays)
+
+        return compute
 
     def _body(self, *arrays: Any) -> Any:
         extra: dict[str, Any] = {}
@@ -100,7 +121,17 @@ class PreparedOp:
             None if keep else _placeholder(kind) for keep, kind in zip(kept, self.input_kinds, strict=True)
         ]
         self._kept_outputs = tuple(i for i, slot in enumerate(op.outputs) if slot.name in op.saved)
+        self.saves_inputs_only = self._saves_all and not self._kept_outputs
         self.saves = any(slot.name in op.saved for slot in op.inputs) or bool(self._kept_outputs)
+
+    @property
+    def is_kept(self) -> list[bool]:
+        """Of each entry of `saved`, whether it is a value, a single one."""
+        inputs = [
+            type(kind) is Kind and stand_in is None
+            for kind, stand_in in zip(self.input_kinds, self._placeholders, strict=True)
+        ]
+        return inputs + [not self.op.outputs[i].is_list for i in self._kept_outputs]
 
     def saved(self, arrays: list[Any], results: Sequence[Any]) -> list[Any]:
         """The values the gradient needs, in the order of the backward op's slots; stand-ins for those of which it

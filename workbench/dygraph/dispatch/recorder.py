@@ -15,6 +15,7 @@ from workbench.dygraph.dispatch.writes import PreparedWrite
 from workbench.dygraph.kinds import kind_of
 from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
+from workbench.dygraph.tape.packing import hooks_in_use, pack
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidType, add_line
 from workbench.framework.gradmode import recording_gradients
@@ -23,7 +24,7 @@ from workbench.framework.op.write import OpWrite
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.infer import infer
 from workbench.framework.program.variable import Variable
-from workbench.framework.site import caller, is_ours
+from workbench.framework.site import OURS, caller
 
 _KEPT = 8192  # signatures
 _LONG = 2048  # bytes of attributes beyond which a signature is not kept
@@ -46,29 +47,72 @@ class DynamicRecorder:
         self._calls: dict[Any, PreparedOp] = {}
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
-        try:
-            if attrs:
-                call = self._calls[op, dumps(attrs, 2), *[t.kind for t in inputs]]
-            else:
-                call = self._calls[op, *[t.kind for t in inputs]]
-        except (KeyError, AttributeError, ValueError):
-            call, inputs = self._prepared(op, inputs, attrs)
-        if not call.is_plain:
+        # What is written out here for one and for two inputs is what the loops of `_apply` do; most ops have as many.
+        count = len(inputs)
+        if op.has_lists:
+            call, inputs = self._found(op, inputs, attrs)
             return self._apply_general(call, inputs)
-        arrays = [t.array for t in inputs]
+        key: tuple[Any, ...]
         try:
-            result = call.compute(*arrays)
+            if count == 2:
+                x, y = inputs
+                key = (op, dumps(attrs, 2), x.kind, y.kind) if attrs else (op, x.kind, y.kind)
+            elif count == 1:
+                (x,) = inputs
+                key = (op, dumps(attrs, 2), x.kind) if attrs else (op, x.kind)
+            else:
+                key = (op, dumps(attrs, 2), *[t.kind for t in inputs]) if attrs else (op, *[t.kind for t in inputs])
+            call = self._calls[key]
+        except (KeyError, AttributeError, ValueError):
+            call, inputs = self._found(op, inputs, attrs)
+            return self.apply(call, inputs)
+        if not call.is_plain or count > 2 or not count:
+            return self.apply(call, inputs)
+        made = _new_tensor(Tensor)
+        made.kind = call.kind
+        if count == 1:
+            arrays = [x.array]
+            try:
+                result = made.array = call.compute(x.array)
+            except Exception as error:
+                _fail(call.name, error)
+            if call.receivers and not x.stop_gradient and recording_gradients.get():
+                made.stop_gradient, made.source = False, _node(call, (x.source or x,), arrays, result)
+                return made
+        else:
+            arrays = [x.array, y.array]
+            try:
+                result = made.array = call.compute(x.array, y.array)
+            except Exception as error:
+                _fail(call.name, error)
+            if call.receivers and not (x.stop_gradient and y.stop_gradient) and recording_gradients.get():
+                first = None if x.stop_gradient else x.source or x
+                second = None if y.stop_gradient else y.source or y
+                edges = (first, second) if len(call.receivers) == 2 else (second if call.receivers[0] else first,)
+                if edges != (None,):
+                    made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
+                    return made
+        made.stop_gradient, made.source = True, None
+        return made
+
+    def apply(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Any:
+        """Compute a prepared op on tensors of the kinds it was prepared for, and record it."""
+        return self._apply_plain(call, inputs) if call.is_plain else self._apply_general(call, inputs)
+
+    def _apply_plain(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Tensor:
+        """An op of tensors with one output."""
+        arrays = [t.array for t in inputs]
+        made = _new_tensor(Tensor)
+        made.kind = call.kind
+        try:
+            result = made.array = call.compute(*arrays)
         except Exception as error:
             _fail(call.name, error)
-        made = _new_tensor(Tensor)
-        made.array, made.kind = result, call.kind
-        for i in call.receivers:
-            if not inputs[i].stop_gradient:
-                if recording_gradients.get():
-                    made.stop_gradient, made.source = False, _recorded(call, inputs, arrays, result)
-                    return made
-                break
-        made.stop_gradient, made.source = True, None
+        edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
+        if any(e is not None for e in edges) and recording_gradients.get():
+            made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
+        else:
+            made.stop_gradient, made.source = True, None
         return made
 
     def record_into(self, write: OpWrite, given: dict[str, Any]) -> None:
@@ -96,12 +140,22 @@ class DynamicRecorder:
 
     # Slower ways
 
+    def _found(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[PreparedOp, tuple[Any, ...]]:
+        """`_prepared` for lists and absent inputs, if it was prepared before."""
+        try:
+            parts = [tuple([t.kind for t in v]) if type(v) is list else None if v is None else v.kind for v in inputs]
+            return self._calls[(op, dumps(attrs, 2), *parts) if attrs else (op, *parts)], inputs
+        except (KeyError, AttributeError, ValueError):
+            return self._prepared(op, inputs, attrs)
+
     def _prepared(self, op: Op, given: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[PreparedOp, tuple[Any, ...]]:
         """The op for these inputs, and the inputs, all of them, as tensors.
 
         Raises:
             InvalidArgument, InvalidType: naming op, expected, got and the line.
         """
+        from workbench.dygraph.tensor import methods  # noqa: F401 (they need the ops; loaded with the first tensor)
+
         inputs = tuple([_operand(op, value) for value in op.every_input(given)])
         kinds = [_kinds(value) for value in inputs]
         key = _key(op, attrs, kinds)
@@ -132,7 +186,8 @@ class DynamicRecorder:
             if slot.is_list:
                 made.append([_tensor(array, next(sources)) for array in result])
             else:
-                made.append(_tensor(result, next(sources)))
+                source = next(sources)
+                made.append(_tensor(result, None if slot.name in call.op.by_products else source))
         return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -151,7 +206,7 @@ def _sources(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], slots
     wants = any(not t.stop_gradient for i in call.receivers for t in _opened(inputs[i]))
     if not wants or not recording_gradients.get():
         return iter([None] * call.outputs)
-    node = _node(call, tuple([_edge(t) for i in call.receivers for t in _opened(inputs[i])]), call.saved(arrays, slots))
+    node = _node(call, tuple([_edge(t) for i in call.receivers for t in _opened(inputs[i])]), arrays, slots)
     if call.is_single:
         return iter([node])
     return (TapeOutput(node, i) for i in range(call.outputs))
@@ -167,19 +222,21 @@ def _edge(t: Tensor) -> Any:
     return None if t.stop_gradient else t.source or t
 
 
-def _recorded(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], result: Any) -> TapeNode:
-    """The node of an op with one output."""
-    edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
-    return _node(call, edges, call.saved(arrays, (result,)))
+def _node(call: PreparedOp, edges: tuple[Any, ...], arrays: list[Any], results: Any) -> TapeNode:
+    """The node of an op.
 
-
-def _node(call: PreparedOp, edges: tuple[Any, ...], saved: list[Any]) -> TapeNode:
+    Args:
+        results: the result of a plain op, one entry per slot of others.
+    """
     node = _new_node(TapeNode)
-    node.call, node.arrays, node.edges = call, saved, edges
+    node.call, node.edges = call, edges
+    node.arrays = arrays if call.saves_inputs_only else call.saved(arrays, (results,) if call.is_plain else results)
     node.number, node.time = next_number(), clock.now
     node.hooks = node.retained = None
-    frame = sys._getframe(3)
-    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+    if hooks_in_use:
+        pack(node, call.is_kept)
+    frame = sys._getframe(2)
+    while OURS[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     node.code, node.lasti = frame.f_code, frame.f_lasti
     return node

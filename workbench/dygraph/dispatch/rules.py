@@ -53,7 +53,7 @@ def _fitted(grad: Any, like: Any) -> Any:
         return None
     if grad.shape != like.shape:
         grad = REDUCE_TO_LIKE(grad, like)
-    return grad.astype(like.dtype)
+    return grad if grad.dtype is like.dtype else grad.astype(like.dtype)
 
 
 def _inputs(call: PreparedOp, node: TapeNode) -> list[Any]:

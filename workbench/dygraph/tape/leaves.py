@@ -31,6 +31,8 @@ class ArrayGradients:
         return rows.add(np, [first, second])
 
     def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+        if isinstance(gradients, Rows):  # only sums and leaves take sparse ones
+            gradients = gradients.to_dense(np)
         return node.call.backward(node, gradients, wanted)
 
     def through(self, hook: Any, gradient: Any) -> Any:

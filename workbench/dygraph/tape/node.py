@@ -24,12 +24,14 @@ class RecordedCall(Protocol):
     Attributes:
         name: of the op, for messages. outputs: how many there are. is_single: one output, that is no list.
         saves: it needs values it was given, so that it cannot go back once they are freed.
+        is_users: its gradient is code of the user's, whose errors are theirs as they are.
     """
 
     name: str
     outputs: int
     is_single: bool
     saves: bool
+    is_users: bool
 
     def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
         """Gradients of `node.edges`, None for those not wanted, given that of the output (`is_single`) or a list of

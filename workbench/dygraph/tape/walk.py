@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Protocol
 
 from workbench.dygraph.overwrites import Write, clock, write_since
 from workbench.dygraph.tape.node import TapeNode, TapeOutput
+from workbench.dygraph.tape.packing import PackedArrays
 from workbench.errors import EnforceNotMet, ExecutionError, PreconditionNotMet, add_line
 from workbench.framework.outside import is_from_outside
 
@@ -98,6 +99,9 @@ class BackwardWalk:
                 return
         if node.arrays is None:
             raise _freed(node)
+        packed = node.arrays if type(node.arrays) is PackedArrays else None
+        if packed is not None:
+            node.arrays = packed.unpacked()
         if node.time != clock.now:
             _require_untouched(node)
         try:
@@ -108,6 +112,8 @@ class BackwardWalk:
             _fail(node, error)
         if not self.retain and node.call.saves:
             node.arrays = None
+        elif packed is not None:
+            node.arrays = packed
         for edge, keep, result in zip(edges, wanted, results):
             if keep and result is not None:
                 self._arrive(edge, result)
@@ -224,6 +230,8 @@ def _overwritten(node: TapeNode, write: Write) -> PreconditionNotMet:
 
 
 def _fail(node: TapeNode, error: Exception) -> NoReturn:
+    if node.call.is_users:
+        raise error
     line = f"in the gradient of op {node.call.name!r}, applied at {node.site}"
     if isinstance(error, EnforceNotMet):
         add_line(error, line)

@@ -30,7 +30,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
         >>> wb.to_tensor([[1, 2], [3, 4]], dtype="float32").shape
         [2, 2]
     """
-    import workbench.ops  # noqa: F401 (a tensor's methods and operators; loaded with the first tensor)
+    from workbench.dygraph.tensor import methods  # noqa: F401 (they need the ops; loaded with the first tensor)
 
     if not (place is None or isinstance(place, CPUPlace) or place == "cpu"):
         raise Unimplemented(f"dynamic mode runs on the CPU so far, not on {place!r}")

@@ -16,9 +16,10 @@ from workbench.dygraph.tensor.text import values_text
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework import names
 from workbench.framework.gradmode import recording_gradients
+from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
-from workbench.framework.op.record import Op
-from workbench.framework.values.dtype import DType
+from workbench.framework.op.record import Op, find_op
+from workbench.framework.values.dtype import DType, as_dtype
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import require_place_for
@@ -74,6 +75,14 @@ class Tensor(Infix):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.kind.shape)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """A copy in another dtype, or in its own."""
+        target = as_dtype(dtype)
+        made: Tensor = find_op("assign")(self) if target is self.kind.dtype else super().astype(target)
+        return made
+
+    cast = astype
 
     def dim(self) -> int:
         """Number of dimensions."""
@@ -275,7 +284,7 @@ class Tensor(Infix):
             retain_graph: keep the values, so that it can be called once more.
 
         Raises:
-            PreconditionNotMet: nothing was recorded, values were freed by an earlier call, or overwritten.
+            PreconditionNotMet: values were freed by an earlier call, or overwritten.
             InvalidArgument: `grad_tensor` has another shape or dtype. If it raises, every `grad` is as it was.
 
         Example:
@@ -284,19 +293,18 @@ class Tensor(Infix):
             >>> print(x.grad.numpy())
             [ 3. 30.]
         """
-        backward([(self._start(), first_gradient(self, grad_tensor))], retain_graph, Tensor)
+        start, first = self._start(), first_gradient(self, grad_tensor)
+        if start is not None:
+            backward([(start, first)], retain_graph, Tensor)
 
     def _start(self) -> Any:
-        """Where a walk back from this tensor begins.
-
-        Raises:
-            PreconditionNotMet: nothing was recorded.
-        """
+        """Where a walk back from this tensor begins; None, after a notice, if nothing was recorded."""
         if self.stop_gradient:
-            raise PreconditionNotMet(
-                "backward() of a tensor with stop_gradient=True: nothing it was computed from wants a gradient; "
-                f"make the inputs with stop_gradient=False, outside of no_grad()\n  at {here(3).site}"
+            tell(
+                "backward() of a tensor with stop_gradient=True does nothing: nothing it was computed from wants a "
+                "gradient; make the inputs with stop_gradient=False, outside of no_grad()"
             )
+            return None
         return self.source or self
 
     def gradient(self) -> Any:
@@ -321,8 +329,8 @@ class Tensor(Infix):
         """Compute a one-output op and write the result over this tensor's value.
 
         Raises:
-            InvalidArgument: the result has another shape or dtype.
-            PreconditionNotMet: a leaf that wants a gradient, while gradients are recorded.
+            InvalidArgument: the result has another shape or dtype; or it is a leaf that wants a gradient, while
+                gradients are recorded.
         """
         self._require_writable(op.type)
         return self._become(op(*inputs, **attrs), op.type)
@@ -341,7 +349,7 @@ class Tensor(Infix):
 
     def _require_writable(self, by: str) -> None:
         if self.source is None and not self.stop_gradient and recording_gradients.get():
-            raise PreconditionNotMet(
+            raise InvalidArgument(
                 f"{by} would overwrite a leaf that wants a gradient (stop_gradient=False)\n"
                 f"  do it inside `with no_grad():`, or overwrite a clone()\n  at {here().site}"
             )
@@ -366,6 +374,13 @@ class Tensor(Infix):
         if isinstance(self.array, Rows) or not self.array.flags.writeable:
             self._put(np.array(self._dense()))
         return self.array
+
+    def _changed(self, array: Any, by: str) -> None:
+        """Note that the value was written to, in its own memory or in `array`, that takes its place."""
+        if array is self.array:
+            written(array, by)
+        else:
+            self._put(array)
 
     def _put(self, array: Any) -> None:
         """Have another array as the value."""

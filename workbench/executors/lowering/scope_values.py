@@ -17,9 +17,10 @@ from workbench.runtime.tensor import LoDTensor, Moves
 
 
 class Held(NamedTuple):
-    """A persistable value, and the storage it was bound to."""
+    """A persistable variable on a device, and the storage it was bound to."""
 
-    value: Value
+    name: str
+    place: int
     tensor: LoDTensor
     array: Any
 
@@ -39,25 +40,36 @@ class ScopeReads:
     """
 
     def __init__(self, plan: Plan, replicas: Replicas, given: Collection[Value]) -> None:
-        self._plan, self._replicas = plan, replicas
+        self._plan, self._find = plan, replicas.find
+        self._block = plan.graph.program.global_block()
+        self._several = plan.graph.devices > 1
+        self._known: dict[tuple[str, int], Held] = {}
         self.since = Moves.count
-        read = [self._held(v) for v in plan.feeds if v.persistable and v not in given]
-        updated = [self._held(v) for row in plan.commit for v in row.node.writes]
-        self.held = [*read, *updated]
-        self.arrays: dict[Value, np.ndarray] = {h.value: h.array for h in read if h.value in plan.refs}
-        self.arrays |= {h.value: h.array for h in updated}
-        self.objects: dict[Value, np.ndarray] = {h.value: h.array for h in read if h.value not in plan.refs}
+        self.arrays: dict[Value, np.ndarray] = {}
+        self.objects: dict[Value, np.ndarray] = {}
+        for value in plan.feeds:
+            if value.persistable and value not in given:
+                (self.arrays if value in plan.refs else self.objects)[value] = self._held(value).array
+        self.arrays.update((v, self._held(v).array) for row in plan.commit for v in row.node.writes)
+        self.held = list(self._known.values())
 
     def _held(self, value: Value) -> Held:
-        program = self._plan.graph.program
-        variable = program.global_block().var(value.name)
-        tensor = self._replicas.find(value.name, value.place)
-        where = f" device {value.place}" if self._plan.graph.devices > 1 else ""
+        key = value.name, value.place
+        held = self._known.get(key)
+        if held is None:
+            tensor = self._checked(value)
+            held = self._known[key] = Held(*key, tensor, tensor.array)
+        return held
+
+    def _checked(self, value: Value) -> LoDTensor:
+        variable = self._block.var(value.name)
+        tensor = self._find(value.name, value.place)
+        where = f" device {value.place}" if self._several else ""
         if tensor is None:
             reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
             raise uninitialised(value.name, variable, where and f" on{where}", reader.type, reader.site)
         require_agreement(variable, spec_of(tensor.array), where and f" of{where}")
-        return Held(value, tensor, tensor.array)
+        return tensor
 
 
 class ScopeWrites:
@@ -128,12 +140,12 @@ class Storage:
         find = self._replicas.find
         if not self._replicas.is_whole():
             return False
-        for value, tensor, array in self._held:
-            if find(value.name, value.place) is not tensor or tensor.array is not array:
+        for name, place, tensor, array in self._held:
+            if find(name, place) is not tensor or tensor.array is not array:
                 return False
         return all(find(v.name, v.place) is tensor or not tensor.initialized for v, tensor in self._copied)
 
     def tensors(self) -> list[tuple[str, int, LoDTensor]]:
         """What is read of the scopes and what the commit copies there, as (name, device, tensor)."""
-        read = [(value.name, value.place, tensor) for value, tensor, _ in self._held]
+        read = [(name, place, tensor) for name, place, tensor, _ in self._held]
         return [*read, *((v.name, v.place, tensor) for v, tensor in self._copied)]

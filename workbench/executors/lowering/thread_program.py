@@ -8,7 +8,7 @@ from typing import NamedTuple
 from workbench.executors.lowering.operands import Call
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning.plan import Row
-from workbench.executors.workers.pool import Task
+from workbench.executors.workers.task import Task
 
 
 class PythonRow(NamedTuple):

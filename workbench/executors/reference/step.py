@@ -173,7 +173,8 @@ class InterpretedStep:
             if held is not None and held.tensor.initialized:
                 self.seen.append((held.tensor, held.tensor.version))  # before the value is looked at
                 array = self.values[variable.name] = held.tensor.array
-                require_agreement(variable, spec_of(array), "")
+                if array.shape != variable.shape or array.dtype != variable.dtype.numpy:
+                    require_agreement(variable, spec_of(array), "")
         for name, scheduler in self.prepared.program.lr_schedulers.items():
             dtype = self.prepared.program.global_block().var(name).dtype.numpy
             self.values[name] = self.staged[name] = np.array([scheduler()], dtype)  # P-48

@@ -16,7 +16,7 @@ from workbench.executors.running.telltales import Telltales
 from workbench.executors.running.transaction import explain, run_in_python
 from workbench.executors.running.watch import Watching
 from workbench.executors.running.whole_step import WholeStep, whole_step
-from workbench.executors.workers.pool import Task
+from workbench.executors.workers.task import Task
 from workbench.framework.outside import is_from_outside
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.ending import require_time, the_end

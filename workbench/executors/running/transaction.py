@@ -22,7 +22,8 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.operands import Cell
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Row
-from workbench.executors.workers.pool import Stopped, Task
+from workbench.executors.workers.pool import Stopped
+from workbench.executors.workers.task import Task
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import Patch, dense
 from workbench.runtime.ending import require_time

@@ -10,27 +10,23 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from operator import length_hint, setitem
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet, Unavailable
+from workbench.executors.workers.mailbox import Mailbox, PostedTask
+from workbench.executors.workers.task import POLL, SHORT, Call, Task
 from workbench.framework.outside import is_from_outside
-from workbench.runtime.native.control import Control, lines
+from workbench.runtime.native.control import Control
 from workbench.runtime.native.image import Kernels
-from workbench.runtime.native.tape import address
 from workbench.runtime.undisturbed import in_one_call
-from workbench.runtime.words.codes import FINISHED, GO, LAST, MAILBOX_CONTROL, MAILBOX_WORDS, STATE
+from workbench.runtime.words.codes import FINISHED, LAST, STATE
 
-Call = Callable[[], Any]
-_POLL = 0.05  # seconds
-_SHORT = 1e-3
 _STUCK = 0.1  # seconds after which a thread that is to stop is given up if a signal comes
-_PATIENCE = 5000  # times a worker without work offers its processor to others before it sleeps: some milliseconds
 
 
 class Stopped(Exception):
@@ -63,115 +59,6 @@ class Flag:
     def lower(self) -> None:
         """Take it down after a step that failed."""
         self._lock.acquire(False)
-
-
-class Piece(Protocol):
-    """A call that a thread can run without coming back to Python: a piece of a tape."""
-
-    @property
-    def address(self) -> int: ...
-
-    @property
-    def done(self) -> bool: ...
-
-    def rewind(self) -> None: ...
-
-    def rewinding(self) -> Call: ...
-
-
-class Task:
-    """What one thread runs: calls in order.
-
-    Attributes:
-        calls: without arguments.
-        piece: the only call, if it is a piece of a tape.
-        complete: whether the last run came to the end.
-        error: what it raised, if a worker ran it.
-        resting: whether no worker is at it.
-    """
-
-    __slots__ = ("_posted", "_rest", "_resting", "_todo", "calls", "complete", "error", "piece")
-
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self.calls = list(calls)
-        self.piece: Piece | None = None
-        self.error: BaseException | None = None
-        self._resting, self._rest = True, threading.Lock()
-        self._posted: PostedTask | None = None
-        self.rewind()
-
-    def rewind(self) -> None:
-        """As if it had never run."""
-        self._todo: Iterator[Call] = iter(self.calls)
-        self.complete = False
-
-    @property
-    def resting(self) -> bool:
-        return self._resting if self._posted is None else self._posted.over
-
-    @property
-    def done(self) -> int:
-        """How many calls of the last run have begun; the last of them is the one that raised, or that is running."""
-        return len(self.calls) - length_hint(self._todo)
-
-    def run(self, start: int = 0) -> None:
-        """Run the calls from number `start` on."""
-        todo = self._todo = iter(self.calls if not start else self.calls[start:])
-        self.complete = False
-        for call in todo:
-            call()
-        self.complete = True
-
-    def handing_out(self) -> Call:
-        """What hands it to a worker, as a C function; it has to be served then."""
-        self.error, self._posted, self._rest = None, None, threading.Lock()
-        self._rest.acquire()
-        return partial(setattr, self, "_resting", False)
-
-    def hand_out_as(self, posted: PostedTask) -> None:
-        """To a worker that runs its piece without coming back to Python."""
-        self.error, self.complete, self._todo = None, False, iter(())
-        self._posted = posted
-
-    def serve(self, pool: WorkerPool) -> None:
-        """Run it in a worker."""
-        self.attempt(pool)
-        self._resting = True
-        self._rest.release()
-
-    def attempt(self, pool: WorkerPool) -> None:
-        """Run it, and keep what it raises."""
-        try:
-            self.run()
-        except BaseException as error:
-            self.error = error
-            pool.failed = True
-
-    def wait(self, pool: WorkerPool, name: str) -> None:
-        """Wait until the worker of this name is done with it."""
-        posted = self._posted
-        if posted is None:
-            if not self._resting:
-                pool.wait_for(self._rest, name)
-            return
-        posted.wait(pool, name)
-        piece = self.piece
-        if piece is not None and piece.done:
-            piece.rewind()
-            self.complete = True
-
-    def comes_to_rest(self, seconds: float) -> bool:
-        """Wait so long for the worker to be done with it."""
-        deadline = time.monotonic() + seconds
-        while not self.resting and time.monotonic() < deadline:
-            if self._posted is None:
-                self._rest.acquire(timeout=_POLL)
-            else:
-                self._posted.remind()
-                time.sleep(_SHORT)
-        if self._posted is not None and self._posted.over:
-            self._posted.let_go()
-        return self.resting
 
 
 class WorkerPool:
@@ -250,7 +137,7 @@ class WorkerPool:
 
     def wait_for(self, lock: Any, what: str) -> None:
         """Acquire a lock that another thread releases."""
-        while not lock.acquire(timeout=_POLL):
+        while not lock.acquire(timeout=POLL):
             self.check(what)
 
     def check(self, what: str = "another thread") -> None:
@@ -270,7 +157,7 @@ class WorkerPool:
         assert self.control is not None
         self.check(what)
         self.control.doze()
-        time.sleep(_SHORT)
+        time.sleep(SHORT)
 
     def _drain(self) -> None:
         """Tell everybody to stop and wait until they have: nobody may write to the arena of the next step.
@@ -337,88 +224,6 @@ class _Worker:
         in_one_call((task.handing_out(), partial(self._jobs.put, (task, pool)), *post))
         if self._mailbox is not None:
             self._mailbox.remind()
-
-
-class Mailbox:
-    """Where a worker finds what to do while it waits in kernels.
-
-    Attributes:
-        task: what is being run, and for whom.
-    """
-
-    def __init__(self, control: Control) -> None:
-        self.control = control
-        self._array = lines(MAILBOX_WORDS)
-        self.words = self._array.data
-        self.words[MAILBOX_CONTROL] = control.address
-        self.finished_address = address(self._array) + 8 * FINISHED
-        self.task: tuple[Task, WorkerPool] | None = None
-        self._serve = control.kernels.entry("serve", 2)
-        self._address = address(self._array)
-        self._bell: SimpleQueue[None] = SimpleQueue()
-        self._asleep = False
-
-    def post(self, state: int) -> None:
-        """Have a piece run, by the address of its state; or, by 0, have the worker look at its jobs."""
-        in_one_call(self.posting(state))
-        self.remind()
-
-    def posting(self, state: int) -> list[Call]:
-        """`post` as C functions, without waking the worker up."""
-        words = self.words
-        return [partial(setitem, words, STATE, state), partial(setitem, words, GO, words[GO] + 1)]
-
-    def remind(self) -> None:
-        """Wake the worker up if it sleeps."""
-        if self._asleep:
-            self._asleep = False
-            self._bell.put(None)
-
-    def wait(self) -> None:
-        """Run what is posted, until there is something to do in Python."""
-        while not self._serve(self._address, _PATIENCE):
-            self._asleep = True
-            if self.words[GO] > self.words[LAST]:  # posted by somebody who has not seen that
-                self._asleep = False
-                continue
-            self._bell.get()
-
-
-class PostedTask:
-    """One piece of a tape in a mailbox, from before it is posted."""
-
-    __slots__ = ("_mailbox", "_number")
-
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox, self._number = mailbox, mailbox.words[GO] + 1
-
-    def begin(self, state: int) -> None:
-        self._mailbox.post(state)
-
-    @property
-    def over(self) -> bool:
-        """Whether the worker is done with it, or it was never posted."""
-        words = self._mailbox.words
-        return words[GO] < self._number or words[FINISHED] >= self._number
-
-    def wait(self, pool: WorkerPool, name: str) -> None:
-        """Wait until it is over.
-
-        Raises:
-            Stopped: another thread failed. Unavailable: the deadline passed.
-        """
-        mailbox, control = self._mailbox, self._mailbox.control
-        while control.wait_for(mailbox.finished_address, self._number, control.address):
-            pool.doze(name)
-        self.let_go()
-
-    def remind(self) -> None:
-        """Make sure that the worker has seen it."""
-        self._mailbox.remind()
-
-    def let_go(self) -> None:
-        """The worker keeps what it runs only as long as it runs it: else it would keep its own pool."""
-        self._mailbox.task = None
 
 
 def _serve(jobs: SimpleQueue[tuple[Task, WorkerPool] | None], mailbox: Mailbox | None) -> None:

@@ -35,6 +35,7 @@ def op(
     like_x: str = "",
     same_rows: str = "",
     replicated: str = "",
+    by_products: str = "",
     **record: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an op; the decorated function is its forward body.
@@ -43,7 +44,7 @@ def op(
         type: the op's name in a Program.
         slots: `"X, Y? -> Out"`, see `record.py`.
         saved: slots whose values `grad` reads; by default every input.
-        shape_only, no_grad, sparse, needs, like_x, same_rows, replicated: see `Op`, written as `"X, Y"`.
+        shape_only, no_grad, sparse, needs, like_x, same_rows, replicated, by_products: see `Op`, written as `"X, Y"`.
         record: any further field of `Op`.
     """
     before, _, after = slots.partition("->")
@@ -60,7 +61,7 @@ def op(
                 type, inputs, outputs, forward, infer,
                 grad=grad, saved=kept, shape_only=_names(shape_only), no_grad=_names(no_grad),
                 sparse=_names(sparse), needs=_names(needs), like_x=_names(like_x), same_rows=_names(same_rows),
-                replicated=_names(replicated), doc=doc, **record,
+                replicated=_names(replicated), by_products=_names(by_products), doc=doc, **record,
             )
         )  # fmt: skip
 

@@ -47,6 +47,8 @@ def _pair(x: Any, other: Any) -> tuple[Any, Any]:
     if is_number(other):
         x = fit_to_number(x, other)
         return x, constant_like(x, other)
+    if x.dtype is other.dtype:
+        return x, other
     dtype = promote(x.dtype, other.dtype)
     return x.astype(dtype), other.astype(dtype)
 

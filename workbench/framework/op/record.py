@@ -23,12 +23,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
-from workbench.framework.op.recorder import current_recorder, override
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.spec import Spec, size_of
 from workbench.framework.values.views import ViewRule
 
@@ -75,6 +76,7 @@ class Op:
         grad_view: the same of the backward op, whose output shows the gradient of the output.
         like_x: names of the output slots that have the shape of the first input (of its terms, if that is a list).
         same_rows: names of the output slots that have as many rows, the first dimension, as the first input.
+        by_products: names of the output slots no gradient goes through: statistics, for one.
         replicated: names of the output slots that hold the same on all devices although the inputs do not, as they
             follow from sums over all devices.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
@@ -90,6 +92,8 @@ class Op:
             input where `aliases` says so, and in element-wise ops. An entry of `outs` is None if nobody wants it.
         grad_bind: `bind` of the backward op: `arrays` and `outs` in the order of its slots, without `wanted`. Of
             slots that are `shape_only` nothing but shape and dtype is read.
+        prepare: `(*specs, **attrs)` -> `body(*arrays)` that gives what `forward` gives for dense NumPy arrays of these
+            specs, bit for bit, with all settled that the specs settle; or None.
         patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
             where a sparse gradient changes every row.
         is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
@@ -115,6 +119,7 @@ class Op:
     forward_out: Callable[..., Any] | None = None
     bind: Callable[..., list[Callable[[], Any]] | None] | None = None
     grad_bind: Callable[..., list[Callable[[], Any]] | None] | None = None
+    prepare: Callable[..., Callable[..., Any] | None] | None = None
     patch: Callable[..., list[Any] | None] | None = None
     cost: Callable[..., Cost] | None = None
     saved: tuple[str, ...] = ()
@@ -126,6 +131,7 @@ class Op:
     like_x: tuple[str, ...] = ()
     same_rows: tuple[str, ...] = ()
     replicated: tuple[str, ...] = ()
+    by_products: tuple[str, ...] = ()
     is_elementwise: bool = False
     is_product: bool = False
     is_activation: bool = False
@@ -147,11 +153,16 @@ class Op:
         Raises:
             NotFound: an unknown attribute. InvalidArgument, InvalidType: what `infer` refuses.
         """
-        return (override.get() or current_recorder()).record(self, inputs, attrs, name)
+        return current_recorder().record(self, inputs, attrs, name)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         return self.doc
+
+    @cached_property
+    def has_lists(self) -> bool:
+        """True when an input slot holds a list."""
+        return any(slot.is_list for slot in self.inputs)
 
     @property
     def grad_type(self) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
+from types import EllipsisType
 from typing import Any, NamedTuple, Protocol
 
 from workbench.framework.values.spec import Shape
@@ -123,6 +124,11 @@ class Sliced:
 
     def __init__(self, ranges: Callable[..., Mapping[int, tuple[int, int, int]]]) -> None:
         self._ranges = ranges
+
+    def index(self, shape: Shape, attrs: Mapping[str, Any]) -> tuple[slice | EllipsisType, ...]:
+        """What picks the part out of an array of a shape; a view even if there are no dimensions."""
+        ranges = self._ranges(shape, **attrs)
+        return (*(slice(*ranges.get(axis, (None,))) for axis in range(len(shape))), ...)
 
     def __call__(self, source: Strided, shape: Shape, attrs: Mapping[str, Any]) -> Strided | None:
         offset, dims, strides = source.offset, list(source.shape), list(source.strides)

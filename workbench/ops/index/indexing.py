@@ -27,7 +27,7 @@ def getitem(x: Any, item: Any) -> Any:
 
     Args:
         item: any mix of ints, slices, None, Ellipsis, lists or arrays of ints, and integer tensors. An
-            integer tensor of shape [1] or [] stands for one int (Paddle's rule, made for loop counters).
+            integer tensor of shape [], in a program of shape [1] as well, stands for one int.
             Index tensors hold values in [0, dim); lists may hold negative ones where dim is known.
 
     Returns:
@@ -165,7 +165,7 @@ def _as_index(entry: Any, dim: int) -> Any:
         return constant_index(entry, dim)
     if not entry.dtype.is_integer:
         raise InvalidType(f"an index tensor holds integers\n  expected: int32 or int64\n  got:      {entry.dtype}")
-    return RESHAPE(entry, shape=[]) if tuple(entry.shape) == (1,) else entry
+    return RESHAPE(entry, shape=[]) if tuple(entry.shape) == (1,) and not zero_dim() else entry
 
 
 def _gather_coordinates(part: Any, indices: list[Any], axes: list[int]) -> Any:

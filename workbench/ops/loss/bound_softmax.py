@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.values.spec import normalize_axis
+from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.bound import Calls, Scratch, is_plain, or_scratch
 from workbench.ops.index.label import checked_labels, reduced_shape
 from workbench.ops.index_range import in_range_check
@@ -32,6 +32,22 @@ def _shifted(x: np.ndarray, axis: int, out: np.ndarray, scratch: Scratch) -> Cal
         partial(flat.take, place, None, values, "clip"),
         partial(np.subtract, x, top, out),
     ]
+
+
+def prepare_softmax(x: Spec, axis: int) -> Callable[..., Any] | None:
+    """`prepare` of softmax: of floats that are summed in their own precision."""
+    if x.dtype.name not in ("float32", "float64") or 0 in x.shape:
+        return None
+    most: Any = np.maximum.reduce
+    total: Any = np.add.reduce
+    exp, subtract, divide = np.exp, np.subtract, np.divide
+
+    def body(array: Any) -> Any:
+        grown = subtract(array, most(array, axis, None, None, True))
+        exp(grown, grown)
+        return divide(grown, total(grown, axis, None, None, True), grown)
+
+    return body
 
 
 def bind_softmax(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, axis: int) -> Calls | None:

@@ -30,6 +30,7 @@ from workbench.ops.loss.bound_softmax import (
     bind_cross_entropy_grad,
     bind_softmax,
     bind_softmax_grad,
+    prepare_softmax,
 )
 from workbench.ops.math.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp
@@ -95,6 +96,7 @@ def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> An
     grad_forward=_softmax_back,
     forward_out=_softmax_into,
     bind=bind_softmax,
+    prepare=prepare_softmax,
     grad_bind=bind_softmax_grad,
     saved="Out",
     shape_only="X",

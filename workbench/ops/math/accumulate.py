@@ -8,6 +8,7 @@ from typing import Any
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import Cost
 from workbench.framework.values import rows
 from workbench.framework.values.spec import (
@@ -76,6 +77,7 @@ def SUM(xp: Any, xs: Sequence[Any]) -> Any:
     return rows.add(xp, xs)
 
 
+@tensor_method("add_n")
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of a list of tensors.
 
@@ -112,6 +114,7 @@ def INCREMENT(xp: Any, x: Any, step: float) -> Any:
     return xp.add(x, number_for(x, step))
 
 
+@tensor_method("increment")
 def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
     """Add `value` to a counter in place.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.framework.values.dtype import as_dtype
-from workbench.framework.values.spec import broadcast_shapes
+from workbench.framework.values.spec import Spec, broadcast_shapes
 from workbench.ops.bound import Calls, Scratch, copied, multiplied, seen_as
 
 
@@ -80,6 +80,16 @@ def _batched(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Calls:
         return [multiplied(_rows(a), b, out.reshape(math.prod(a.shape[:-1]), b.shape[1]))]
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return [multiplied(a, b, out.reshape(*batch, a.shape[-2], b.shape[-1]))]
+
+
+def prepare_matmul(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Callable[..., Any] | None:
+    """`prepare` of matmul_v2 on matrices, of which the right one is not batched alone."""
+    if x.dtype.name not in ("float32", "float64") or len(x.shape) != 2 or len(y.shape) != 2:
+        return None
+    matmul = np.matmul
+    if not trans_x and not trans_y:
+        return lambda a, b: matmul(a, b)
+    return lambda a, b: matmul(a.T if trans_x else a, b.T if trans_y else b)
 
 
 def bind_matmul(

@@ -10,14 +10,41 @@ from typing import Any
 import numpy as np
 
 from workbench.framework.values.dtype import as_dtype
-from workbench.framework.values.spec import normalize_axis
+from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.bound import Calls, Scratch, copied, is_wide, number, reduced, seen_as
+
+WIDE = ("float32", "float64")  # dtypes whose sums are taken in themselves
 
 
 def _axes(rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
     if reduce_all or not dim:
         return tuple(range(rank))
     return tuple(normalize_axis(a, rank) for a in dim)
+
+
+def _reduction(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Callable[..., Any]:
+    """The sum of floats in their own precision over some axes, as `array.sum` gives it."""
+    axes = _axes(len(x.shape), dim, reduce_all)
+    reduce: Any = np.add.reduce
+    one = () if zero_dim else (1,)
+    if keep_dim or len(axes) < len(x.shape):
+        return lambda array: reduce(array, axes, None, None, keep_dim)
+    return lambda array: np.asarray(reduce(array, axes)).reshape(one)
+
+
+def prepare_sum(x: Spec, out_dtype: str, **where: Any) -> Callable[..., Any] | None:
+    """`prepare` of reduce_sum."""
+    return None if out_dtype or x.dtype.name not in WIDE or not x.shape else _reduction(x, **where)
+
+
+def prepare_mean(x: Spec, zero_dim: bool, **where: Any) -> Callable[..., Any] | None:
+    """`prepare` of reduce_mean and, without attributes but the last, of mean."""
+    if x.dtype.name not in WIDE or not x.shape:
+        return None
+    where = {"dim": (), "keep_dim": False, "reduce_all": True, **where}
+    total = _reduction(x, zero_dim=zero_dim, **where)
+    count = math.prod(x.shape[a] for a in _axes(len(x.shape), where["dim"], where["reduce_all"])) or math.nan
+    return lambda array: np.asarray(total(array) / count)
 
 
 def bind_sum(

@@ -20,7 +20,7 @@ from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype, bool_, int64
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.math.bound_sums import bind_mean, bind_spread, bind_sum
+from workbench.ops.math.bound_sums import bind_mean, bind_spread, bind_sum, prepare_mean, prepare_sum
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
@@ -137,6 +137,7 @@ def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     grad=lambda g, out, x, out_dtype, **attrs: EXPAND_REDUCED(g, x, **attrs),
     grad_forward=_spread_back(average=False),
     bind=bind_sum,
+    prepare=prepare_sum,
     grad_bind=bind_spread(average=False),
     saved="",
     shape_only="X",
@@ -158,6 +159,7 @@ def REDUCE_SUM(xp: Any, x: Any, out_dtype: str, **where: Any) -> Any:
     grad=lambda g, out, x, **attrs: EXPAND_REDUCED(g, x, average=True, **attrs),
     grad_forward=_spread_back(average=True),
     bind=bind_mean,
+    prepare=prepare_mean,
     grad_bind=bind_spread(average=True),
     saved="",
     shape_only="X",
@@ -183,6 +185,7 @@ def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
     grad=lambda g, out, x, zero_dim: EXPAND_REDUCED(g, x, reduce_all=True, average=True, zero_dim=zero_dim),
     grad_forward=lambda xp, x, g, zero_dim, wanted=None: rounded(_spread(xp, g, x.shape, range(x.ndim), True), x),
     bind=bind_mean,
+    prepare=prepare_mean,
     grad_bind=bind_spread(average=True),
     saved="",
     shape_only="X",

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from workbench.framework.op.elementwise import elementwise
+from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import bool_
 from workbench.ops.pointwise import float_elementwise, into, unary
 from workbench.ops.tensor.creation import zeros_like
@@ -238,6 +239,7 @@ round = unary(
 )
 
 
+@tensor_method("neg")
 def neg(x: Any, name: str | None = None) -> Any:
     """-x, element by element, in the shape and dtype of `x`.
 

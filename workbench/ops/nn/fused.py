@@ -98,6 +98,7 @@ def _bn_act_back(xp: Any, *arrays: Any, wanted: Any, act_type: str, **attrs: Any
     saved="X, Scale, Y, SavedMean, SavedVariance",
     shape_only="Bias, Mean, Variance",
     no_grad="Mean, Variance",
+    by_products=STATISTICS,
     aliases=dict(BATCH_NORM.aliases),
     cost=BATCH_NORM.cost,
 )
@@ -151,6 +152,7 @@ def _bn_add_act_back(
     saved="X, Scale, Y, SavedMean, SavedVariance",
     shape_only="Z, Bias, Mean, Variance",
     no_grad="Mean, Variance",
+    by_products=STATISTICS,
     aliases=dict(BATCH_NORM.aliases),
     cost=BATCH_NORM.cost,
 )

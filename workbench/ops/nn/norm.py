@@ -155,6 +155,7 @@ def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
     saved="X, Scale, SavedMean, SavedVariance",
     shape_only="Bias, Mean, Variance",
     no_grad="Mean, Variance",
+    by_products="MeanOut, VarianceOut, SavedMean, SavedVariance",
     aliases={"MeanOut": "Mean", "VarianceOut": "Variance"},
     cost=_norm_cost,
 )
@@ -327,6 +328,7 @@ def _layer_norm_back(
     bind=bind_layer_norm,
     grad_bind=bind_layer_norm_grad,
     saved="X, Scale, Mean, Variance",
+    by_products="Mean, Variance",
     shape_only="Bias",
     cost=_norm_cost,
 )

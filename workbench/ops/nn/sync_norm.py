@@ -112,6 +112,7 @@ def _infer_with_sums(
     attrs={"momentum": 0.9, "epsilon": 1e-5, "data_layout": "NCHW"},
     like_x="Y",
     replicated="MeanOut, VarianceOut, SavedMean, SavedVariance",
+    by_products="MeanOut, VarianceOut, SavedMean, SavedVariance",
     infer=_infer_with_sums,
     aliases=dict(BATCH_NORM.aliases),
     cost=BATCH_NORM.cost,

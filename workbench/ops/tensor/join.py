@@ -73,6 +73,7 @@ def CONCAT(xp: Any, xs: list[Any], axis: int) -> Any:
     return xp.concatenate(xs, axis=axis)
 
 
+@tensor_method("concat")
 def concat(x: Any, axis: int = 0, name: str | None = None) -> Any:
     """The tensors of the list `x`, one behind the other along `axis`.
 
@@ -262,6 +263,7 @@ def STACK(xp: Any, xs: list[Any], axis: int) -> Any:
     return xp.stack(xs, axis=axis)
 
 
+@tensor_method("stack")
 def stack(x: Any, axis: int = 0, name: str | None = None) -> Any:
     """The tensors of the list `x`, all of one shape, along a new dimension `axis`.
 

@@ -1,0 +1,5 @@
+"""`workbench.autograd`: gradients beyond `Tensor.backward`."""
+
+from workbench.facade import AUTOGRAD, lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, AUTOGRAD)

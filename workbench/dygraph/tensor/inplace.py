@@ -1,0 +1,149 @@
+"""Methods that write their result over the tensor itself: `x.add_(y)` is `x.add(y)` in the memory of `x`.
+
+They are made of the methods without `_`. What a gradient needs of the value that is overwritten is kept aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.overwrites import here
+from workbench.dygraph.tape.node import TapeNode, node_and_index
+from workbench.dygraph.tensor.tensor import Tensor, tensor_from
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.infix import is_number
+from workbench.framework.values.random import RandomStream
+from workbench.ops.math.arithmetic import SCALE
+
+# Paddle's names; those whose function is not there (yet) are left out.
+VALUES = """
+    abs acos acosh add addmm asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip cos cosh
+    cumprod cumsum digamma divide erf erfinv exp expm1 fill_diagonal_tensor floor floor_divide floor_mod frac gcd hypot
+    i0 index_add index_fill index_put lcm ldexp lerp lgamma log log10 log1p log2 logit masked_fill mod multigammaln
+    multiply nan_to_num neg polygamma pow put_along_axis reciprocal remainder renorm round rsqrt scale scatter sigmoid
+    sin sinh sqrt square subtract tan tanh tril triu trunc
+"""  # shape and dtype stay
+SHAPES = """
+    cast equal flatten greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor
+    not_equal reshape squeeze t transpose unsqueeze
+"""  # shape or dtype change
+
+
+def as_it_was(x: Tensor) -> Tensor:
+    """What `x` is now, apart from the tensor that is about to change: a view with the same history."""
+    made = Tensor(x.array, stop_gradient=x.stop_gradient)
+    made.source = x.source
+    return made
+
+
+def _writing(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x._require_writable(f"{name}_")
+        made = getattr(as_it_was(x), name)(*args, **kwargs)
+        if made.kind.shape != x.kind.shape:
+            raise InvalidArgument(
+                f"{name}_ writes over a tensor of its own shape\n"
+                f"  expected: a result of shape {x.shape}\n  got:      {made.shape}\n  at {here().site}"
+            )
+        made = made if made.dtype is x.dtype else made.astype(x.dtype)
+        _keep_aside(made.source, x.array)
+        return x._become(made, f"{name}_")
+
+    return _described(method, name)
+
+
+def _reshaping(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x._require_writable(f"{name}_")
+        made = getattr(as_it_was(x), name)(*args, **kwargs)
+        x._put(made.array)
+        x.source, x.stop_gradient = made.source, made.stop_gradient
+        return x
+
+    return _described(method, name)
+
+
+def _described(method: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    method.__name__ = method.__qualname__ = f"{name}_"
+    method.__module__ = __name__
+    method.__doc__ = f"""`{name}` in place: the result takes the place of the tensor's value; returns the tensor.
+
+    Raises:
+        InvalidArgument: the result has another shape; or it is a leaf that wants a gradient, while gradients are
+            recorded. What `{name}` raises.
+    """
+    return method
+
+
+def _keep_aside(source: Any, array: Any) -> None:
+    """Have a node that was just recorded keep a copy of a value that is about to be overwritten."""
+    if source is None:
+        return
+    node: TapeNode = node_and_index(source)[0]
+    if any(a is array for a in node.arrays):
+        node.arrays = [a.copy() if a is array else a for a in node.arrays]
+
+
+def fill_(x: Tensor, value: float) -> Tensor:
+    """Write one number over all elements; what they were computed from gets a gradient of 0.
+
+    Raises:
+        InvalidType: no number. InvalidArgument: a leaf that wants a gradient, while gradients are recorded.
+    """
+    if not is_number(value):
+        raise InvalidType(f"fill_ takes a number, got {value!r}")
+    x._require_writable("fill_")
+    if x.source is not None and recording_gradients.get():
+        nothing = tensor_from(np.zeros_like(x.array), x.source)
+        return x._become(SCALE(nothing, scale=0.0, bias=float(value)), "fill_")
+    x._write(np.asarray(value).astype(x.array.dtype), "fill_")
+    return x
+
+
+def zero_(x: Tensor) -> Tensor:
+    """Write 0 over all elements. Raises: as for `fill_`."""
+    return fill_(x, 0.0)
+
+
+def uniform_(x: Tensor, min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
+    """Write uniform numbers in [min, max) over all elements. Raises: as for `fill_`."""
+    numbers = RandomStream.dynamic(seed).uniform(np, x.kind.shape, np.float64)
+    return _drawn(x, numbers * (max - min) + min, "uniform_")
+
+
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> Tensor:
+    """Write normal numbers over all elements. Raises: as for `fill_`."""
+    return _drawn(x, RandomStream.dynamic().normal(np, x.kind.shape, np.float64) * std + mean, "normal_")
+
+
+def exponential_(x: Tensor, lam: float = 1.0, name: str | None = None) -> Tensor:
+    """Write exponential numbers of rate `lam` over all elements. Raises: as for `fill_`."""
+    numbers = RandomStream.dynamic().uniform(np, x.kind.shape, np.float64)
+    return _drawn(x, -np.log1p(-numbers) / lam, "exponential_")
+
+
+def _drawn(x: Tensor, numbers: Any, by: str) -> Tensor:
+    x._require_writable(by)
+    x.source = None
+    x._write(numbers.astype(x.array.dtype), by)
+    return x
+
+
+def copy_(x: Tensor, other: Tensor, blocking: bool = True) -> Tensor:
+    """Write another tensor's value over this one. Raises: as for `set_value`."""
+    x.set_value(other)
+    return x
+
+
+IN_PLACE: dict[str, Callable[..., Any]] = {
+    **{f"{name}_": _writing(name) for name in VALUES.split() if hasattr(Tensor, name)},
+    **{f"{name}_": _reshaping(name) for name in SHAPES.split() if hasattr(Tensor, name)},
+    **{f.__name__: f for f in (fill_, zero_, uniform_, normal_, exponential_, copy_)},
+}
+for _name, _method in IN_PLACE.items():
+    setattr(Tensor, _name, _method)
+globals().update(IN_PLACE)  # they are functions as well: `paddle.tanh_(x)`
