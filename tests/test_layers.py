@@ -36,6 +36,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         "metric",
         "amp",
         "callbacks",
+        "device",
         "autograd",
         "regularizer",
         "profiler",

@@ -18,7 +18,7 @@ NAMES = {
     "": """
         enable_static disable_static in_dynamic_mode no_grad enable_grad grad set_grad_enabled is_grad_enabled is_tensor
         seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
-        is_compiled_with_cuda
+        is_compiled_with_cuda get_device set_device Model
         create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume save load dashboard ssa
         scopes feeds
         float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool
@@ -69,6 +69,12 @@ NAMES = {
         RandomSampler WeightedRandomSampler SubsetRandomSampler DistributedBatchSampler
         ComposeDataset ConcatDataset ChainDataset get_worker_info
     """,
+    "amp": "auto_cast GradScaler decorate is_bfloat16_supported is_float16_supported",
+    "callbacks": "Callback ProgBarLogger ModelCheckpoint LRScheduler EarlyStopping ReduceLROnPlateau",
+    "device": """
+        get_device set_device is_compiled_with_cuda is_compiled_with_xpu is_compiled_with_rocm get_cudnn_version
+        is_compiled_with_custom_device get_all_device_type get_available_device
+    """,
     "metric": "Metric Accuracy Precision Recall Auc accuracy",
     "profiler": "profile",
     "utils": "unique_name",
@@ -106,7 +112,7 @@ def test_the_table_knows_every_name() -> None:
     told = {f"{path}.{name}".lstrip(".") for path, line in NAMES.items() for name in line.split()}
     others = {name.split(".")[-1] for name in set(PUBLIC) - told}
     assert others == {
-        "static", "optimizer", "autograd", "regularizer", "io", "metric", "amp", "callbacks", "jit", "utils",
+        "static", "optimizer", "autograd", "regularizer", "io", "metric", "amp", "callbacks", "jit", "device", "utils",
         "experiments", "events", "profiler", "nn",
         "moveaxis", "t", "chunk", "unbind", "broadcast_shape", "floor_mod", "neg", "index_add", "put_along_axis",
         "take_along_axis", "scatter_nd_add", "celu", "hardtanh", "tanhshrink", "Initializer",

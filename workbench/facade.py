@@ -19,6 +19,7 @@ TENSOR = {
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
     "workbench.framework.values.random": "seed",
     "workbench.runtime.devices": "is_compiled_with_cuda",
+    "workbench.runtime.current_device": "get_device set_device",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor.methods": "Tensor",
@@ -78,7 +79,6 @@ PLANNED = {
         "DataParallel": _TRAINING,
         "distributed": _PROCESSES,
         "fluid": "use the names of Paddle 2.x",
-        "device get_device set_device": _DEVICES,
     },
     "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},
     "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
@@ -87,7 +87,7 @@ PLANNED = {
 # Sub-modules that `import workbench` makes reachable without importing them.
 MODULES = [
     "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
-    "events", "profiler", "jit",
+    "events", "profiler", "jit", "device",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -162,6 +162,22 @@ CALLBACKS = {  # `workbench.callbacks`
     "workbench.hapi.callbacks.saving": "ModelCheckpoint=SavingCallback",
     "workbench.hapi.callbacks.rates": "LRScheduler=ScheduleCallback ReduceLROnPlateau=PlateauCallback",
     "workbench.hapi.callbacks.stopping": "EarlyStopping",
+}
+
+DEVICE = {  # `workbench.device`
+    "workbench.runtime.devices": "is_compiled_with_cuda",
+    "workbench.runtime.current_device": (
+        "get_all_device_type get_available_device get_cudnn_version get_device is_compiled_with_custom_device "
+        "is_compiled_with_rocm is_compiled_with_xpu set_device"
+    ),
+}
+
+FRAMEWORK = {  # `workbench.framework`, what of `paddle.framework` is public
+    "workbench.builders.param_attr": "ParamAttr",
+    "workbench.builders.variables": "create_parameter",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.framework.values.random": "seed",
+    "workbench.checkpoint.objects": "load save",
 }
 
 METRIC = {  # `workbench.metric`

@@ -111,6 +111,9 @@ def test_open_files(tmp_path: Path) -> None:
     save({"w": np.arange(3)}, memory)
     memory.seek(0)
     assert load(memory)["w"].tolist() == [0, 1, 2]
+    save({"v": np.arange(2)}, memory)
+    memory.seek(0)
+    assert [list(load(memory)) for _ in range(2)] == [["w"], ["v"]]
     with open(tmp_path / "f", "wb") as file:
         save(Program(), file)
     with open(tmp_path / "f", "rb") as file:

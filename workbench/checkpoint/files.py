@@ -6,8 +6,10 @@ and a format version. A tensor file is an ordinary safetensors file; what is our
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,7 +73,7 @@ def read_tensors(path: FilePath) -> tuple[dict[str, np.ndarray], dict[str, Any]]
         InvalidArgument: another kind of file, a newer version, truncated or damaged.
         OSError: it cannot be read.
     """
-    blob = read_file(path)
+    blob = _first_of(path, read_file(path))
     check_stamp(path, blob, _TENSOR_AT, _TENSOR_LEAD, "a workbench tensor file")
     try:
         views = safetensors.deserialize(blob)
@@ -125,6 +127,20 @@ def is_document(path: FilePath) -> bool:
         InvalidArgument, OSError: as `read_json`.
     """
     return read_file(path, len(_DOCUMENT_LEAD)) == _DOCUMENT_LEAD
+
+
+def _first_of(path: FilePath, blob: bytes) -> bytes:
+    """Of an open file, which may hold several objects one after the other, the first; it then stands behind that."""
+    if not isinstance(path, io.IOBase):
+        return blob
+    try:
+        header = json.loads(blob[8 : 8 + _header_size(blob)])
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return blob  # no tensor file: the stamp says so
+    end = 8 + _header_size(blob) + max(ends, default=0)
+    path.seek(end - len(blob), os.SEEK_CUR)
+    return blob[:end]
 
 
 def _header_size(blob: bytes) -> int:

@@ -24,7 +24,8 @@ class ProgBarLogger(Callback):
     def __init__(self, log_freq: int = 1, verbose: int = 2) -> None:
         super().__init__()
         self.log_freq, self.verbose = log_freq, verbose
-        self._begun, self._steps, self._seen = 0.0, None, 0
+        self._begun, self._seen, self._told = 0.0, 0, False
+        self._steps: int | None = None
         self._metrics: list[str] = []
 
     def on_train_begin(self, logs: Logs = None) -> None:
