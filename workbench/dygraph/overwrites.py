@@ -18,7 +18,7 @@ import numpy as np
 from workbench.framework.site import Site, is_ours
 
 
-class Spot(NamedTuple):
+class CodeSpot(NamedTuple):
     """Where in the user's code something was done, as cheap as it is to note."""
 
     code: CodeType
@@ -41,7 +41,7 @@ class Write(NamedTuple):
     time: int
     version: int
     by: str
-    spot: Spot
+    spot: CodeSpot
     memory: ref[Any]
 
 
@@ -58,12 +58,12 @@ clock = _Clock()
 _writes: dict[int, Any] = {}  # Write, or what is like it
 
 
-def here(depth: int = 2) -> Spot:
+def here(depth: int = 2) -> CodeSpot:
     """The nearest frame that is not workbench's own, from `depth` frames up."""
     frame = sys._getframe(depth)
     while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
-    return Spot(frame.f_code, frame.f_lasti)
+    return CodeSpot(frame.f_code, frame.f_lasti)
 
 
 def site_of(code: CodeType, lasti: int) -> Site:

@@ -12,7 +12,7 @@ from workbench.executors.planning.memory.layout import Layouts, assign_layouts
 from workbench.executors.planning.memory.offsets import Offsets, assign_offsets
 from workbench.executors.planning.memory.refs import Ref, Root
 from workbench.executors.planning.memory.request import MemoryRequest
-from workbench.executors.planning.memory.storage import Spot, Storage, share_storage
+from workbench.executors.planning.memory.storage import SharedStorage, Spot, share_storage
 from workbench.graph.ssa import Value
 
 
@@ -30,7 +30,7 @@ class MemoryPlan:
     layouts: Layouts
     aliases: Aliases
     takeovers: Takeovers
-    storage: Storage
+    storage: SharedStorage
     offsets: Offsets
     refs: Mapping[Value, Ref]
     flats: tuple[Ref | None, ...]
@@ -62,7 +62,7 @@ def plan_memory(request: MemoryRequest) -> MemoryPlan:
 
 
 def _refs(
-    request: MemoryRequest, aliases: Aliases, storage: Storage, roots: list[Root]
+    request: MemoryRequest, aliases: Aliases, storage: SharedStorage, roots: list[Root]
 ) -> dict[Value, Ref]:  # fmt: skip
     """One object for all values that are the same array: what shares memory is found by that."""
     refs: dict[Value, Ref] = {}

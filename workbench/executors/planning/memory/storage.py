@@ -41,21 +41,23 @@ class Spot(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Storage:
+class SharedStorage:
     """All pieces, those of buckets first, and the spot of every value that has memory."""
 
     pieces: tuple[StoragePiece, ...]
     spots: Mapping[Value, Spot]
 
 
-def share_storage(request: MemoryRequest, buckets: GradientBuckets, aliases: Aliases, takeovers: Takeovers) -> Storage:
+def share_storage(
+    request: MemoryRequest, buckets: GradientBuckets, aliases: Aliases, takeovers: Takeovers
+) -> SharedStorage:
     """The pieces that values live in, given which of them share one."""
     sharing = _Sharing(request, buckets, aliases, takeovers)
     for value in request.given:
         sharing.add_given(value)
     for node, value in request.made:
         sharing.add(value, request.position[node])
-    return Storage(_with_uses(request, sharing.pieces, sharing.spots), sharing.spots)
+    return SharedStorage(_with_uses(request, sharing.pieces, sharing.spots), sharing.spots)
 
 
 class _Sharing:
