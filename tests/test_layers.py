@@ -69,7 +69,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "api",
     ),
     "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update"),
-    "hapi": ("", "callbacks", "model"),
+    "hapi": ("", "callbacks", "training"),
     "experiments": ("", "records", "training", "tables", "charts", "launch", "bench"),
     "notebook": ("", "runs", "figures", "dashboard"),
     "notebook.dashboard": ("", "watching", "model", "page"),

@@ -58,7 +58,7 @@ TENSOR = {
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
-    "workbench.hapi.model.model": "Model",
+    "workbench.hapi.training.layer_model": "Model=LayerModel",
     "workbench.ops.math.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",

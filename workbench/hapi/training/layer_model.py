@@ -28,7 +28,7 @@ PARAMETERS, STATES = ".pdparams", ".pdopt"
 AMP_KEYS = frozenset({"level", "dtype", "custom_white_list", "custom_black_list", "use_pure_fp16", "use_promote"})
 
 
-class Model:
+class LayerModel:
     """Trains, evaluates and applies a layer.
 
     Args:
