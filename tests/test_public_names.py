@@ -18,7 +18,7 @@ NAMES = {
     "": """
         enable_static disable_static in_dynamic_mode no_grad enable_grad grad set_grad_enabled is_grad_enabled is_tensor
         seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
-        is_compiled_with_cuda
+        is_compiled_with_cuda get_device set_device Model
         create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume save load dashboard ssa
         scopes feeds
         float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool
@@ -57,7 +57,7 @@ NAMES = {
     """,
     "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
     "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
-    "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb Optimizer lr",
+    "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb LBFGS Optimizer lr",
     "optimizer.lr": """
         LRScheduler StepDecay MultiStepDecay ExponentialDecay CosineAnnealingDecay PiecewiseDecay LinearWarmup
         NoamDecay PolynomialDecay NaturalExpDecay InverseTimeDecay LambdaDecay ReduceOnPlateau
@@ -68,6 +68,12 @@ NAMES = {
         Dataset IterableDataset TensorDataset Subset random_split DataLoader BatchSampler Sampler SequenceSampler
         RandomSampler WeightedRandomSampler SubsetRandomSampler DistributedBatchSampler
         ComposeDataset ConcatDataset ChainDataset get_worker_info
+    """,
+    "amp": "auto_cast GradScaler decorate is_bfloat16_supported is_float16_supported",
+    "callbacks": "Callback ProgBarLogger ModelCheckpoint LRScheduler EarlyStopping ReduceLROnPlateau",
+    "device": """
+        get_device set_device is_compiled_with_cuda is_compiled_with_xpu is_compiled_with_rocm get_cudnn_version
+        is_compiled_with_custom_device get_all_device_type get_available_device
     """,
     "metric": "Metric Accuracy Precision Recall Auc accuracy",
     "profiler": "profile",
@@ -106,8 +112,8 @@ def test_the_table_knows_every_name() -> None:
     told = {f"{path}.{name}".lstrip(".") for path, line in NAMES.items() for name in line.split()}
     others = {name.split(".")[-1] for name in set(PUBLIC) - told}
     assert others == {
-        "static", "optimizer", "autograd", "regularizer", "io", "metric", "utils", "experiments", "events", "profiler",
-        "nn",
+        "static", "optimizer", "autograd", "regularizer", "io", "metric", "amp", "callbacks", "jit", "device", "utils",
+        "experiments", "events", "profiler", "nn",
         "moveaxis", "t", "chunk", "unbind", "broadcast_shape", "floor_mod", "neg", "index_add", "put_along_axis",
         "take_along_axis", "scatter_nd_add", "celu", "hardtanh", "tanhshrink", "Initializer",
     }  # fmt: skip

@@ -19,6 +19,7 @@ TENSOR = {
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
     "workbench.framework.values.random": "seed",
     "workbench.runtime.devices": "is_compiled_with_cuda",
+    "workbench.runtime.current_device": "get_device set_device",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor.methods": "Tensor",
@@ -57,6 +58,7 @@ TENSOR = {
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
+    "workbench.hapi.training.layer_model": "Model=LayerModel",
     "workbench.ops.math.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
@@ -76,9 +78,7 @@ PLANNED = {
     "workbench": {
         "DataParallel": _TRAINING,
         "distributed": _PROCESSES,
-        "amp": "cast with .astype('float16') meanwhile",
         "fluid": "use the names of Paddle 2.x",
-        "device get_device set_device": _DEVICES,
     },
     "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},
     "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
@@ -86,8 +86,8 @@ PLANNED = {
 
 # Sub-modules that `import workbench` makes reachable without importing them.
 MODULES = [
-    "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events",
-    "profiler", "jit",
+    "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
+    "events", "profiler", "jit", "device",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -147,6 +147,37 @@ IO = {  # `workbench.io`
         "IterableDataset RandomSampler Sampler SequenceSampler Subset SubsetRandomSampler TensorDataset "
         "WeightedRandomSampler get_worker_info random_split"
     ),
+}
+
+AMP = {  # `workbench.amp`
+    "workbench.precision.auto_cast": "auto_cast",
+    "workbench.precision.grad_scaler": "GradScaler",
+    "workbench.precision.decorate": "decorate",
+    "workbench.precision.supported": "is_bfloat16_supported is_float16_supported",
+}
+
+CALLBACKS = {  # `workbench.callbacks`
+    "workbench.hapi.callbacks.callback": "Callback",
+    "workbench.hapi.callbacks.progress": "ProgBarLogger",
+    "workbench.hapi.callbacks.saving": "ModelCheckpoint=SavingCallback",
+    "workbench.hapi.callbacks.rates": "LRScheduler=ScheduleCallback ReduceLROnPlateau=PlateauCallback",
+    "workbench.hapi.callbacks.stopping": "EarlyStopping",
+}
+
+DEVICE = {  # `workbench.device`
+    "workbench.runtime.devices": "is_compiled_with_cuda",
+    "workbench.runtime.current_device": (
+        "get_all_device_type get_available_device get_cudnn_version get_device is_compiled_with_custom_device "
+        "is_compiled_with_rocm is_compiled_with_xpu set_device"
+    ),
+}
+
+FRAMEWORK = {  # `workbench.framework`, what of `paddle.framework` is public
+    "workbench.builders.param_attr": "ParamAttr",
+    "workbench.builders.variables": "create_parameter",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.framework.values.random": "seed",
+    "workbench.checkpoint.objects": "load save",
 }
 
 METRIC = {  # `workbench.metric`
