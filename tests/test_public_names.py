@@ -40,7 +40,7 @@ NAMES = {
     "nn": """
         AdaptiveAvgPool1D AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool1D AdaptiveMaxPool2D
         AdaptiveMaxPool3D AlphaDropout AvgPool1D AvgPool2D AvgPool3D BCELoss BCEWithLogitsLoss BatchNorm
-        BatchNorm1D BatchNorm2D BatchNorm3D BiRNN Bilinear CELU ChannelShuffle ClipGradByGlobalNorm
+        BatchNorm1D BatchNorm2D CTCLoss BatchNorm3D BiRNN Bilinear CELU ChannelShuffle ClipGradByGlobalNorm
         ClipGradByNorm ClipGradByValue Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose
         CosineEmbeddingLoss
         CosineSimilarity CrossEntropyLoss Dropout Dropout2D Dropout3D ELU Embedding Flatten Fold GELU GLU GRU

@@ -30,7 +30,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "create_global_var": lambda x: static.create_global_var([1], 0.0, "float32"),
     "minimize": lambda x: paddle.optimizer.SGD(0.1).minimize(paddle.mean(x)),
     "step": lambda x: paddle.optimizer.SGD(0.1).step(),
-    "Layer": lambda x: paddle.nn.Linear(3, 3),
 }
 
 
