@@ -37,7 +37,7 @@ class Change(NamedTuple):
 Read = Callable[[], Any]  # gives a value as it is now
 
 
-class Watched:
+class WatchedReads:
     """Values that are read, and what they were.
 
     Attributes:
@@ -104,7 +104,7 @@ class Surroundings:
     """
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
-        self.watched = Watched()
+        self.watched = WatchedReads()
         self._containers: dict[int, ContainerWatch] = {}
         self._codes: dict[tuple[CodeType, int], None] = {}
         self._seen: dict[int, Any] = {}
