@@ -7,13 +7,14 @@ not have been written to since. So neither tensors nor recorded ops carry versio
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
-from workbench.framework.site import Site, is_ours
+from workbench.framework.site import OURS, Site
 
 
 class CodeSpot(NamedTuple):
@@ -28,19 +29,19 @@ class CodeSpot(NamedTuple):
         return site_of(self.code, self.lasti)
 
 
-class Write(NamedTuple):
+class Write:
     """The latest write to a piece of memory.
 
     Attributes:
         time: how many writes there were then, this one included. version: how many there were to this memory.
-        by: name of the op or method.
+        by: name of the op or method. spot: where.
     """
 
-    time: int
-    version: int
-    by: str
-    spot: CodeSpot
-    memory: ref[Any]
+    __slots__ = ("by", "memory", "spot", "time", "version")
+
+    def __init__(self, memory: ref[Any]) -> None:
+        self.memory, self.version = memory, 0
+        self.time, self.by, self.spot = 0, "", here()
 
 
 class _Clock:
@@ -59,7 +60,7 @@ _writes: dict[int, Write] = {}
 def here(depth: int = 2) -> CodeSpot:
     """The nearest frame that is not workbench's own, from `depth` frames up."""
     frame = sys._getframe(depth)
-    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+    while OURS[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return CodeSpot(frame.f_code, frame.f_lasti)
 
@@ -83,12 +84,13 @@ def memory_of(array: Any) -> Any:
 def written(array: Any, by: str) -> None:
     """Note that the memory of an array was just written to."""
     memory = memory_of(array)
-    clock.now += 1
     key = id(memory)
-    before = _writes.get(key)
-    _writes[key] = Write(
-        clock.now, before.version + 1 if before else 1, by, here(), ref(memory, lambda gone: _forget(key, gone))
-    )
+    write = _writes.get(key)
+    if write is None:
+        write = _writes[key] = Write(ref(memory, partial(_forget, key)))
+    clock.now = write.time = clock.now + 1
+    write.version += 1
+    write.by, write.spot = by, here()
 
 
 def _forget(key: int, gone: ref[Any]) -> None:
