@@ -20,7 +20,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     3: ("graph", "runtime"),
     4: ("executors", "dygraph"),
     5: ("checkpoint", "data", "metrics"),
-    6: ("parallel",),
+    6: ("parallel", "jit"),
     7: ("experiments",),
     8: ("notebook",),
     9: ("magics", "cli"),

@@ -86,8 +86,8 @@ PLANNED = {
 
 # Sub-modules that `import workbench` makes reachable without importing them.
 MODULES = [
-    "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "experiments", "utils", "events", "profiler",
-    "jit",
+    "static", "nn", "autograd", "optimizer", "regularizer", "io", "jit", "metric", "experiments", "utils", "events",
+    "profiler",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`

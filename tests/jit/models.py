@@ -81,7 +81,9 @@ def parameters(model: Model) -> dict[str, Any]:
     return made
 
 
-def as_program(model: Model, optimizer: Callable[[], Any], steps: int, devices: int) -> tuple[list[Any], dict[str, Any]]:
+def as_program(
+    model: Model, optimizer: Callable[[], Any], steps: int, devices: int
+) -> tuple[list[Any], dict[str, Any]]:
     """Losses and parameters of the static program of a model, run by ParallelExecutor's engine."""
     main, startup, scope = wb.static.Program(), wb.static.Program(), Scope()
     with static_mode(), wb.static.program_guard(main, startup), wb.utils.unique_name.guard():

@@ -87,7 +87,7 @@ def written(array: Any, by: str) -> None:
     all_written([array], by, here())
 
 
-def all_written(arrays: Iterable[Any], by: str, spot: Spot) -> None:
+def all_written(arrays: Iterable[Any], by: str, spot: CodeSpot) -> None:
     """Note that the memory of arrays was just written to, at a place in the user's code."""
     for array in arrays:
         memory = memory_of(array)
@@ -137,7 +137,7 @@ class _Repeated:
         return self._writes.by
 
     @property
-    def spot(self) -> Spot:
+    def spot(self) -> CodeSpot:
         return self._writes.spot
 
 

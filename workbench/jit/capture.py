@@ -41,7 +41,11 @@ class CapturedStep:
     """
 
     def __init__(
-        self, function: Callable[..., Any], devices: int, build: BuildStrategy | None, execution: ExecutionStrategy | None
+        self,
+        function: Callable[..., Any],
+        devices: int,
+        build: BuildStrategy | None,
+        execution: ExecutionStrategy | None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function, self._places = function, tuple(cpu_places(devices))
@@ -85,7 +89,7 @@ class CapturedStep:
                 f"jit.to_static, whose calls have gradients\n  at {caller()}"
             )
         self._tell(others)
-        known = {name: value for name, value in zip(self._parameters, given.args, strict=False)}
+        known = dict(zip(self._parameters, given.args, strict=False))
         known.update(given.kwargs)
         surroundings = Surroundings(self._function, {n: v for n, v in known.items() if not isinstance(v, Tensor)})
         recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
@@ -227,9 +231,7 @@ def capture(
         1
     """
     if function is None:
-        return functools.partial(
-            capture, devices=devices, build_strategy=build_strategy, exec_strategy=exec_strategy
-        )
+        return functools.partial(capture, devices=devices, build_strategy=build_strategy, exec_strategy=exec_strategy)
     if not callable(function):
         raise InvalidType(f"jit.capture takes a function, got {function!r}")
     return CapturedStep(function, devices, build_strategy, exec_strategy)
@@ -244,8 +246,9 @@ def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _random_states() -> tuple[Any, Any]:
-    kind, words, position, *rest = np.random.get_state(legacy=True)
-    return random.getstate(), (kind, words.tobytes(), position, *rest)
+    state: Any = np.random.get_state(legacy=False)
+    words = state["state"]
+    return random.getstate(), (words["key"].tobytes(), words["pos"], state["has_gauss"], state["gauss"])
 
 
 def _site_of(function: Callable[..., Any]) -> Site:

@@ -144,9 +144,7 @@ class LeafGradients:
                 )
             with self._program.role_guard(OPTIMIZE):
                 target = self._bindings.bound(after).variable
-                self._program.global_block().append_op(
-                    ASSIGN.type, inputs={"X": left.name}, outputs={"Out": target}
-                )
+                self._program.global_block().append_op(ASSIGN.type, inputs={"X": left.name}, outputs={"Out": target})
             each.after = after
 
     def put_back(self) -> None:

@@ -22,8 +22,8 @@ from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.strategy import BuildStrategy
-from workbench.jit.bindings import BoundTensor
 from workbench.jit.arguments import leaves, mapped
+from workbench.jit.bindings import BoundTensor
 from workbench.jit.captured_tensor import CapturedTensor
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
@@ -66,8 +66,8 @@ class RecordedStep(Debugging):
         self._optimizers = recorder.optimizers
         self._feeds, self._outputs = list(feeds), outputs
         captured = [leaf for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
-        self.fetches = list(dict.fromkeys(leaf.name for leaf in captured))
-        self._is_single = len(captured) == 1 and outputs is captured[0]
+        self.fetches = list(dict.fromkeys(leaf.name for leaf in captured if leaf.name not in feeds))
+        self._is_single = len(self.fetches) == 1 and len(captured) == 1 and outputs is captured[0]
         losses = recorder.gradients.losses
         self.scope = Scope(_values)
         self._engine = Engine(
@@ -133,9 +133,14 @@ class RecordedStep(Debugging):
         for each in self._left:
             each.tensor.grad = each.after
         if not self._is_single:
-            return self._packed(results)
+            return self._packed(results, tensors)
         made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
-        made.array, made.kind, made.stop_gradient, made.source = results[0], self._kind or self._kind_of(results), True, None
+        made.array, made.kind, made.stop_gradient, made.source = (
+            results[0],
+            self._kind or self._kind_of(results),
+            True,
+            None,
+        )
         return made
 
     def _kind_of(self, results: Sequence[Any]) -> Kind:
@@ -156,8 +161,8 @@ class RecordedStep(Debugging):
         self._count = len(args)
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expected = [
-            current_recorder(), recording_gradients.get(), *watched.kept, *(each._learning_rate for each in self._optimizers),
-            *map(_array_of, self._tensors),
+            current_recorder(), recording_gradients.get(), *watched.kept,
+            *(each._learning_rate for each in self._optimizers), *map(_array_of, self._tensors),
             *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
         ]  # fmt: skip
         self._is_ready = not self._surroundings.containers and all(each.is_lasting for each in gradients)
@@ -189,8 +194,9 @@ class RecordedStep(Debugging):
                 self.bindings.writes = clock.now
                 self._spread([each for each in self._rates if each.storage.note_writes()])
 
-    def _packed(self, results: Sequence[Any]) -> Any:
-        found = {name: Tensor(np.asarray(result)) for name, result in zip(self.fetches, results, strict=True)}
+    def _packed(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        found = dict(zip(self._feeds, tensors, strict=True))
+        found.update((name, Tensor(np.asarray(result))) for name, result in zip(self.fetches, results, strict=True))
         return mapped(self._outputs, lambda leaf: found[leaf.name] if isinstance(leaf, CapturedTensor) else leaf)
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:

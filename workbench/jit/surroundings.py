@@ -37,7 +37,7 @@ class Change(NamedTuple):
 Read = Callable[[], Any]  # gives a value as it is now
 
 
-class Watched:
+class ValueWatch:
     """Values that are read, and what they were.
 
     Attributes:
@@ -104,7 +104,7 @@ class Surroundings:
     """
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
-        self.watched = Watched()
+        self.watched = ValueWatch()
         self._containers: dict[int, ContainerWatch] = {}
         self._codes: dict[tuple[CodeType, int], None] = {}
         self._seen: dict[int, Any] = {}
@@ -141,7 +141,7 @@ class Surroundings:
 
     def _found(self, label: str, value: Any) -> None:
         """Something that is read: look at what it leads to."""
-        if isinstance(value, _PLAIN) or isinstance(value, Tensor | type | BuiltinFunctionType) or id(value) in self._seen:
+        if isinstance(value, (*_PLAIN, Tensor, type, BuiltinFunctionType)) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if isinstance(value, MethodType):

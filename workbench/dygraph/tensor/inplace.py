@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.gradmode import recording_gradients
 from workbench.dygraph.overwrites import here
 from workbench.dygraph.tape.node import TapeNode, node_and_index
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import is_number
 from workbench.framework.values.random import RandomStream
 from workbench.ops.math.arithmetic import SCALE
