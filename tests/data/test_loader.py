@@ -113,7 +113,7 @@ def test_rows_and_samples_give_the_same_batches(
 
 def test_batches_do_not_alias_the_dataset() -> None:
     array = np.zeros((4, 2))
-    for batch in DataLoader(TensorDataset([array]), batch_size=4):
+    for batch in DataLoader(TensorDataset([array]), batch_size=4).arrays():
         batch[0][:] = 1
     assert not array.any()
 
@@ -132,9 +132,9 @@ def test_structures_follow_the_sample() -> None:
         def __getitem__(self, index: int) -> Any:
             return np.full(3, index)
 
-    (batch,) = DataLoader(Dicts(2), batch_size=2)
+    (batch,) = DataLoader(Dicts(2), batch_size=2).arrays()
     assert batch["x"].shape == (2, 3) and batch["y"].dtype == np.float32
-    (array,) = DataLoader(Arrays(2), batch_size=2)
+    (array,) = DataLoader(Arrays(2), batch_size=2).arrays()
     assert array.shape == (2, 3)
 
 
@@ -334,11 +334,11 @@ def test_streams_and_given_samplers_resume_by_passing_over() -> None:
         lambda: DataLoader(list(range(8)), batch_size=1, places=["cpu", "cpu"]),
     ):
         loader = make()
-        iterator = iter(loader)
+        iterator = loader.arrays()
         next(iterator)
         other = make()
         other.load_state_dict(loader.state_dict())
-        np.testing.assert_equal(list(other), list(iterator))
+        np.testing.assert_equal(list(other.arrays()), list(iterator))
 
 
 @in_and_out

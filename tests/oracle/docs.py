@@ -68,7 +68,7 @@ def outcomes(asked: argparse.Namespace) -> list[Outcome]:
     real = [asked.paddle, "-m", "tests.oracle.worker", asked.package]
     firsts = ask_all(real, [_request(example, seed=1, shift=0) for example in chosen], asked.jobs, kept)
     running = [(example, first) for example, first in zip(chosen, firsts, strict=True) if first["error"] is None]
-    seconds = ask_all(real, [_request(example, seed=2, shift=1) for example, _ in running], asked.jobs, kept)
+    seconds = ask_all(real, [_request(example, seed=2, shift=2) for example, _ in running], asked.jobs, kept)
     ours = [sys.executable, "-m", "tests.oracle.worker", "workbench", "--as", asked.package, "--warm", WARM]
     found = ask_all(ours, [_request(example, seed=1, shift=0) for example, _ in running], asked.jobs)
     return [

@@ -179,7 +179,7 @@ def test_an_example_shows_what_a_prompt_shows() -> None:
 
 
 def test_an_expected_error_is_no_failure() -> None:
-    source = ">>> int('x')\nTraceback (most recent call last):\nValueError: no\n>>> 5\n"
+    source = ">>> int('x')\nTraceback (most recent call last):\nValueError: no\n>>> 5\n5\n"
     assert run(source) == {"error": None, "printed": "ValueError\n5\n"}
 
 

@@ -27,6 +27,7 @@ import signal
 import sys
 import tempfile
 import time
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -124,13 +125,16 @@ def _child(request: dict[str, Any], package: ModuleType, folder: str, descriptor
 
 
 def _seed(request: dict[str, Any], package: ModuleType) -> None:
-    random.seed(request["seed"])
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(request["seed"])
-    seed = getattr(package, "seed", None)
-    if seed is not None:
-        seed(request["seed"])
-        package.seed = lambda value: seed(value + request["shift"])  # type: ignore[attr-defined]
+    numpy = sys.modules.get("numpy")
+    for owner in (random, package, *([numpy.random] if numpy else [])):
+        seed = getattr(owner, "seed", None)
+        if seed is not None:
+            seed(request["seed"])
+            owner.seed = partial(_shifted, seed, request["shift"])
+
+
+def _shifted(seed: Any, shift: int, value: Any = None, *args: Any) -> Any:
+    return seed(value + shift if isinstance(value, int) else value, *args)
 
 
 def run(source: str) -> dict[str, Any]:
@@ -166,10 +170,14 @@ def _telling(lines: list[str]) -> str:
 
 
 def _pieces(source: str) -> list[tuple[Any, bool]]:
-    """Compiled statements, and whether each is meant to raise. Values of bare expressions are shown, as at a prompt."""
+    """Compiled statements, and whether each is meant to raise.
+
+    Values of bare expressions are shown, as at a prompt, where the example says what they are.
+    """
     try:
         parsed = doctest.DocTestParser().get_examples(source)
-        return [(compile(e.source, "<example>", "single"), e.exc_msg is not None) for e in parsed]
+        modes = ["single" if e.want.strip() else "exec" for e in parsed]
+        return [(compile(e.source, "<example>", m), e.exc_msg is not None) for e, m in zip(parsed, modes)]
     except (SyntaxError, ValueError):  # blocks with `>>>` on every line
         return [(compile(unprompted(source), "<example>", "exec"), False)]
 

@@ -72,11 +72,20 @@ class LoaderIterator(Iterator[Any]):
     """The items of one epoch, from batch number `start` on.
 
     `report(token, epoch, position, begun)` is called for every item handed over and at the end of the epoch:
-    the position counts what the consumer got, not what was made ahead.
+    the position counts what the consumer got, not what was made ahead. `finish(item)` is called, in the consumer's
+    thread, for every item before it is handed over.
     """
 
-    def __init__(self, recipe: EpochRecipe, epoch: int, start: int, report: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        recipe: EpochRecipe,
+        epoch: int,
+        start: int,
+        report: Callable[..., None],
+        finish: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.token = object()
+        self._finish = finish
         self._recipe, self._report = recipe, report
         self._open = True
         self._begin(epoch, start)
@@ -99,7 +108,7 @@ class LoaderIterator(Iterator[Any]):
             raise
         self._position += self._recipe.places
         self._report(self.token, self._epoch, self._position, True)
-        return item
+        return item if self._finish is None else self._finish(item)
 
     def _item(self) -> Any:
         try:

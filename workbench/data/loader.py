@@ -15,7 +15,9 @@ from workbench.data.sampler import (
     random_sampler_of,
 )
 from workbench.data.split import check_groups, check_last_batch
+from workbench.data.tensors import as_tensors
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.program.guard import in_static_mode
 
 SMALL_BATCH_BYTES = 256 << 10  # gathering this much takes about as long as handing it to another thread
 
@@ -24,8 +26,8 @@ class DataLoader:
     """Iterates over batches of `dataset`; signature and defaults of `paddle.io.DataLoader`.
 
     Every `iter()` is one epoch. A batch has the structure of a sample, with a new first axis: a list for
-    tuple samples, a dict for dict samples, an array for array samples. With `return_list=False` it is a feed
-    dict.
+    tuple samples, a dict for dict samples; what is in it are tensors in dynamic mode, and arrays in static mode.
+    With `return_list=False` it is a feed dict of arrays.
 
     Args:
         dataset: a `Dataset`, an `IterableDataset`, or anything with `__getitem__` and `__len__`.
@@ -58,7 +60,7 @@ class DataLoader:
     Example:
         >>> data = wb.io.TensorDataset([np.zeros((5, 4), np.float32), np.arange(5)])
         >>> [images.shape for images, labels in wb.io.DataLoader(data, batch_size=2)]
-        [(2, 4), (2, 4), (1, 4)]
+        [[2, 4], [2, 4], [1, 4]]
     """
 
     def __init__(
@@ -186,16 +188,25 @@ class DataLoader:
     def __iter__(self) -> LoaderIterator:
         """Begin the next epoch, or take up the one that `load_state_dict` restored.
 
+        In dynamic mode the batches have tensors, in static mode, and as feed dicts, arrays.
+
         Raises:
             InvalidArgument: the last batch is smaller than `devices`, or the places cannot share the batches.
         """
+        return self._begin(None if in_static_mode() or self._names is not None else as_tensors)
+
+    def arrays(self) -> LoaderIterator:
+        """As `iter()`, with arrays in either mode."""
+        return self._begin(None)
+
+    def _begin(self, finish: Callable[[Any], Any] | None) -> LoaderIterator:
         if self.devices is not None:
             self.check_devices(self.devices)
         check_groups(self._batch_count(), self.places, self.drop_last)
         epoch, position, begun = self._at
         if begun:
             epoch, position = epoch + 1, 0
-        iterator = LoaderIterator(self._recipe(), epoch, position, self._report)
+        iterator = LoaderIterator(self._recipe(), epoch, position, self._report, finish)
         self._at = (epoch, position, True)
         self._newest = iterator.token
         return iterator

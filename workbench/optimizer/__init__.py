@@ -7,11 +7,25 @@ from workbench.optimizer.adagrad import Adagrad
 from workbench.optimizer.adam import Adam, AdamW
 from workbench.optimizer.adamax import Adamax
 from workbench.optimizer.lamb import Lamb
+from workbench.optimizer.lbfgs import LBFGS
 from workbench.optimizer.momentum import Momentum
 from workbench.optimizer.optimizer import Optimizer
 from workbench.optimizer.rmsprop import RMSProp
 from workbench.optimizer.sgd import SGD
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "Optimizer", "RMSProp", "lr"]
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "LBFGS",
+    "Lamb",
+    "Momentum",
+    "Optimizer",
+    "RMSProp",
+    "lr",
+]
 
 __getattr__ = suggesting(__name__, __all__)

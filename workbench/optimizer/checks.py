@@ -17,7 +17,12 @@ Pairs = list[tuple[Any, Any]]
 
 
 def checked_number(owner: str, what: str, value: Any) -> float:
-    """A finite number of at least 0, or InvalidType / InvalidArgument naming optimizer and argument."""
+    """A finite number of at least 0, or InvalidType / InvalidArgument naming optimizer and argument.
+
+    A tensor of dynamic mode with one element is a number, too.
+    """
+    if isinstance(value, Infix) and not isinstance(value, Variable):
+        value = float(value)  # type: ignore[arg-type]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidType(f"{owner} takes a number as {what}, got {value!r}")
     if not (value >= 0 and math.isfinite(value)):

@@ -297,7 +297,7 @@ class Optimizer:
         return {kind.slot: states.of(parameter, kind, prefix, dtype) for kind in self.accumulators()}
 
     def rate_of(self, parameter: Any, states: States) -> Any:
-        """The rate, through a `scale` if the parameter has a factor of its own (P-46)."""
+        """The rate, through a `scale` if the parameter has a factor of its own."""
         rate = states.rate(parameter.dtype)
         factor = self._rate_factor
         if factor is None:

@@ -129,7 +129,7 @@ class Splitter:
         if type(feed) is dict:
             feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
             if (plan := self._plans.get(signature_of(feed))) is not None:
-                return plan.divide(feed)
+                return Fed(plan, [feed] * self.devices)
         if type(feed) is list and all(type(element) is dict for element in feed):
             feed = [element.copy() for element in feed]
             if (plan := self._plans.get(tuple(map(signature_of, feed)))) is not None:
@@ -138,7 +138,7 @@ class Splitter:
         if dicts:
             return self._plan(tuple(map(signature_of, dicts)), dicts, self._listed).hand_out(dicts)
         arrays = self._arrays(feed) if isinstance(feed, Mapping) else {}
-        return self._plan(signature_of(arrays), arrays, self._divided).divide(arrays)
+        return Fed(self._plan(signature_of(arrays), arrays, self._divided), [arrays] * self.devices)
 
     def _plan(self, signature: Signature, given: Any, make: Callable[[Any], FeedPlan]) -> FeedPlan:
         plan = self._plans.get(signature)

@@ -53,12 +53,12 @@ class Recorder(Protocol):
 
 
 _default: Recorder | None = None
-_override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
+override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
 
 
 def current_recorder() -> Recorder:
     """The recorder in force: the innermost `recording`, else the process-wide mode."""
-    found = _override.get() or _default
+    found = override.get() or _default
     if found is None:
         raise PreconditionNotMet("no recorder is installed; import workbench (not a sub-module alone)")
     return found
@@ -87,8 +87,8 @@ def has_mode() -> bool:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Use `recorder` inside the `with` body, in this thread (and its context) only."""
-    token = _override.set(recorder)
+    token = override.set(recorder)
     try:
         yield recorder
     finally:
-        _override.reset(token)
+        override.reset(token)

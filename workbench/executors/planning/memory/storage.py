@@ -13,8 +13,7 @@ from workbench.executors.planning.memory.request import END, MemoryRequest, nbyt
 from workbench.graph.ssa import Value
 
 
-@dataclass(frozen=True, eq=False)
-class StoragePiece:
+class StoragePiece(NamedTuple):
     """Memory that belongs together.
 
     Attributes:
