@@ -165,7 +165,8 @@ class RecordedStep(Debugging):
             *(each._learning_rate for each in self._optimizers), *map(_array_of, self._tensors),
             *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
         ]  # fmt: skip
-        self._is_ready = not self._surroundings.containers and all(each.is_lasting for each in gradients)
+        self._containers = self._surroundings.containers
+        self._is_ready = all(each.is_lasting for each in gradients)
 
     def is_alike(self, args: Sequence[Any]) -> bool:
         """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
@@ -181,7 +182,9 @@ class RecordedStep(Debugging):
             map(_kind_of, args), map(_stops, args),
         )  # fmt: skip
         try:
-            return all(map(is_, found, self._expected))
+            return all(map(is_, found, self._expected)) and (
+                not self._containers or all(each.is_unchanged() for each in self._containers)
+            )
         except (AttributeError, ValueError):  # no tensor; a variable that was deleted
             return False
 

@@ -18,6 +18,7 @@ from workbench.framework.site import Site, is_ours
 
 _MANY = 256  # entries of a container beyond which only the container itself is looked at
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
+_MEMBERS = "_parameters", "_buffers", "_sub_layers"
 _MISSING = object()
 
 
@@ -171,12 +172,13 @@ class Surroundings:
     def _found_layer(self, label: str, layer: Any) -> None:
         """All that a layer holds, and the layers below it."""
         attributes = vars(layer)
+        is_own = is_ours(_file_of(type(layer)))
         for name, value in attributes.items():
             if isinstance(value, _PLAIN):
                 self._watch(f"{label}.{name}", attributes, name)
-            elif not is_layer(value):
+            elif name not in _MEMBERS and not is_own:
                 self._found(f"{label}.{name}", value)
-        for name in ("_parameters", "_buffers", "_sub_layers"):
+        for name in _MEMBERS:
             inside = attributes[name]
             for key, value in inside.items():
                 self._watch(f"{label}.{key}", inside, key)
