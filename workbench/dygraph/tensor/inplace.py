@@ -32,26 +32,14 @@ SHAPES = """
     not_equal reshape squeeze t transpose unsqueeze
 """  # shape or dtype change
 
+_WITH_ONE_LIKE_IT = """
+    add divide equal floor_divide floor_mod greater_equal greater_than less_equal less_than logical_and logical_or
+    logical_xor maximum minimum mod multiply not_equal remainder subtract
+"""
 _GIVEN = {
-    **dict.fromkeys(
-        [
-            "add",
-            "divide",
-            "equal",
-            "floor_divide",
-            "floor_mod",
-            "greater_equal",
-            "greater_than",
-            "less_equal",
-            "less_than",
-        ],
-        "x",
-    ),
-    **dict.fromkeys(
-        ["logical_and", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply", "not_equal"], "x"
-    ),
-    **dict.fromkeys(["remainder", "subtract"], "x"),
-    **dict.fromkeys(["squeeze", "unsqueeze"], "0"),
+    **dict.fromkeys(_WITH_ONE_LIKE_IT.split(), "x"),
+    "squeeze": "0",
+    "unsqueeze": "0",
     "cast": '"float64"',
     "clip": "0.0, 1.0",
     "index_add": "wb.to_tensor([0]), 0, wb.to_tensor([[1.0, 1.0]])",

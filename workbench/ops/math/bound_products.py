@@ -117,15 +117,15 @@ def grad_prepare_matmul(
 
     def matrices(a: Any, b: Any, g: Any) -> Any:
         a, b = a.T if trans_x else a, b.T if trans_y else b
-        gx = np.matmul(g, b.T) if by_x else None
-        gy = np.matmul(a.T, g) if by_y else None
+        gx: Any = np.matmul(g, b.T) if by_x else None
+        gy: Any = np.matmul(a.T, g) if by_y else None
         return gx.T if trans_x and by_x else gx, gy.T if trans_y and by_y else gy
 
     def batches(a: Any, b: Any, g: Any) -> Any:
         shape, b = a.shape, b.T if trans_y else b
         g = np.ascontiguousarray(g).reshape(rows, columns)
-        gx = np.matmul(g, b.T).reshape(shape) if by_x else None
-        gy = np.matmul(a.reshape(rows, inner).T, g) if by_y else None
+        gx: Any = np.matmul(g, b.T).reshape(shape) if by_x else None
+        gy: Any = np.matmul(a.reshape(rows, inner).T, g) if by_y else None
         return gx, gy.T if trans_y and by_y else gy
 
     return matrices if len(x.shape) == 2 else batches
