@@ -80,7 +80,7 @@ class ProgramMagics(Magics):
     @argument("--quiet", action="store_true", help="show no progress")
     @line_magic
     def train(self, line: str) -> Run:
-        """Train a program and wait for the end; interrupting stops it after the step in progress.
+        """Train a program and wait for the end; interrupting stops it after the step in progress, and ends the cell.
 
         Parameters without a value are initialised first. The result is the run: `run = %train net loader`.
         """

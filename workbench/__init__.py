@@ -10,6 +10,7 @@ from workbench.facade import FRAMEWORK as _FRAMEWORK
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
+from workbench.framework.keywords import suggest_in_scripts as _suggest_in_scripts
 from workbench.framework.op.record import load_on_demand as _load_ops
 from workbench.framework.written import load_on_demand as _load_forms
 from workbench.version import __version__ as __version__
@@ -19,6 +20,7 @@ if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").i
     __path__.append(str(_root))  # source checkout: magics/ and assets/ sit beside this package
 del _Path, _root
 
+_suggest_in_scripts()
 _default_mode()
 _load_ops(lambda: _import_module("workbench.ops"))
 for _module in ("framework.text.printer", "framework.text.serialize", "graph.printer", "executors.planning.plan_text"):

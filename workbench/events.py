@@ -133,7 +133,7 @@ class Wait(Event):
 
     Attributes:
         place: the device it had worked for, or is going to if it has not begun; thread: as in `OpRun`.
-        awaited: what it waited for, such as "op 'mul' of device 1".
+        awaited: what it waited for, such as "op 'mul' on cpu:1".
     """
 
     place: Place

@@ -37,6 +37,25 @@ def unpacked(part: Any) -> Any:
     return {name: unpacked(inner) for name, inner in part.items()}
 
 
+COUNTING = """async () => {
+    const kind = CanvasRenderingContext2D.prototype;
+    const methods = Object.entries(Object.getOwnPropertyDescriptors(kind)).filter(([, { value }]) => value?.call);
+    const calls = {};
+    for (const [name, { value }] of methods)
+        kind[name] = function (...given) {
+            calls[name] = (calls[name] ?? 0) + 1;
+            return value.apply(this, given);
+        };
+    try {
+        await (ACT)();
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    } finally {
+        for (const [name, { value }] of methods) kind[name] = value;
+    }
+    return calls;
+}"""
+
+
 class Quiet(SimpleHTTPRequestHandler):
     """Says nothing, lets nothing be cached, and has no icon without calling that an error."""
 
@@ -101,6 +120,15 @@ class Dashboard:
     def settle(self) -> None:
         """Until what came is drawn: panels draw in the next frame."""
         self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def canvas_calls(self, act: str) -> dict[str, int]:
+        """How often each method of a canvas is called while an async function runs, and until what it changed is drawn.
+
+        Args:
+            act: the function in JavaScript.
+        """
+        counted: dict[str, int] = self.page.evaluate(COUNTING.replace("ACT", act))
+        return counted
 
     def sent(self, kind: str | None = None) -> list[dict[str, Any]]:
         """What the page has sent so far, of one type or all of it."""

@@ -201,27 +201,31 @@ def test_a_tick_keeps_the_focus_while_curves_come(dashboard: Dashboard) -> None:
     assert "lr 0.020" in name
 
 
-def test_2000_buckets_of_5_runs_fit_into_a_frame(dashboard: Dashboard) -> None:
-    times = dashboard.page.evaluate(
+def test_what_is_drawn_of_5_runs_is_bounded_by_the_pixels_not_by_their_steps(dashboard: Dashboard) -> None:
+    found = dashboard.page.evaluate(
         """async () => {
             const { chart } = await import('/assets/src/draw/chart.js');
             const { seriesSpec } = await import('/assets/src/curves/spec.js');
             const { runs } = await import('/assets/fixtures/panels.js');
             const floats = numbers => Float64Array.from(numbers.$);
-            const drawn = runs(5, { buckets: 2000, width: 4 }).slice(1).map((run, i) => ({
+            const drawn = (buckets) => runs(5, { buckets, width: 4 }).slice(1).map((run, i) => ({
                 label: run.label, color: 'black', dash: null, shown: true,
                 curves: { width: 4, series: { loss: Object.fromEntries(
                     Object.entries(run.series.loss).map(([name, numbers]) => [name, floats(numbers)])) } } }));
-            const figure = chart();
-            document.getElementById('place').append(figure.element);
-            const draw = () => {
-                const start = performance.now();
-                figure.draw(seriesSpec('loss', drawn, { smoothing: 0.8, log: false }));
-                return performance.now() - start;
-            };
-            return Array.from({ length: 40 }, draw);
+            return [2000, 20000].map((buckets) => {
+                const figure = chart();
+                document.getElementById('place').append(figure.element);
+                figure.draw(seriesSpec('loss', drawn(buckets), { smoothing: 0.8, log: false }));
+                const points = (kind) => [...figure.svg.querySelectorAll(kind)].map(
+                    (path) => path.getAttribute("d").match(/[ML]/g).length);
+                const { width } = figure.svg.getBoundingClientRect();
+                const count = figure.svg.querySelectorAll("*").length;
+                return { width, count, lines: points(".wb-line"), bands: points(".wb-band") };
+            });
         }"""
     )
-    assert dashboard.page.locator("#place > .wb-chart .wb-line").count() == 10
-    print(f"best {min(times):.1f} ms, median {sorted(times)[20]:.1f} ms")
-    assert min(times) < 40  # 4 ms on an idle machine; with an element per point it would be 100 and more
+    few, many = found
+    assert len(few["lines"]) == len(many["lines"]) == 10 and len(few["bands"]) == len(many["bands"]) == 5
+    assert few["count"] == many["count"] < 50  # no element for a point
+    assert max(few["lines"]) <= 2000 and max(many["lines"]) < 20_000
+    assert max(*few["bands"], *many["bands"]) <= 2 * many["width"]  # two for each column of pixels

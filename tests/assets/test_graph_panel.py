@@ -1,4 +1,4 @@
-"""The graph panel in a browser: folding, search, selection, heat map, table, keys, and its speed with large graphs."""
+"""The graph panel in a browser: folding, search, selection, heat map, table, keys, what it draws of large graphs."""
 
 from typing import Any
 
@@ -278,53 +278,52 @@ def test_the_wheel_zooms_only_with_control_or_focus(dashboard: Any) -> None:
     assert dashboard.page.evaluate(scale) != before
 
 
-FRAMES = """async () => {
+DRAG = """async () => {
     const stage = document.querySelector(".wb-g-stage");
     const { left, top } = stage.getBoundingClientRect();
     const fire = (type, x, buttons = 1) => stage.dispatchEvent(new PointerEvent(type, {
         pointerId: 1, button: 0, buttons, clientX: left + x, clientY: top + 100, bubbles: true }));
     stage.setPointerCapture = () => {};
-    const frames = [];
     fire("pointerdown", 900);
-    for (let k = 0; k < 60; k++) {
-        const start = performance.now();
-        fire("pointermove", 900 - 12 * k);
-        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-        frames.push(performance.now() - start);
+    for (let k = 0; k < 100; k++) {
+        fire("pointermove", 900 - 6 * k);
+        if (k % 5 === 4) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
     }
-    fire("pointerup", 100, 0);
-    return frames.sort((a, b) => a - b)[57];
+    fire("pointerup", 300, 0);
 }"""
 
 
-@pytest.mark.parametrize("zoom_out", [0, 14])
-def test_five_thousand_open_nodes_are_panned_smoothly(dashboard: Any, zoom_out: int) -> None:
+@pytest.mark.parametrize(("zoom_out", "most"), [(0, 1_000), (14, 5_000)])
+def test_panning_five_thousand_open_nodes_draws_what_is_seen_once_a_frame(
+    dashboard: Any, zoom_out: int, most: int
+) -> None:
     panel = show(dashboard, options={"devices": 4, "layers": 175})
     panel.get_by_role("button", name="expand all").click()
     dashboard.settle()
     for _ in range(zoom_out):
         panel.get_by_role("button", name="zoom out").click()
-    # The machine may be busy with other things: the best of some runs.
-    assert min(dashboard.page.evaluate(FRAMES) for _ in range(4)) <= 50
+    dashboard.settle()
+    calls = dashboard.canvas_calls(DRAG)
+    frames = calls["drawImage"]  # of the overview, with the frame that is dragged
+    assert 10 < frames <= 22  # of 100 moves of the pointer
+    assert sum(calls.values()) < most * frames  # there are 5,083 nodes and as many edges
+    assert ("fillText" in calls) == (zoom_out == 0)  # nobody could read it
 
 
-def test_twenty_thousand_nodes_open_without_a_long_freeze(dashboard: Any) -> None:
-    spent = dashboard.page.evaluate(
+def test_twenty_thousand_nodes_open_as_one_drawing(dashboard: Any) -> None:
+    calls = dashboard.canvas_calls(
         """async () => {
             const { onWire } = await import("/assets/fixtures/graph.js");
-            const message = onWire("training", { devices: 4, layers: 710 });
             const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-            receive(message); // the page packs plain arrays here, a kernel's buffers come packed: not measured
-            const start = performance.now();
+            receive(onWire("training", { devices: 4, layers: 710 }));
             await frame();
-            const opened = performance.now();
             const buttons = [...document.querySelectorAll(".wb-graph button")];
             buttons.find((each) => each.textContent === "expand all").click();
             await frame();
-            return [opened - start, performance.now() - opened];
         }"""
     )
-    assert max(spent) < 2000
+    assert sum(calls.values()) < 30_000  # the overview has a rectangle for each node
+    assert dashboard.page.locator(".wb-graph *").count() < 200
     assert dashboard.page.locator("canvas.wb-g-canvas").is_visible()
 
 

@@ -193,8 +193,19 @@ def test_errors() -> None:
         with pytest.raises(NotImplementedError, match="lives outside this branch"):
             static.nn.cond(v > 0, writes_outside, lambda: v)
         assert wb.static.default_main_program().current_block() is block
-        with pytest.raises(TypeError, match="no truth value"):
-            bool(v > 0)
+
+
+def test_python_cannot_ask_a_variable_and_the_message_leads_to_what_can() -> None:
+    with built():
+        loss = wb.mean(static.data("x", [None, 2], "float32"))
+        for ask in (lambda: bool(loss > 3), lambda: 0 < loss < 3, lambda: loss > 3 and loss < 4):
+            with pytest.raises(TypeError, match=rf"of '{loss.name}'\) has no truth value") as caught:
+                ask()
+            for part in ("static.nn.cond", "static.nn.while_loop", "logical_and", f"fetch_list=['{loss.name}']"):
+                assert part in str(caught.value)
+        with pytest.raises(TypeError, match=rf"'{loss.name}' has no truth value") as caught:
+            bool(loss)
+        assert f"fetch_list=['{loss.name}']" in str(caught.value)
 
 
 def test_a_failing_op_inside_a_loop_names_its_own_line() -> None:

@@ -84,12 +84,12 @@ def test_a_collective_is_on_a_row_of_every_device(path: Path) -> None:
 
 
 def test_waits_are_slices_of_their_thread_and_collectives_tell_what_devices_waited(path: Path) -> None:
-    wait = Wait("e", 0, PLACES[1], 1, 2 * MS, 5 * MS, ("op 'mul' of device 0",))
+    wait = Wait("e", 0, PLACES[1], 1, 2 * MS, 5 * MS, ("op 'mul' on cpu:0",))
     summed = Collective("e", 0, "all_reduce", ("w",), 8, PLACES, 0, 5 * MS, 6 * MS, True, (5 * MS, 2 * MS))
     trace = written(path, [OpRun("e", 0, MUL[1], 1, 0, 2 * MS), wait, summed])
     row = trace.rows["cpu:1", "thread 1"]
     assert [(e["name"], e["cat"], e["ts"], e["dur"]) for e in row][1] == ("wait", "wait", 2_000, 3_000)
-    assert row[1]["args"]["for"] == ["op 'mul' of device 0"]
+    assert row[1]["args"]["for"] == ["op 'mul' on cpu:0"]
     (event,) = trace.rows["cpu:0", "collectives"]
     assert (event["ts"], event["dur"]) == (5_000, 1_000)
     assert event["args"]["waited us"] == {"cpu:0": 0.0, "cpu:1": 3_000.0} and event["args"]["within ops"] is True

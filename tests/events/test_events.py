@@ -42,7 +42,7 @@ ONE_OF_EACH: list[Event] = [
     Step("exe", 3, 1_000, 4_000, PLACES, (2, 1)),
     Feed("exe", 3, PLACES, {"x": (2, 1)}, {"x": ((2, 4), (1, 4))}, {"x": "float32"}, (32, 16)),
     OpRun("exe", 3, OpInfo(7, "mul", PLACES[0]), 0, 1_500, 2_500),
-    Wait("exe", 3, PLACES[1], 1, 1_500, 2_500, ("op 'mul' of device 0",)),
+    Wait("exe", 3, PLACES[1], 1, 1_500, 2_500, ("op 'mul' on cpu:0",)),
     Collective("exe", 3, "all_reduce", ("w@GRAD",), 64, PLACES, 0, 2_500, 3_500),
     ScopeDrop("exe", 3, PLACES, (100, 100), "interval"),
     PlanCompiled("exe", 3, 12, PLACES, 20, 18, 1, 0, 900),

@@ -170,7 +170,7 @@ def test_totals_of_a_step_by_type_and_layer() -> None:
 
 def test_waiting_is_neither_busy_nor_idle() -> None:
     told = [
-        Wait("e", 0, PLACES[0], 0, 1 * MS, 4 * MS, ("op 'mul' of device 1",)),
+        Wait("e", 0, PLACES[0], 0, 1 * MS, 4 * MS, ("op 'mul' on cpu:1",)),
         OpRun("e", 0, MUL[0], 0, 4 * MS, 6 * MS),
         Collective("e", 0, "all_reduce", ("w",), 8, PLACES, 0, 6 * MS, 7 * MS, False, (3 * MS, 6 * MS)),
         Step("e", 0, 0, 10 * MS, PLACES, (1, 1)),

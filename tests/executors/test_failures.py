@@ -17,7 +17,7 @@ from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.lowering import programs
 from workbench.executors.lowering.operands import Scratch
-from workbench.executors.planning import memory
+from workbench.executors.planning.memory import aliases, request, storage
 
 
 def run(built: Any, feed: dict[str, np.ndarray], fetch: Any) -> Any:
@@ -32,7 +32,7 @@ def test_no_memory_names_the_op_whose_result_takes_most(rows: int) -> None:
     with pytest.raises(Unavailable) as caught:
         run(built, {"x": np.ones((1, 16), np.float32)}, y)
     text = str(caught.value)
-    assert "op 'expand_v2' on device 0: no memory" in text and f"float32[{rows}, 16]" in text
+    assert "op 'expand_v2' on cpu:0: no memory" in text and f"float32[{rows}, 16]" in text
     assert "test_failures.py" in text
 
 
@@ -41,7 +41,7 @@ def test_no_memory_for_an_arena_says_so_too() -> None:
         x = static.data("x", [None, 16])
         y = wb.matmul(x, x, transpose_y=True)
     refusal = mock.patch("workbench.runtime.cpu.Arena", side_effect=Unavailable("the system gives no bytes"))
-    with refusal, pytest.raises(Unavailable, match=r"op 'matmul_v2' on device 0: no memory.*\[500, 500\]"):
+    with refusal, pytest.raises(Unavailable, match=r"op 'matmul_v2' on cpu:0: no memory.*\[500, 500\]"):
         run(built, {"x": np.ones((500, 16), np.float32)}, y)
 
 
@@ -63,7 +63,7 @@ def test_what_fails_while_a_row_is_bound_names_it(error: Exception, kind: type[E
     with override(cpu_tape=native), mock.patch.object(programs, "lower", failing), pytest.raises(kind) as caught:
         run(built, {"x": np.ones((2, 3))}, y)
     text = str(caught.value)
-    assert text.startswith(f"op 'tanh' failed on device 0: {error}")
+    assert text.startswith(f"op 'tanh' failed on cpu:0: {error}")
     assert "input X: " in text and "test_failures.py" in text and caught.value.__cause__ is error
 
 
@@ -75,7 +75,7 @@ def test_no_room_for_what_rows_share_is_told() -> None:
     def full(scratch: Any, shape: Any, dtype: Any) -> Any:
         raise MemoryError("Unable to allocate 3 GiB")
 
-    match = "failed on device 0: Unable"
+    match = "failed on cpu:0: Unable"
     with mock.patch.object(Scratch, "__call__", full), pytest.raises(EnforceNotMet, match=match):
         run(built, {"x": np.ones((2, 3), np.float32)}, y)
 
@@ -98,7 +98,7 @@ def alarm() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize(
     "where",
-    [(programs, "lower"), (memory, "is_static"), (memory, "_nbytes"), (memory, "shown_input")],
+    [(programs, "lower"), (request, "is_static"), (storage, "nbytes_of"), (aliases, "shown_input")],
     ids=lambda where: where[1],
 )
 def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:
@@ -133,4 +133,4 @@ def test_an_op_that_fails_tells_the_shapes_it_was_given() -> None:
     with pytest.raises(EnforceNotMet) as caught:
         run(built, feed, y)
     text = str(caught.value)
-    assert "on device 0" in text and "label int64[4, 1]" in text and "x float32[4, 3]" in text and "?" not in text
+    assert "on cpu:0" in text and "label int64[4, 1]" in text and "x float32[4, 3]" in text and "?" not in text

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench import static
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.executors.fetching.merge import Merger, check_merge, merge
 from workbench.framework.values.rows import Rows
@@ -123,12 +124,12 @@ def test_x42_shapes_that_do_not_join(shapes: list[Any], training: bool) -> None:
 
 def test_x42_the_whole_message() -> None:
     with pytest.raises(InvalidArgument) as error:
-        check_merge("out", [(2, 3), None, (2, 4)], training=True)
+        check_merge("out", [(2, 3), None, (2, 4)], training=True, places=static.cpu_places(3))
     assert str(error.value) == (
         "fetch 'out': the devices' values cannot be merged on dimension 0; "
         "fetch it from every device with Executor.run(..., return_merged=False)\n"
         "  expected: equal ranks, and equal dimensions after the first\n"
-        "  got:      [2, 3] on device 0, [2, 4] on device 2"
+        "  got:      [2, 3] on cpu:0, [2, 4] on cpu:2"
     )
 
 

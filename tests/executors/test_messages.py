@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import static
+from workbench.config import override
 from workbench.errors import EnforceNotMet, InvalidArgument, described
 from workbench.framework.notice import Notice
 
@@ -23,8 +24,8 @@ def static_mode() -> Iterator[None]:
     wb.disable_static()
 
 
-@pytest.fixture(params=["one device", "two devices"])
-def run(request: pytest.FixtureRequest) -> Run:
+@pytest.fixture(params=["one device", "two devices", "the reference"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         image, label = static.data("image", [None, 4]), static.data("label", [None, 1], "int64")
@@ -44,7 +45,8 @@ def run(request: pytest.FixtureRequest) -> Run:
         return executor.run(program, feed=feed, fetch_list=fetches, scope=scope)
 
     go.loss = loss  # type: ignore[attr-defined]
-    return go
+    with override(executor="reference" if request.param == "the reference" else "compiled"):
+        yield go
 
 
 def message(run: Run, *arguments: Any) -> str:
@@ -53,6 +55,7 @@ def message(run: Run, *arguments: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("run", ["one device", "two devices"], indirect=True)
 def test_unequal_numbers_of_rows_are_told(run: Run) -> None:
     text = message(run, {"image": IMAGES, "label": LABELS[:4]})
     assert "the feeds have different numbers of rows: 'image' 6, 'label' 4" in text
@@ -91,7 +94,7 @@ def test_a_bad_label_is_found_in_the_whole_batch(run: Run) -> None:
     labels[4] = 7
     text = message(run, {"image": IMAGES, "label": labels})
     where = "in the whole batch that is row 4 of 'label'"
-    assert where in text if "device 1" in text else "position [4, 0]" in text
+    assert where in text if "cpu:1" in text else "position [4, 0]" in text
 
 
 def test_a_batch_for_each_device_has_no_row_in_the_whole_batch() -> None:
@@ -102,7 +105,7 @@ def test_a_batch_for_each_device_has_no_row_in_the_whole_batch() -> None:
     executor.run(startup, scope=scope)
     compiled = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(2))
     good, bad = np.array([[1], [2]]), np.array([[3], [9]])
-    with pytest.raises(EnforceNotMet, match="failed on device 1") as caught:
+    with pytest.raises(EnforceNotMet, match="failed on cpu:1") as caught:
         executor.run(compiled, feed=[{"word": good}, {"word": bad}], fetch_list=[row], scope=scope)
     assert "whole batch" not in str(caught.value)
 

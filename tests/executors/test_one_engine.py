@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import workbench as wb
 from tests.executors.models import Model, regression
 from workbench import events, static
 from workbench.config import override
+from workbench.errors import InvalidArgument
 from workbench.executors import reference
 from workbench.framework.program.guard import static_mode
 
@@ -46,6 +48,21 @@ def trained(model: Model, steps: int = 6) -> tuple[list[float], dict[str, bytes]
     exe.run(model.startup, scope=scope)
     losses = [exe.run(model.main, model.feed(i), [model.loss], scope=scope)[0].item() for i in range(steps)]
     return losses, model.state(scope), scope
+
+
+def test_of_several_wrong_variables_the_reference_names_the_first_by_name(model: Model, scope: static.Scope) -> None:
+    """Not by a hash that is another in every process."""
+    held = {v.name: v.tensor.array.copy() for v in scope.vars.values() if v.name in model.state(scope)}
+    read = sorted(name for name in held if held[name].ndim == 2 or "velocity" in name)
+    for name in read:
+        scope.find_var(name).set(np.ones((7, 7), np.float32))
+    assert len(read) > 5
+    with override(executor="reference"):
+        for name in read:
+            with pytest.raises(InvalidArgument, match=re.escape(f"{name!r} in the scope")):
+                static.Executor().run(model.main, model.feed(), scope=scope)
+            scope.find_var(name).set(held[name])
+        static.Executor().run(model.main, model.feed(), scope=scope)
 
 
 def test_it_computes_what_the_reference_computes(model: Model) -> None:

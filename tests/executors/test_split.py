@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import workbench as wb
 from tests.autodiff.small import Built
 from workbench import static
 from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
@@ -54,10 +55,11 @@ def feed_devices(
     rule: str = "floor",
     partial: bool = False,
     reads: Collection[str] = (),
-    kind: str = "cpu",
+    gpu: bool = False,
 ) -> Fed:
     """The feed of a single step."""
-    return Splitter(program, devices, rule, partial, reads, kind).split(feed)
+    places = [wb.CUDAPlace(i) for i in range(devices)] if gpu else [wb.CPUPlace(i) for i in range(devices)]
+    return Splitter(program, places, rule, partial, reads).split(feed)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +142,7 @@ def test_sizes_of_nonsense(batch: int, devices: int, rule: str, text: str) -> No
 
 def test_a_splitter_refuses_an_unknown_rule_at_once(program: Program) -> None:
     with pytest.raises(ValueError, match="feed_split takes"):
-        Splitter(program, 2, "round")
+        Splitter(program, static.cpu_places(2), "round")
 
 
 # A dict
@@ -196,7 +198,7 @@ def test_x12_of_gpus(program: Program) -> None:
     with pytest.raises(
         EnforceNotMet, match=r"(?s)1 row makes 1 chunk, .* 2 devices \(GPU\).*feed at least 2 rows"
     ) as e:
-        feed_devices(program, {"x": numbered(1, 3)}, 2, kind="gpu")
+        feed_devices(program, {"x": numbered(1, 3)}, 2, gpu=True)
     assert "CUDA_VISIBLE_DEVICES" in str(e.value)
     assert "CPU_NUM" not in str(e.value)
 
@@ -244,9 +246,9 @@ def test_x15_a_declared_batch_is_that_of_one_device(program: Program, rule: str)
         ({"x": numbered()}, r"(?s)'x' has the wrong shape.*got:      \[\]"),
         (
             [{"x": numbered(4, 3)}, {"x": numbered(4, 2)}],
-            r"(?s)'x' has the wrong shape on device 1.*got:      \[4, 2\]",
+            r"(?s)'x' has the wrong shape on cpu:1.*got:      \[4, 2\]",
         ),
-        ([{"y": numbered(4, 1)}] * 2, r"'y' has the wrong dtype on device 0"),
+        ([{"y": numbered(4, 1)}] * 2, r"'y' has the wrong dtype on cpu:0"),
         ([{"nope": numbered(4, 1)}] * 2, r"feed 'nope': the program has no such variable"),
         ({"x": [[1.0, 2.0], [3.0]]}, "the nested lists are ragged"),
     ],
@@ -321,7 +323,7 @@ def test_x16_empty_dicts_do_not_count(program: Program) -> None:
         feed_devices(program, [{}, one], 2)
     with pytest.raises(InvalidForm, match="with empty ones between them"):
         feed_devices(program, [{}, one], 2, partial=True)
-    splitter = Splitter(program, 2, partial=True)
+    splitter = Splitter(program, static.cpu_places(2), partial=True)
     assert [splitter.split([one, {}]).active for _ in range(2)] == [1, 1]
 
 
@@ -333,9 +335,9 @@ def test_x16_x18_other_forms_are_refused(program: Program, feed: Any) -> None:
 
 def test_every_device_is_fed_the_same_names(program: Program) -> None:
     both = {"x": numbered(2, 3), "rate": numbered(1)}
-    with pytest.raises(ValueError, match="'rate' is given for device 0 and not for device 1"):
+    with pytest.raises(ValueError, match="'rate' is given for cpu:0 and not for cpu:1"):
         feed_devices(program, [both, {"x": numbered(2, 3)}], 2)
-    with pytest.raises(ValueError, match="'rate' is given for device 1 and not for device 0"):
+    with pytest.raises(ValueError, match="'rate' is given for cpu:1 and not for cpu:0"):
         feed_devices(program, [{"x": numbered(2, 3)}, both], 2)
 
 
@@ -344,7 +346,7 @@ def test_every_device_is_fed_the_same_names(program: Program) -> None:
 
 @pytest.mark.parametrize("feed", [None, {}, [], [{}, {}]])
 def test_x18_nothing_fed_is_an_error_naming_what_is_read(program: Program, feed: Any) -> None:
-    splitter = Splitter(program, 2, reads=["x"])
+    splitter = Splitter(program, static.cpu_places(2), reads=["x"])
     splitter.split({"x": numbered(4, 3)})
     with pytest.raises(ValueError, match=r"feed 'x' is missing: float32\[\?, 3\]\n  declared at .*test_split\.py"):
         splitter.split(feed)
@@ -353,7 +355,7 @@ def test_x18_nothing_fed_is_an_error_naming_what_is_read(program: Program, feed:
 
 
 def test_one_of_two_feeds_is_missing(program: Program) -> None:
-    splitter = Splitter(program, 2, reads=["x", "y"])
+    splitter = Splitter(program, static.cpu_places(2), reads=["x", "y"])
     for feed in {"x": numbered(4, 3)}, [{"x": numbered(4, 3)}] * 2:
         with pytest.raises(ValueError, match="feed 'y' is missing"):
             splitter.split(feed)
@@ -361,7 +363,7 @@ def test_one_of_two_feeds_is_missing(program: Program) -> None:
 
 def test_of_several_missing_feeds_always_the_same_is_named(program: Program) -> None:
     with pytest.raises(ValueError, match="feed 'x' is missing"):
-        Splitter(program, 2, reads=["y", "x"]).split({})
+        Splitter(program, static.cpu_places(2), reads=["y", "x"]).split({})
 
 
 # Persistable variables
@@ -408,7 +410,7 @@ def test_x19_a_split_that_breaks_a_parameter_says_what_to_do(program: Program) -
 
 def test_idle_devices_get_persistables_of_a_dict_and_none_of_a_list(program: Program) -> None:
     one = {"x": numbered(2, 3), "lr": numbered(1)}
-    splitter = Splitter(program, 3, partial=True)
+    splitter = Splitter(program, static.cpu_places(3), partial=True)
     for _ in range(2):  # the second time from memory
         fed = splitter.split(one)
         assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}] * 3)
@@ -437,7 +439,7 @@ def test_x31_a_list_may_be_shorter_and_not_longer(program: Program) -> None:
 
 
 def test_b11_a_fed_loss_gradient_has_an_entry_per_device(program: Program) -> None:
-    splitter = Splitter(program, 2, reads=["loss@GRAD"])
+    splitter = Splitter(program, static.cpu_places(2), reads=["loss@GRAD"])
     assert pieces(splitter.split({"loss@GRAD": np.array([1, 2], np.float32)}), "loss@GRAD") == [[1], [2]]
     assert pieces(splitter.split([{"loss@GRAD": 1.0}, {"loss@GRAD": 2.0}]), "loss@GRAD") == [[1], [2]]
 
@@ -462,11 +464,13 @@ def test_b11_a_wrong_one(program: Program, feed: Any, text: str) -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.sampled_from(["float32", "float64"])), max_size=8))
 def test_a_splitter_with_a_memory_feeds_as_one_without(program: Program, steps: list[tuple[int, bool, str]]) -> None:
     """What was remembered of one batch is never used for another: shape, dtype and form all count."""
-    splitter = Splitter(program, 3, partial=True, reads=["x"])
+    splitter = Splitter(program, static.cpu_places(3), partial=True, reads=["x"])
     for rows, listed, dtype in steps:
         x = numbered(rows, 3, dtype=dtype)
         feed: Any = [{"x": x}, {"x": x + 1}] if listed else {"x": x}
-        assert outcome(splitter.split, feed) == outcome(Splitter(program, 3, partial=True).split, feed)
+        assert outcome(splitter.split, feed) == outcome(
+            Splitter(program, static.cpu_places(3), partial=True).split, feed
+        )
 
 
 def outcome(split: Callable[[Any], Fed], feed: Any) -> Any:
@@ -479,7 +483,7 @@ def outcome(split: Callable[[Any], Fed], feed: Any) -> Any:
 
 def test_what_is_no_array_is_converted_every_time(program: Program) -> None:
     """A tensor of another library with an array's shape and dtype is not mistaken for an array."""
-    splitter = Splitter(program, 2)
+    splitter = Splitter(program, static.cpu_places(2))
     splitter.split({"x": numbered(4, 3)})
     fed = splitter.split({"x": ArrayLike()})
     assert [type(d["x"]) for d in fed.per_device] == [np.ndarray] * 2
@@ -496,7 +500,7 @@ class ArrayLike:
 
 def test_rows_are_the_same_object_for_the_same_shapes_and_dtypes_only(program: Program) -> None:
     """So an engine sees at a glance that its last plan still serves."""
-    splitter = Splitter(program, 2)
+    splitter = Splitter(program, static.cpu_places(2))
     forms: list[Any] = [
         {"x": numbered(4, 3)},
         {"x": numbered(6, 3)},
@@ -513,7 +517,7 @@ def test_rows_are_the_same_object_for_the_same_shapes_and_dtypes_only(program: P
 def test_memory_of_shapes_is_bounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest are kept: of those that come again and again none is decided twice."""
     monkeypatch.setattr(split, "_PLANS", 50)
-    splitter = Splitter(program, 1)
+    splitter = Splitter(program, static.cpu_places(1))
     for rows in range(200):
         splitter.split({"x": np.empty((rows, 3), np.float32)})
     assert len(splitter._plans) == 50
@@ -541,7 +545,7 @@ DECIDING = ("fed_variable", "conversion", "check_dtype", "check_shape", "split_s
 def test_a_known_signature_is_fed_without_deciding_again(
     program: Program, monkeypatch: pytest.MonkeyPatch, form: Callable[[Program, Any], Any]
 ) -> None:
-    splitter = Splitter(program, 2, reads=["x"])
+    splitter = Splitter(program, static.cpu_places(2), reads=["x"])
     first = splitter.split(form(program, numbered(4, 3)))
     with monkeypatch.context() as patch:
         for name in DECIDING:
@@ -554,7 +558,7 @@ def test_a_known_signature_is_fed_without_deciding_again(
 def test_a_feed_is_wrapped_twice(program: Program) -> None:
     """Once so that it stays as it is, once with the plan; all devices look into the same dict."""
     x = numbered(4, 3)
-    fed = Splitter(program, 2).split({"x": x})
+    fed = Splitter(program, static.cpu_places(2)).split({"x": x})
     assert fed.sources[0] is fed.sources[1] and type(fed.sources[0]) is dict and fed.sources[0]["x"] is x
 
 

@@ -35,6 +35,7 @@ def trained() -> Trained:
 def test_a_step_within_a_step(trained: Trained, phase: Phase) -> None:
     """It is refused before anything of it begins, or, once the outer one is applied, it is a step like any other."""
     raised: list[Exception] = []
+    phases: list[Phase] = []
 
     def within() -> None:
         if len(raised) + trained.engine.steps > 2:
@@ -43,11 +44,43 @@ def test_a_step_within_a_step(trained: Trained, phase: Phase) -> None:
             trained.step()
         except PreconditionNotMet as error:
             raised.append(error)
+        phases.append(trained.engine.state.phase)
+
+    trained.disturbed_in(phase, within)
+    refused = REACTIONS[phase][Trigger.RUN] is Reaction.REFUSED
+    assert len(raised) == refused and phases == [phase]
+    assert trained.engine.state.phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("phase", MID_STEP, ids=lambda phase: phase.name)
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_step_by_hand_within_a_step(trained: Trained, phase: Phase, applied: bool) -> None:
+    """It begins and is applied where a step may run; the step around it is then where it was."""
+    raised: list[Exception] = []
+    phases: list[tuple[Phase, int]] = []
+    undisturbed = Trained()
+
+    def within() -> None:
+        if phases:
+            return
+        phases.append((trained.engine.state.phase, trained.engine.steps))
+        try:
+            with trained.exe.stepper(trained.model.feed(1)) as step:
+                if applied:
+                    step.finish()
+        except PreconditionNotMet as error:
+            raised.append(error)
+        phases.append((trained.engine.state.phase, trained.engine.steps))
 
     trained.disturbed_in(phase, within)
     refused = REACTIONS[phase][Trigger.RUN] is Reaction.REFUSED
     assert len(raised) == refused
-    assert trained.engine.state.phase is Phase.IDLE
+    (_, before), after = phases
+    more = int(applied and not refused)
+    assert phases[0][0] is phase and after == (phase, before + more)
+    for _ in range(1 + more):
+        undisturbed.step()
+    assert trained.state() == undisturbed.state() and trained.engine.state.phase is Phase.IDLE
 
 
 @pytest.mark.parametrize("phase", MID_STEP, ids=lambda phase: phase.name)
@@ -156,7 +189,7 @@ class Stuck:
     def __init__(self) -> None:
         with costly_ops():
             self.model, execution = classifier().start(), static.ExecutionStrategy()
-            execution.num_threads, execution.timeout = 2, 0.2
+            execution.num_threads, execution.timeout = 2, 20.0
             self.exe = self.model.parallel(2, exec_strategy=execution)
             self.step(0)
         self.free = threading.Event()
@@ -168,6 +201,7 @@ class Stuck:
         return held(self.exe, self.model.main)
 
     def stay_in(self, program: ThreadProgram) -> None:
+        self.exe.inspection.last.pool.timeout = 0.5
         program.task.piece = None
         program.task.calls.insert(0, lambda: self.free.wait(20) and None)
 
@@ -272,5 +306,5 @@ def test_a_step_by_hand_is_not_applied_within_another_one(trained: Trained, phas
                 refused.append(str(error))
 
         trained.disturbed_in(phase, finish)
-    assert len(refused) == 1 and "in the middle of it" in refused[0]
+    assert len(refused) == 1 and refused[0].startswith("a step of this executor is under way")
     assert trained.state() == states_after(2)[-1]

@@ -90,6 +90,21 @@ def test_what_a_failure_left_is_cleared_before_a_step_that_waits_for_nobody() ->
     assert not pool.failed
 
 
+def test_who_was_not_even_told_to_stop_is_waited_for_before_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C may come between a failure and what is done about it."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    pool, late = WorkerPool(PATIENCE), threading.Event()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(pool, "_drain", interrupted)
+        in_pool(pool, [fail], [lambda: late.wait(PATIENCE)])
+    threading.Timer(0.1, late.set).start()
+    pool.settle()
+    assert late.is_set() and not pool.failed
+
+
 def test_of_several_errors_the_one_a_user_can_act_on_is_told() -> None:
     def refuse() -> None:
         raise InvalidArgument("named")

@@ -194,8 +194,10 @@ def test_ctrl_c_stops_at_a_step_boundary(model: Model) -> None:
     scope = ready(model)
     run = train(model.main, Batches(model, 10_000, 0.002), fetch=[model.loss], scope=scope)
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    run.wait(20)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run.wait(20)
     assert run.state == "stopped" and 0 < run.step < 10_000
+    assert str(caught.value) == f"run {run.name!r} was stopped after step {run.step}"
     again = ready(model)
     rate = next(iter(model.main.lr_schedulers.values()))
     rate.set_state_dict({"last_epoch": 0, "last_lr": 0.05})

@@ -87,7 +87,9 @@ def test_an_interrupt_while_drawing_stops_the_run(shown: list[Shown]) -> None:
         while True:
             yield {"loss": 1.0}
 
-    run = watch(Run("net", work, None).start())
+    run = Run("net", work, None).start()
+    with pytest.raises(KeyboardInterrupt):
+        watch(run)
     assert str(run.state) == "stopped"
     assert "(stopped)" in shown[0].pictures[-1]
 
@@ -140,7 +142,7 @@ def test_any_values_have_a_picture(values: list[float]) -> None:
 
 @pytest.mark.processes
 def test_the_interrupt_button_of_a_real_kernel_stops_training() -> None:
-    """The cell ends without an error, the run says where it stopped, and the kernel goes on."""
+    """The cell ends with the interrupt, so that what follows does not run; the run says where it stopped."""
     manager = KernelManager(kernel_spec_manager=this_python())
     manager.start_kernel()
     client = manager.blocking_client()
@@ -161,15 +163,19 @@ def test_the_interrupt_button_of_a_real_kernel_stops_training() -> None:
             return str(reply["content"]["status"])
 
         assert run(ENDLESS) == "ok"
-        assert run("run = %train net forever --fetch loss", manager.interrupt_kernel) == "ok"
+        assert run("%train net forever --fetch loss", manager.interrupt_kernel) == "error"
         last = [m["content"]["data"]["text/plain"] for m in outputs if m["msg_type"] == "update_display_data"][-1]
         assert "(stopped)" in last
-        assert run("assert run.state == 'stopped' and run.step == len(run.history['loss']) > 0") == "ok"
+        assert run(LOOK) == "ok"
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
+LOOK = """
+run = max(wb.runs(), key=lambda run: run.number)
+assert run.state == "stopped" and run.step == len(run.scalars["loss"]) > 0
+"""
 ENDLESS = """
 %load_ext workbench
 import itertools

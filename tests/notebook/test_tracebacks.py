@@ -1,7 +1,5 @@
 """What a cell prints when it fails: the user's lines, and suggestions for misspelt keywords."""
 
-import sys
-
 import pytest
 
 from tests.notebook.conftest import Notebook
@@ -40,13 +38,13 @@ def test_an_interrupt_outside_of_workbench_is_shown_whole(notebook: Notebook) ->
     assert "wait()" in notebook.printed and "raise KeyboardInterrupt" in notebook.printed
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python suggests keywords itself from 3.13 on")
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
         ("static.nn.conv2d(None, num_filter=3, filter_size=3)", "Did you mean 'num_filters'?"),
         ("wb.optimizer.SGD(learning_rat=0.1)", "Did you mean 'learning_rate'?"),
-        ("wb.optimizer.Adam(lr=0.1)", "It takes 'beta1'"),
+        ("wb.optimizer.Adam(lr=0.1)", "Did you mean 'learning_rate'?"),
+        ("wb.optimizer.SGD(0.1, nesterov=True)", "It takes 'grad_clip'"),
         ("static.ParallelExecutor(use_cuda=False, los_name='x')", "Did you mean 'loss_name'?"),
     ],
 )

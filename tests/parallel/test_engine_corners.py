@@ -156,7 +156,7 @@ def test_X_19_a_fed_parameter_needs_a_variable_that_suits_the_program() -> None:
     new = line()  # nothing initialised
     for name, value in ("learning_rate_0", 0.1), ("fc_0.b_0", 0):
         new.scope.var(name).set(np.float32([value]))
-    with pytest.raises(wb.errors.PreconditionNotMet, match=r"'fc_0.w_0' is not initialised on device 0"):
+    with pytest.raises(wb.errors.PreconditionNotMet, match=r"'fc_0.w_0' is not initialised on cpu:0"):
         new.parallel(2).run([], feed=feed)
 
 
@@ -170,6 +170,64 @@ def test_a_fed_parameter_is_updated_where_its_variable_is_now() -> None:
     variable.set(column(1))
     exe.run([], feed=feed)
     np.testing.assert_allclose(model.value("fc_0.w_0"), column(4.85), rtol=1e-6)
+
+
+def test_what_a_step_only_writes_goes_where_its_variable_is_now() -> None:
+    """Another variable of that name has taken its place in the scope."""
+    model = line()
+    with static.program_guard(model.main, model.startup):
+        note = model.main.global_block().create_var("note", [1], "float32", persistable=True)
+        wb.assign(model.loss, output=note)
+    model.start()
+    exe = model.parallel(1)
+    (first,) = exe.run([model.loss], feed={"X": column(0, 1, 2, 3)})
+    before = model.scope.find_var("note")
+    model.scope.erase(["note"])
+    (second,) = exe.run([model.loss], feed={"X": column(0, 1, 2, 3)})
+    assert model.value("note") == second != first == np.array(before.get_tensor())
+
+
+def test_what_moves_in_other_scopes_is_nothing_to_a_step_that_is_gone_through_by_hand() -> None:
+    model = line().start()
+    with model.parallel(2).stepper({"X": column(0, 1, 2, 3)}, [model.loss]) as step:
+        step.next()
+        other = static.Scope()
+        other.var("x").set(column(1))
+        other.erase(["x"])
+        step.next()
+        step.finish()
+    np.testing.assert_allclose(model.value("fc_0.w_0"), column(0.85), rtol=1e-6)
+
+
+@in_both
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_gradient_that_two_joint_updates_read(count: int) -> None:
+    """Each of them wants its gradients together, and one gradient cannot lie in two places."""
+    rates = {"a": 0.1, "b": 0.1, "c": 0.2, "d": 0.2}
+    read = {"a": "a", "b": "b", "c": "b", "d": "c"}  # whose gradient each of them is changed by
+
+    def body() -> Any:
+        x = static.data("X", [None, 1])
+        made = [static.nn.fc(x, 1, weight_attr=wb.ParamAttr(name), bias_attr=False) * (k + 1.0)
+                for k, name in enumerate(rates)]  # fmt: skip
+        return wb.mean(sum(made[1:], made[0]))
+
+    model = build(body)
+    with static.program_guard(model.main, model.startup):
+        gradients = {p.name: (p, g) for p, g in static.append_backward(model.loss)}
+        for rate in (0.1, 0.2):
+            names = [name for name in rates if rates[name] == rate]
+            pairs = [(gradients[name][0], gradients[read[name]][1]) for name in names]
+            wb.optimizer.SGD(rate).apply_gradients(pairs)
+
+    slopes = {name: 2.5 * (k + 1) for k, name in enumerate(rates)}
+    model.start()
+    exe, start = model.parallel(count), {name: model.value(name) for name in rates}
+    for _ in range(3):
+        exe.run([], feed={"X": column(1, 2, 3, 4)})
+    for name in rates:
+        moved = (start[name] - model.value(name)) / rates[name]
+        np.testing.assert_allclose(moved, [[3 * slopes[read[name]]]], rtol=1e-5)
 
 
 # Scopes of devices

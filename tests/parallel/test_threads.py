@@ -148,7 +148,7 @@ def test_one_thread_does_not_overlap(slow: Slow, make: Any, devices: int) -> Non
     slow.forward = lambda place: meeting.wait(0.1)
     model = make(slow).start()
     exe = model.parallel(devices, exec_strategy=threads(1))
-    with pytest.raises(ExecutionError, match=r"op 'slow' failed on device 0: BrokenBarrierError") as caught:
+    with pytest.raises(ExecutionError, match=r"op 'slow' failed on cpu:0: BrokenBarrierError") as caught:
         exe.run([], feed={"X": column(1, 2, 3, 4)})
     assert isinstance(caught.value.__cause__, threading.BrokenBarrierError)
     assert model.value("fc_0.w_0") == 1  # nothing of the step was applied
@@ -679,7 +679,7 @@ def test_eight_devices_wait_without_spinning(slow: Slow, sleepers: list[int]) ->
         exe.run([], feed=feed)
         used, took = time.process_time() - used, time.monotonic() - began
     assert took < 0.5 * 8 / 2  # they slept at the same time
-    assert used < 0.2 * took
+    assert used < 0.5 * took  # threads that spin use as many processors as there are
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads what threads have used from /proc")
@@ -692,7 +692,7 @@ def test_an_idle_executor_keeps_no_thread_busy() -> None:
         assert new() == 3
         used = new.ticks()
         time.sleep(0.5)
-        assert new.ticks() - used < 0.05 * os.sysconf("SC_CLK_TCK")
+        assert new.ticks() - used < 0.2 * os.sysconf("SC_CLK_TCK")  # one that spins uses 0.5 s
         exe.run([], feed=batch(16))
 
 

@@ -212,7 +212,7 @@ def test_a_bad_label_is_refused_and_the_next_step_is_as_good_as_ever() -> None:
         with pytest.raises(InvalidArgument) as caught:
             run.step(bad)
         texts.append(str(caught.value))
-    assert texts[0] == texts[1] and "device 1" in texts[0]
+    assert texts[0] == texts[1] and "cpu:1" in texts[0]
     assert whole.state == before and whole.exe.inspection.steps == 2
     for number in range(3, 6):
         assert bits(whole.step(batch(8, number))) == bits(parts.step(batch(8, number)))

@@ -15,8 +15,9 @@ from tests.parallel.models import Model
 from tests.planning.zoo import ZOO
 from workbench.config import override
 from workbench.executors.lowering.binding import Binding
-from workbench.executors.running import step_cache
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.compiler import bytes_kept_for
+from workbench.executors.running.step_cache import StepCache
 from workbench.framework.notice import Notice
 
 SEQUENCES = ZOO["sequences"]
@@ -33,13 +34,14 @@ def static_mode() -> Iterator[None]:
 def bound(monkeypatch: pytest.MonkeyPatch) -> list[Binding]:
     """All bindings that are made."""
     made: list[Binding] = []
-    bind = step_cache.bind
+    bind = StepCache._bind
 
-    def noted(*args: Any) -> Binding:
-        made.append(bind(*args))
-        return made[-1]
+    def noted(self: StepCache, *given: Any) -> BoundStep:
+        step = bind(self, *given)
+        made.append(step.binding)
+        return step
 
-    monkeypatch.setattr(step_cache, "bind", noted)
+    monkeypatch.setattr(StepCache, "_bind", noted)
     return made
 
 

@@ -170,7 +170,7 @@ def of_the_scope(plan: Plan, node: Any) -> Any:
 def pieces(plan: Plan, **changes: Any) -> Plan:
     storage = plan.memory.storage
     change = {name: (lambda old, f=f: f(old)) for name, f in changes.items()}
-    new = tuple(replace(p, **{name: f(getattr(p, name)) for name, f in change.items()}) for p in storage.pieces)
+    new = tuple(p._replace(**{name: f(getattr(p, name)) for name, f in change.items()}) for p in storage.pieces)
     return with_memory(plan, storage=replace(storage, pieces=new))
 
 

@@ -290,7 +290,10 @@ class Run:
         self.stop()
 
     def wait(self, timeout: float | None = None) -> Run:
-        """Wait until the run has ended; Ctrl-C stops it at a step boundary and returns.
+        """Wait until the run has ended.
+
+        Ctrl-C, or interrupting the cell, stops the run at a step boundary and is then raised, so that what follows does
+        not go on with half a training; the run keeps what it has, and `resume` goes on from its `save()`.
 
         Args:
             timeout: seconds; None waits as long as it takes.
@@ -300,6 +303,7 @@ class Run:
 
         Raises:
             TimeoutError: it is still going on (it continues).
+            KeyboardInterrupt: of Ctrl-C, after the step in flight; at once if it comes a second time.
             PreconditionNotMet: it was not started, an observer waits for its own run, or this process was forked from
                 the one in which it goes on.
             Exception: what made the run fail, raised here once with its own traceback.
@@ -315,10 +319,12 @@ class Run:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"run {self.name!r} is {self.state} at step {self.step} after {timeout} s")
                 between.rest(_POLL)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self.stop()
             while not self._ended:  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
                 between.rest(_POLL)
+            interrupt.args = (f"run {self.name!r} was stopped after step {self.step}",)
+            raise
         if self.error is not None and not self._seen:
             self._seen = True
             raise self.error

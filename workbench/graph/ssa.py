@@ -183,6 +183,10 @@ class Graph:
     def devices(self) -> int:
         return len(self.places)
 
+    def names(self, devices: Iterable[int]) -> str:
+        """What some of the devices are called, such as `cpu:0, cpu:1`."""
+        return ", ".join(str(self.places[device]) for device in devices)
+
     def values(self) -> Iterator[Value]:
         """Every value some node reads or writes, each once."""
         seen: dict[Value, None] = {}

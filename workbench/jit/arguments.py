@@ -51,6 +51,11 @@ class Arguments:
         parts.append((type(value), value) if isinstance(value, _PLAIN) else (object, id(value)))
         return value
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether they are tensors by position, nothing else."""
+        return not self.kwargs and all(isinstance(value, Tensor) for value in self.args)
+
     def replaced(self, tensors: Iterable[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other tensors in the places of theirs."""
         others = iter(tensors)

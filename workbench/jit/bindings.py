@@ -41,6 +41,9 @@ class TensorBindings:
 
     Args:
         program: what is recorded.
+
+    Attributes:
+        moves, writes: the states of `Moves` and of the clock of writes that were taken into account.
     """
 
     def __init__(self, program: Program) -> None:
@@ -49,7 +52,7 @@ class TensorBindings:
         self._by_memory: dict[int, SharedStorage] = {}
         self._tensors: list[Tensor] = []
         self._arrays: list[np.ndarray] = []
-        self._moves = self._writes = -1
+        self.moves = self.writes = -1
 
     def __iter__(self) -> Iterator[BoundTensor]:
         return iter(self._bound.values())
@@ -72,7 +75,7 @@ class TensorBindings:
                     f"is used here, too; take the view inside of the function, or a clone()\n  at {caller()}"
                 )
             found = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
-            self._moves = -1
+            self.moves = -1
         return found
 
     def _declared(self, tensor: Tensor) -> Variable:
@@ -102,12 +105,12 @@ class TensorBindings:
         Returns:
             those that dynamic mode has written to since the last time; None if a tensor has another shape or dtype now.
         """
-        if Moves.count == self._moves and all(map(is_, map(_array_of, self._tensors), self._arrays)):
-            if clock.now == self._writes:
+        if Moves.count == self.moves and all(map(is_, map(_array_of, self._tensors), self._arrays)):
+            if clock.now == self.writes:
                 return []
         elif not self._meet():
             return None
-        self._writes = clock.now
+        self.writes = clock.now
         return [each for each in self if each.storage.note_writes()]
 
     def _meet(self) -> bool:
@@ -125,7 +128,7 @@ class TensorBindings:
 
     def follow(self) -> None:
         """After a run: where the engine has moved storage, tensors follow."""
-        if Moves.count == self._moves:
+        if Moves.count == self.moves:
             return
         for each in self:
             each.storage.follow()
@@ -133,10 +136,6 @@ class TensorBindings:
         self._remember()
 
     def _remember(self) -> None:
-        self._moves = Moves.count
+        self.moves = Moves.count
         self._tensors = [each.tensor for each in self]
         self._arrays = [each.storage.array for each in self]
-
-    def wrote(self) -> None:
-        """Note that writes up to now are accounted for."""
-        self._writes = clock.now

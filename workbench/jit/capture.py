@@ -15,7 +15,7 @@ from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, U
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
-from workbench.framework.op.recorder import override
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
@@ -41,7 +41,11 @@ class CapturedStep:
     """
 
     def __init__(
-        self, function: Callable[..., Any], devices: int, build: BuildStrategy | None, execution: ExecutionStrategy | None
+        self,
+        function: Callable[..., Any],
+        devices: int,
+        build: BuildStrategy | None,
+        execution: ExecutionStrategy | None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function, self._places = function, tuple(cpu_places(devices))
@@ -54,33 +58,26 @@ class CapturedStep:
         self.captures = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if override.get() is not None:
+        step = self._newest
+        if step is not None and not kwargs and step.is_alike(args):
+            return step.run(args)
+        if isinstance(current_recorder(), CaptureRecorder):
             return self._function(*args, **kwargs)  # part of what is recorded around it
-        found = None
-        if not kwargs:
-            try:
-                key = (recording_gradients.get(), *[(t.kind, t.stop_gradient) for t in args])
-                found, tensors = self._steps.get(key), args
-            except AttributeError:
-                pass
-        if found is None:
-            given = Arguments(args, kwargs, self._parameters)
-            is_plain = not kwargs and len(given.tensors) == len(args) and all(map(_is_tensor, given.args))
-            parts = [(t.kind, t.stop_gradient) for t in given.tensors] if is_plain else [given.key]
-            key, tensors = (recording_gradients.get(), *parts), given.tensors
-            found = self._steps.setdefault(key, [])
-        for step in found:
-            if step.fits():
-                is_done, results = step.run(tensors)
-                if is_done:
-                    self._newest = step
-                    return results
-        step = self._record(Arguments(args, kwargs, self._parameters), found)
-        found.insert(0, step)
-        del found[_KEPT:]
+        return self._call(Arguments(args, kwargs, self._parameters))
+
+    def _call(self, given: Arguments) -> Any:
+        known = self._steps.setdefault((recording_gradients.get(), given.key), [])
+        step = next((each for each in known if each.fits()), None)
+        if step is None:
+            step = self._record(given, known)
+            known.insert(0, step)
+            del known[_KEPT:]
+            if not step.fits():
+                raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
         self._newest = step
-        is_done, results = step.run(tensors)
-        assert is_done
+        results = step.run(given.tensors)
+        if given.is_plain:
+            step.settle(given.args)
         return results
 
     def _record(self, given: Arguments, others: list[RecordedStep]) -> RecordedStep:
@@ -234,9 +231,7 @@ def capture(
         1
     """
     if function is None:
-        return functools.partial(
-            capture, devices=devices, build_strategy=build_strategy, exec_strategy=exec_strategy
-        )
+        return functools.partial(capture, devices=devices, build_strategy=build_strategy, exec_strategy=exec_strategy)
     if not callable(function):
         raise InvalidType(f"jit.capture takes a function, got {function!r}")
     return CapturedStep(function, devices, build_strategy, exec_strategy)
@@ -248,10 +243,6 @@ def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 def _random_states() -> tuple[Any, Any]:

@@ -43,6 +43,11 @@ class LeafGradient:
         self.tensor, self.before, self.reads, self.clears = tensor, before, reads, clears
         self.after: Tensor | None = None
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether a run leaves there what it found."""
+        return self.after is (self.before if self.reads else None)
+
     def fits(self) -> bool:
         """Whether what a run would find there is what the function found when it was recorded."""
         grad = self.tensor.grad
@@ -139,9 +144,7 @@ class LeafGradients:
                 )
             with self._program.role_guard(OPTIMIZE):
                 target = self._bindings.bound(after).variable
-                self._program.global_block().append_op(
-                    ASSIGN.type, inputs={"X": left.name}, outputs={"Out": target}
-                )
+                self._program.global_block().append_op(ASSIGN.type, inputs={"X": left.name}, outputs={"Out": target})
             each.after = after
 
     def put_back(self) -> None:

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from operator import attrgetter, call, is_
 from typing import Any
 
 import numpy as np
 
-from workbench.dygraph.overwrites import RepeatedWrites
+from workbench.dygraph.kinds import Kind, kind_of
+from workbench.dygraph.overwrites import RepeatedWrites, clock
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
-from workbench.framework.program.program import Program
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.strategy import BuildStrategy
+from workbench.jit.arguments import leaves, mapped
 from workbench.jit.bindings import BoundTensor
 from workbench.jit.captured_tensor import CapturedTensor
-from workbench.jit.arguments import leaves, mapped
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
+from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.scope import Scope
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.tensor import LoDTensor, Moves
+
+_new_tensor = Tensor.__new__
+_array_of, _grad_of = attrgetter("array"), attrgetter("grad")
+_kind_of, _stops = attrgetter("kind"), attrgetter("stop_gradient")
 
 _values = Scope()  # of which those of all recorded programs are kids: one step on tensors at a time
 
@@ -65,7 +75,12 @@ class RecordedStep(Debugging):
             self.scope,
         )
         self._fill_scope(draws)
+        self._left = [each for each in self._gradients if each.after is not None or each.before is not None]
+        rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
+        self._rates = [each for each in self.bindings if each.variable.name in rates]
+        self._is_ready = False
         self._writes: RepeatedWrites | None = None
+        self._kind: Kind | None = None
         self._written = {name for op in self.program.all_ops() for name in op.output_arg_names}
 
     def _fill_scope(self, draws: LoDTensor) -> None:
@@ -84,8 +99,17 @@ class RecordedStep(Debugging):
         return self._engine
 
     def fits(self) -> bool:
-        """Whether it is still what the function would do."""
-        return self._surroundings.are_unchanged() and all(each.fits() for each in self._gradients)
+        """Whether it is what the function would do; what was put in the place of tensors is taken over."""
+        self._is_ready = False
+        self._refresh_rates(self._optimizers)
+        if self._surroundings.changes() or not all(each.fits() for each in self._gradients):
+            return False
+        changed = self.bindings.agree()
+        if changed is None:
+            return False
+        if changed:
+            self._spread(changed)
+        return True
 
     def reason(self) -> str:
         """Why it does not fit any more, in words."""
@@ -96,32 +120,79 @@ class RecordedStep(Debugging):
             return "gradients that were there are now left, or the other way round"
         return "a tensor it works on has another shape or dtype"
 
-    def run(self, tensors: Sequence[Tensor]) -> tuple[bool, Any]:
-        """One step.
-
-        Returns:
-            whether it was run, and what the function returns; it is not where a tensor has got another shape or dtype.
-        """
-        for optimizer in self._optimizers:
-            optimizer.refresh_rate()
-        changed = self.bindings.agree()
-        if changed is None:
-            return False, None
-        if changed:
-            self._spread(changed)
-        results = self._engine.run(dict(zip(self._feeds, [t.array for t in tensors])), self.fetches)
-        self.bindings.follow()
-        if self._writes is None:
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """One step, of arguments it fits; what the function returns."""
+        results = self._engine.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
+        if self.bindings.moves != Moves.count:
+            self.bindings.follow()
+        writes = self._writes
+        if writes is None:
             arrays = [each.storage.array for each in self.bindings if each.variable.name in self._written]
-            self._writes = RepeatedWrites(arrays, f"a run of {self.program.name}")
-        self._writes.again()
-        self.bindings.wrote()
-        for each in self._gradients:
-            if each.tensor.grad is not each.after:
-                each.tensor.grad = each.after
-        if self._is_single:
-            return True, Tensor(results[0])
-        return True, self._packed(results)
+            writes = self._writes = RepeatedWrites(arrays, f"a run of {self.program.name}")
+        writes.time = self.bindings.writes = clock.now = clock.now + 1
+        for each in self._left:
+            each.tensor.grad = each.after
+        if not self._is_single:
+            return self._packed(results)
+        made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
+        made.array, made.kind, made.stop_gradient, made.source = (
+            results[0],
+            self._kind or self._kind_of(results),
+            True,
+            None,
+        )
+        return made
+
+    def _kind_of(self, results: Sequence[Any]) -> Kind:
+        """The kind of the only result; the same in every run of arguments of the same kinds."""
+        self._kind = kind_of(results[0])
+        return self._kind
+
+    # The next time
+
+    def settle(self, args: Sequence[Any]) -> None:
+        """Note all that has to be as it is now for the next call of such arguments to be alike."""
+        watched = self._surroundings.watched
+        gradients = [each for each in self._gradients if not each.clears]
+        self._reads = [current_recorder, recording_gradients.get, *watched.reads]
+        self._reads += [partial(getattr, each, "_learning_rate") for each in self._optimizers]
+        self._tensors = [each.tensor for each in self.bindings]
+        self._leaves = [each.tensor for each in gradients]
+        self._count = len(args)
+        self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
+        self._expected = [
+            current_recorder(), recording_gradients.get(), *watched.kept, *(each._learning_rate for each in self._optimizers),
+            *map(_array_of, self._tensors),
+            *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
+        ]  # fmt: skip
+        self._is_ready = not self._surroundings.containers and all(each.is_lasting for each in gradients)
+
+    def is_alike(self, args: Sequence[Any]) -> bool:
+        """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
+        if not self._is_ready or len(args) != self._count:
+            return False
+        if self._scheduled:
+            self._refresh_rates(self._scheduled)
+        bindings = self.bindings
+        if clock.now != bindings.writes or Moves.count != bindings.moves:
+            return False
+        found = chain(
+            map(call, self._reads), map(_array_of, self._tensors), map(_grad_of, self._leaves),
+            map(_kind_of, args), map(_stops, args),
+        )  # fmt: skip
+        try:
+            return all(map(is_, found, self._expected))
+        except (AttributeError, ValueError):  # no tensor; a variable that was deleted
+            return False
+
+    def _refresh_rates(self, optimizers: Sequence[Any]) -> None:
+        """Have the rates be those of now; what is written here is accounted for here, so that not all is looked at."""
+        for optimizer in optimizers:
+            before = clock.now
+            optimizer.refresh_rate()
+            if clock.now != before and self.bindings.writes == before:
+                self.bindings.writes = clock.now
+                self._spread([each for each in self._rates if each.storage.note_writes()])
 
     def _packed(self, results: Sequence[Any]) -> Any:
         found = {name: Tensor(np.asarray(result)) for name, result in zip(self.fetches, results, strict=True)}
@@ -129,7 +200,8 @@ class RecordedStep(Debugging):
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:
         """What was written to tensors is for all devices."""
-        self._writes = None
+        if any(each not in self._rates for each in changed):
+            self._writes = None  # noted anew: others have written there
         if not self._engine.started:
             return
         replicas = self._engine.replicas

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
-from workbench.framework.gradmode import recording_gradients
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidType
 from workbench.framework import names
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.record import Op, flat
 from workbench.framework.op.recorder import recording
 from workbench.framework.program.guard import program_guard, static_recorder
@@ -129,9 +129,7 @@ class CaptureRecorder:
     def write_over(self, tensor: Tensor, value: CapturedTensor) -> None:
         """Have the value of a tensor from outside replaced."""
         target = self.bindings.bound(tensor).variable
-        self.program.current_block().append_op(
-            ASSIGN.type, inputs={"X": self.variable(value)}, outputs={"Out": target}
-        )
+        self.program.current_block().append_op(ASSIGN.type, inputs={"X": self.variable(value)}, outputs={"Out": target})
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """Operators appended in the `with` body belong to an update."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import is_
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -35,46 +34,50 @@ class Change(NamedTuple):
         return f"{self.name} is another object"
 
 
-class Watch:
-    """Entries of a namespace, and what they held.
+Read = Callable[[], Any]  # gives a value as it is now
 
-    Args:
-        label: what users call the namespace, "" for globals. space: the namespace.
+
+class Watched:
+    """Values that are read, and what they were.
+
+    Attributes:
+        reads, kept: functions that give them, and what these gave, side by side. names: what users call them.
     """
 
-    def __init__(self, label: str, space: Mapping[str, Any]) -> None:
-        self._label, self._space = label, space
-        self._names: dict[str, Any] = {}
-        self._kept: list[Any] = []
+    def __init__(self) -> None:
+        self.reads: list[Read] = []
+        self.kept: list[Any] = []
+        self.names: list[str] = []
+        self._places: set[Any] = set()
 
-    def add(self, name: str) -> bool:
-        """Watch an entry, too; False if it is watched already."""
-        if name in self._names:
+    def add(self, name: str, place: Any, read: Read) -> bool:
+        """Watch a value; False if that is done already.
+
+        Args:
+            place: equal for two functions that read the same.
+        """
+        if place in self._places:
             return False
-        self._names[name] = None
-        self._kept.append(self._space.get(name, _MISSING))
+        self._places.add(place)
+        self.reads.append(read)
+        self.kept.append(read())
+        self.names.append(name)
         return True
 
-    def is_unchanged(self) -> bool:
-        """Whether all entries are the objects they were, or plain values equal to them."""
-        if all(map(is_, map(self._space.get, self._names), self._kept)):
-            return True
-        return not any(True for _ in self.changes())
-
     def changes(self) -> Iterator[Change]:
-        """What is not as it was."""
-        for i, (name, kept) in enumerate(zip(self._names, self._kept, strict=True)):
-            now = self._space.get(name, _MISSING)
-            if now is kept or (now is _MISSING and kept is None):
+        """What is not as it was; a plain value that is equal to another one is the same."""
+        for i, (read, kept) in enumerate(zip(self.reads, self.kept, strict=True)):
+            now = read()
+            if now is kept:
                 continue
             if _is_plain(now) and type(now) is type(kept) and now == kept:
-                self._kept[i] = now
+                self.kept[i] = now
             else:
-                yield Change(f"{self._label}{name}", kept, now)
+                yield Change(self.names[i], kept, now)
 
 
 class ContainerWatch:
-    """The entries of a list, tuple, dict or set."""
+    """The entries of a list, dict or set."""
 
     def __init__(self, label: str, container: Any) -> None:
         self._label, self._container = label, container
@@ -93,25 +96,6 @@ class ContainerWatch:
             yield Change(f"what is in {self._label}", self._kept, self._container)
 
 
-class CellWatch:
-    """A variable of an enclosing function."""
-
-    def __init__(self, name: str, cell: Any) -> None:
-        self._name, self._cell, self._kept = name, cell, _content(cell)
-
-    def is_unchanged(self) -> bool:
-        """Whether it has the value it had."""
-        now = _content(self._cell)
-        if now is self._kept:
-            return True
-        return _is_plain(now) and type(now) is type(self._kept) and bool(now == self._kept)
-
-    def changes(self) -> Iterator[Change]:
-        """It, if it is not as it was."""
-        if not self.is_unchanged():
-            yield Change(self._name, self._kept, _content(self._cell))
-
-
 class Surroundings:
     """What a function reads from outside.
 
@@ -120,8 +104,8 @@ class Surroundings:
     """
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
-        self._spaces: dict[int, Watch] = {}
-        self._others: dict[int, Any] = {}
+        self.watched = Watched()
+        self._containers: dict[int, ContainerWatch] = {}
         self._codes: dict[tuple[CodeType, int], None] = {}
         self._seen: dict[int, Any] = {}
         self._found(getattr(function, "__name__", "function"), function)
@@ -130,18 +114,15 @@ class Surroundings:
         start = getattr(function, "__func__", function)
         if isinstance(start, FunctionType):
             self._read(start, dict(args))
-        self._watches = [*self._spaces.values(), *self._others.values()]
-
-    def are_unchanged(self) -> bool:
-        """Whether everything is as it was."""
-        for watch in self._watches:
-            if not watch.is_unchanged():
-                return False
-        return True
 
     def changes(self) -> list[Change]:
         """What is not as it was."""
-        return [change for watch in self._watches for change in watch.changes()]
+        return [*self.watched.changes(), *(change for each in self._containers.values() for change in each.changes())]
+
+    @property
+    def containers(self) -> list[ContainerWatch]:
+        """Lists, dicts and sets whose entries are read."""
+        return list(self._containers.values())
 
     def site_of_change(self, name: str) -> Site | None:
         """Where the code that was read stores to a name."""
@@ -154,15 +135,17 @@ class Surroundings:
 
     # Finding
 
-    def _space(self, label: str, space: Mapping[str, Any]) -> Watch:
-        found = self._spaces.get(id(space))
-        if found is None:
-            found = self._spaces[id(space)] = Watch(label, space)
-        return found
+    def _watch(self, label: str, space: Mapping[str, Any], name: str) -> bool:
+        """An entry of a namespace; False if it is watched already."""
+        return self.watched.add(label, (id(space), name), partial(space.get, name, _MISSING))
 
     def _found(self, label: str, value: Any) -> None:
         """Something that is read: look at what it leads to."""
-        if isinstance(value, _PLAIN) or isinstance(value, Tensor | type | BuiltinFunctionType) or id(value) in self._seen:
+        if (
+            isinstance(value, _PLAIN)
+            or isinstance(value, Tensor | type | BuiltinFunctionType)
+            or id(value) in self._seen
+        ):
             return
         self._seen[id(value)] = value
         if isinstance(value, MethodType):
@@ -185,24 +168,22 @@ class Surroundings:
         if len(value) > _MANY:
             return
         if not isinstance(value, tuple):
-            self._others[id(value)] = ContainerWatch(label, value)
+            self._containers[id(value)] = ContainerWatch(label, value)
         for part in _entries(value):
             self._found(label, part)
 
     def _found_layer(self, label: str, layer: Any) -> None:
         """All that a layer holds, and the layers below it."""
         attributes = vars(layer)
-        watch = self._space(f"{label}.", attributes)
         for name, value in attributes.items():
             if isinstance(value, _PLAIN):
-                watch.add(name)
+                self._watch(f"{label}.{name}", attributes, name)
             elif not is_layer(value):
                 self._found(f"{label}.{name}", value)
         for name in ("_parameters", "_buffers", "_sub_layers"):
             inside = attributes[name]
-            inner = self._space(f"{label}.", inside)
             for key, value in inside.items():
-                inner.add(key)
+                self._watch(f"{label}.{key}", inside, key)
                 self._found(f"{label}.{key}", value)
         forward = type(layer).forward
         if not is_ours(forward.__code__.co_filename):
@@ -231,13 +212,14 @@ class Surroundings:
             if kind == "global":
                 if name not in outside:
                     continue
-                if self._space("", outside).add(name):
+                if self._watch(name, outside, name):
                     self._found(name, outside[name])
                 value: Any = outside[name]
             elif kind == "cell" and name in cells:
                 cell = cells[name]
-                if id(cell) not in self._others:
-                    self._others[id(cell)] = CellWatch(name, cell)
+                if _content(cell) is _MISSING:
+                    continue
+                if self.watched.add(name, id(cell), partial(getattr, cell, "cell_contents", _MISSING)):
                     self._found(name, _content(cell))
                 value = _content(cell)
             elif name in known:
@@ -267,7 +249,7 @@ class Surroundings:
             if found is _MISSING and not isinstance(value, ModuleType):
                 return self._follow_class(label, value, name)
             label = f"{label}.{name}"
-            if self._space(label.removesuffix(name), space).add(name):
+            if self._watch(label, space, name):
                 self._found(label, found)
             value = found
         return value
@@ -283,7 +265,7 @@ class Surroundings:
                 self._read(found, _first_argument(found, value))
             elif isinstance(found, property) and found.fget is not None:
                 self._read(found.fget, _first_argument(found.fget, value))
-            elif self._space(f"{base.__name__}.", vars(base)).add(name):
+            elif self._watch(f"{base.__name__}.{name}", vars(base), name):
                 self._found(f"{base.__name__}.{name}", found)
             return found if isinstance(found, _PLAIN) else _MISSING
         return _MISSING

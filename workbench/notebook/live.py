@@ -29,7 +29,11 @@ def in_notebook(shell: Any) -> bool:
 
 
 def watch(run: Run) -> Run:
-    """Wait for the end of a run and show how it goes meanwhile; interrupting stops it at a step boundary."""
+    """Wait for the end of a run and show how it goes meanwhile.
+
+    Raises:
+        KeyboardInterrupt: of an interrupt, which stops the run at a step boundary. Exception: what made the run fail.
+    """
     __tracebackhide__ = True
     view = LiveView(run)
     shown = display(view, display_id=True)
@@ -47,9 +51,12 @@ def _follow(run: Run, redraw: Callable[[], None]) -> Run:
                 run.wait(timeout=REDRAW_S)
             except TimeoutError:
                 redraw()
-    except KeyboardInterrupt:  # while drawing; run.wait() deals with its own
-        run.stop()
-    return run.wait()
+        return run.wait()
+    except KeyboardInterrupt:
+        if not run.is_stopping:  # it came while drawing; wait() stops the run itself
+            run.stop()
+            run.wait()
+        raise
 
 
 class LiveView:

@@ -2,7 +2,7 @@
 
 The message of such an error names the op, what was expected and what came; the frames between it and the cell
 help nobody but us, and no more do those that an interrupt finds. `%xmode Verbose` shows them all, and `%debug` finds
-them in any mode. A misspelt keyword of a function of ours gets a suggestion, as Python gives it from 3.13 on.
+them in any mode. A wrong keyword of a function of ours gets a suggestion.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from workbench.errors import EnforceNotMet
+from workbench.framework.keywords import suggest_keyword
 from workbench.framework.site import is_ours
-from workbench.notebook.keywords import suggest_keyword
 
 HANDLED = (EnforceNotMet, SyntaxError, KeyboardInterrupt, TypeError)
 _PLUMBING = ("IPython", "contextlib", "threading")

@@ -39,6 +39,9 @@ def number(value: float, dtype: Any) -> np.ndarray:
 
 def seen_as(array: np.ndarray, shape: Sequence[int]) -> np.ndarray | None:
     """The array in another shape, None if that takes a copy."""
+    if type(array) is not np.ndarray and hasattr(array, "seen_as"):  # what only stands for an array knows itself
+        seen: np.ndarray | None = array.seen_as(tuple(shape))
+        return seen
     view = array.reshape(tuple(shape))
     return view if view.base is not None and (not array.size or np.shares_memory(view, array)) else None
 

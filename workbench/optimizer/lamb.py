@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.errors import InvalidType
 from workbench.ops.update import optimizers as update
-from workbench.ops.update.trust_ratio import LAMB_RATIO
+from workbench.ops.update.optimizers.trust_ratio import LAMB_RATIO
 from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.groups import GroupOption

@@ -61,13 +61,15 @@ class OneBlasThread:
         if self._controls is None:
             self._controls = [_control(library) for library in self.libraries]
         with self._lock:
-            pledge = self._pledge()
-            if pledge is None:
-                pledge, endings = _Pledge(), []
-                for ask, change in self._controls:
-                    endings.append(weakref.ref(pledge, partial(change, ask())))
-                self._endings, self._pledge = endings, weakref.ref(pledge)
-        return pledge
+            return self._pledge() or self._new_pledge(_Pledge())  # no variable: a traceback would keep its content
+
+    def _new_pledge(self, made: _Pledge) -> _Pledge:
+        endings = []
+        for ask, change in self._controls or ():
+            endings.append(weakref.ref(made, partial(change, ask())))
+        self._endings = endings
+        self._pledge = weakref.ref(made)
+        return made
 
     def after_fork(self) -> None:
         """In a child process: who held the lock is not there."""

@@ -63,6 +63,13 @@ def test_gradients_of_parts_nobody_uses_are_zero() -> None:
     assert compare(lambda x: [wb.split(x, 3, axis=1)[1], wb.unstack(x, axis=0)[2]], {"x": numbers(4, 6)}) == set()
 
 
+def test_joins_of_what_wants_no_gradient_and_of_nothing() -> None:
+    def body(x: Any, y: Any) -> list[Any]:
+        return [wb.concat([wb.ones([4, 1]), x, wb.ones([4, 2])], axis=1), wb.concat([x, y], axis=1)]
+
+    assert compare(body, {"x": numbers(4, 3), "y": numbers(4, 0)}) == set()
+
+
 def test_slices() -> None:
     def body(x: Any) -> list[Any]:
         return [x[1:3], x[:, 2:5, ::2], x[0], x[:, -1], x[:, :, ::-1], x[2, 3, 4], x[:]]

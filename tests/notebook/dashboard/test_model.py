@@ -107,7 +107,7 @@ def test_waits_and_arrivals_are_told_in_microseconds_of_the_step() -> None:
     places = (CPUPlace(0), CPUPlace(1))
     sampled = SampledStep(4, step=events.Step("e", 4, 1_000, 90_000, places, (1, 1)))
     sampled.ops.append(events.OpRun("e", 4, events.OpInfo(7, "mul", places[0]), 0, 1_000, 21_000))
-    sampled.waits.append(events.Wait("e", 4, places[1], 1, 11_000, 31_000, ("op 'mul' of device 0",)))
+    sampled.waits.append(events.Wait("e", 4, places[1], 1, 11_000, 31_000, ("op 'mul' on cpu:0",)))
     arrived = 21_000, 11_000
     sampled.collectives.append(
         events.Collective("e", 4, "all_reduce", ("w",), 8, places, 0, 31_000, 41_000, True, arrived)
@@ -116,7 +116,7 @@ def test_waits_and_arrivals_are_told_in_microseconds_of_the_step() -> None:
     spans, labels = sample["spans"], sample["labels"]
     told = [spans[name].tolist() for name in ("node", "device", "start", "end", "collective", "wait", "within")]
     assert [*zip(*told)] == [(7, 0, 0, 20, 0, 0, 0), (-1, -1, 30, 40, 1, 0, 1), (-1, 1, 10, 30, 0, 1, 0)]
-    assert [labels[k] for k in spans["label"]] == ["mul", "all_reduce", "op 'mul' of device 0"]
+    assert [labels[k] for k in spans["label"]] == ["mul", "all_reduce", "op 'mul' on cpu:0"]
     assert {name: found.tolist() for name, found in sample["arrivals"].items()} == {
         "span": [1, 1], "device": [0, 1], "at": [20, 10],
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """`%train`: names in, a finished run out."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.notebook.magics.test_extension import completed
 from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 from workbench.experiments.first_nan import StoppedOnNaN
+from workbench.notebook import training
 
 NET = """%%static_program net --seed 2
 x = static.data("x", [None, 4])
@@ -120,7 +122,12 @@ def test_an_interrupt_ends_it_at_a_step_boundary(net: Notebook) -> None:
         "class Endless:\n    def __iter__(self):\n        return endless()\n"
         "forever = Endless()"
     )
-    run = net.run("run = %train net forever --fetch loss --quiet\nrun")
+    begun: list[Run] = []
+    real = training.experiments.train
+    with patch.object(training.experiments, "train", lambda *a, **k: begun.append(real(*a, **k)) or begun[0]):
+        error = net.fail("%train net forever --fetch loss --quiet")
+    (run,) = begun
+    assert isinstance(error, KeyboardInterrupt) and f"was stopped after step {run.step}" in net.printed
     assert str(run.state) == "stopped"
     assert 50 <= run.step < 10**9 and len(run.history["loss"]) == run.step
 

@@ -91,7 +91,7 @@ def test_the_flag_names_op_variable_device_and_line(name: str) -> None:
         exe.run([], feed={"X": rows})
     text = str(caught.value)
     assert re.match(rf"op '(fused_)?{op}' made ", text) and amount in text
-    assert f"on device {device}\n" in text and "FLAGS_check_nan_inf" in text
+    assert f"on cpu:{device}\n" in text and "FLAGS_check_nan_inf" in text
     assert source in line_of(text)
     assert_same_bits(state(exe), before)  # nothing was applied
     exe.run([], feed={"X": column(1, 1, 1, 1)})
@@ -108,7 +108,7 @@ def test_find_nan_returns_the_first_node_and_applies_nothing(name: str) -> None:
     found = exe.find_nan({"X": rows})
     assert (found.node.type, found.node.device) == (op, device)
     assert source in linecache.getline(*found.node.site) and source in line_of(found)
-    assert str(found).startswith(f"node #{found.node.number} {op!r} on device") and "makes the first NaN" in str(found)
+    assert str(found).startswith(f"node #{found.node.number} {op!r} on cpu:") and "makes the first NaN" in str(found)
     assert all(i.is_finite for i in found.inputs) and not any(o.is_finite for o in found.outputs)
     assert {n: v.tobytes() for n, v in model.values().items()} == {n: v.tobytes() for n, v in before.items()}
     assert exe.find_nan({"X": column(1, 1, 1, 1)}) is None
@@ -175,7 +175,7 @@ def test_steps_by_hand_stop_where_the_flag_says() -> None:
     exe = build(forward, wb.optimizer.SGD(0.1)).start().parallel(2)
     feed = {"X": column(1, 2, -3, 4)}
     with checked(), exe.stepper(feed) as step:
-        with pytest.raises(ExecutionError, match=r"op 'log' made 1 NaN.*'log_0.tmp_0' on device 1"):
+        with pytest.raises(ExecutionError, match=r"op 'log' made 1 NaN.*'log_0.tmp_0' on cpu:1"):
             step.finish()
         assert np.isnan(step.value("log_0.tmp_0", 1)).sum() == 1
     with checked():

@@ -97,7 +97,7 @@ def test_the_error_is_that_of_the_calls(label: int) -> None:
     with override(cpu_tape=False):
         by_calls = Run().fails(spoilt(0, 6, label))
     assert by_tape == by_calls
-    assert "device 1" in by_tape and __file__ in by_tape
+    assert "cpu:1" in by_tape and __file__ in by_tape
 
 
 def test_a_label_to_be_ignored_is_none_out_of_range() -> None:

@@ -148,7 +148,7 @@ def test_a_fault_after_any_call_of_the_speculative_part_changes_nothing(
         programs = watching.programs(True, False).speculative if observed else bound.speculative
         done, tried = 1, 0
         for program, k in places_of(programs):
-            with call_at(program, k, Fault()), pytest.raises(ExecutionError, match=r"op '\w+' failed on device.*: inj"):
+            with call_at(program, k, Fault()), pytest.raises(ExecutionError, match=r"op '\w+' failed on cpu:.*: inj"):
                 t.step(t.exe, done)
             assert held(t.exe, t.model.main) == t.states[done - 1], f"call {k} left something behind"
             tried += 1
@@ -169,7 +169,7 @@ def test_the_error_names_the_op_whose_call_failed() -> None:
             with call_at(program, end - 1, Fault()), pytest.raises(ExecutionError) as caught:
                 t.step(t.exe, 1)
             node = part.row.node
-            where = f"device{'s' * (len(node.places) > 1)} {', '.join(map(str, node.places))}"
+            where = ", ".join(f"cpu:{place}" for place in node.places)
             assert str(caught.value).startswith(f"op {node.type!r} failed on {where}: injected")
             assert str(caught.value).endswith(f"at {node.site}")
             assert node.site.file.startswith(os.path.dirname(__file__))
@@ -366,11 +366,11 @@ def test_an_update_of_the_users_may_fail(mode: str) -> None:
         t = Trained(model, 3, mode=mode)
         for place in (0, 1) if mode == "AllReduce" else (t.exe.inspection.graph(()).owners["fc_1.w_0"],):
             fails[:] = [place]
-            with pytest.raises(InvalidArgument, match=f"op 'users_update' failed on device {place}: not this one"):
+            with pytest.raises(InvalidArgument, match=f"op 'users_update' failed on cpu:{place}: not this one"):
                 t.step(t.exe, 1)
             assert held(t.exe, t.model.main) == t.states[0]
         fails[:] = ["in place"]
-        with pytest.raises(InvalidArgument, match=r"op 'users_update' failed on device \d: .*read-only"):
+        with pytest.raises(InvalidArgument, match=r"op 'users_update' failed on cpu:\d: .*read-only"):
             t.step(t.exe, 1)
         assert held(t.exe, t.model.main) == t.states[0]
         fails.clear()
@@ -391,7 +391,7 @@ def test_an_op_that_fails_on_one_device_only(hook: Any, device: int, threads: in
             raise ValueError("not here")
 
     hook.body = fail
-    with pytest.raises(InvalidArgument, match=f"op 'hooked' failed on device {device}: not here") as caught:
+    with pytest.raises(InvalidArgument, match=f"op 'hooked' failed on cpu:{device}: not here") as caught:
         t.step(t.exe, 1)
     assert __file__ in str(caught.value)
     assert held(t.exe, t.model.main) == t.states[0]
@@ -435,7 +435,7 @@ def test_a_worker_that_fails_stops_the_others(hook: Any) -> None:
             raise ValueError("worker")
 
     hook.body = meet
-    with pytest.raises(InvalidArgument, match=r"op 'hooked' failed on device \d: worker"):
+    with pytest.raises(InvalidArgument, match=r"op 'hooked' failed on cpu:\d: worker"):
         t.step(t.exe, 1)
     assert held(t.exe, t.model.main) == t.states[0]
     hook.body = lambda place: None
@@ -474,7 +474,7 @@ def test_a_thread_that_is_stuck_is_named(hook: Any) -> None:
     t = Trained(hooked_network(hook), 4, 2, timeout=0.3)
     free, _ = stuck(t, hook)
     try:
-        with pytest.raises(Unavailable, match=r"device thread 1 .*\n.*it is at op 'hooked' of device \d") as caught:
+        with pytest.raises(Unavailable, match=r"device thread 1 .*\n.*it is at op 'hooked' on cpu:\d") as caught:
             t.step(t.exe, 1)
         assert free.waiting == 1  # the worker, still
         assert __file__ in str(caught.value)

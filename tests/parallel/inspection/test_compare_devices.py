@@ -74,7 +74,7 @@ def test_what_differs_is_counted_and_located() -> None:
     assert (second.name, second.count, second.index) == ("fc_1.b_0", 3, (0,))
     assert "fc_0.w_0" not in found.same and "fc_0.b_0" in found.same
     text = repr(found)
-    assert text.startswith("Replicas differ between devices") and "first at [2, 3]" in text and "on device 2" in text
+    assert text.startswith("Replicas differ between devices") and "first at [2, 3]" in text and "on cpu:2" in text
 
 
 def test_names_choose_what_is_compared() -> None:
@@ -168,7 +168,7 @@ def test_other_shapes_and_dtypes_differ_as_a_whole() -> None:
     exe.local_scope(1).find_var("fc_1.b_0").set(np.zeros((1, 3), np.float64))
     (found,) = exe.compare_devices().differences
     assert found.values == ("float32[3]", "float64[1, 3]") and found.count == found.size == 3
-    assert "float64[1, 3] on device 1" in str(found)
+    assert "float64[1, 3] on cpu:1" in str(found)
 
 
 numbers = arrays.arrays(
@@ -185,7 +185,7 @@ def test_differences_by_the_book(first: np.ndarray, data: st.DataObject) -> None
         for _ in range(data.draw(st.integers(0, 2))):
             index = tuple(data.draw(st.integers(0, n - 1)) for n in first.shape)
             other[index] = data.draw(st.sampled_from([0, 1, 2])) if first.dtype != bool else not other[index]
-    found = difference_of("v", range(len(others) + 1), [first, *others])
+    found = difference_of("v", dict(enumerate(static.cpu_places(len(others) + 1))), [first, *others])
     differing = [
         index for index in np.ndindex(*first.shape) if any(o[index].tobytes() != first[index].tobytes() for o in others)
     ]

@@ -97,7 +97,7 @@ def test_an_all_reduce_starts_when_the_last_device_has_made_its_part(name: str, 
             assert event.waits[slow] < event.waits[1 - slow]
 
 
-@pytest.mark.parametrize(("name", "awaited"), [("clipped", "of device 1"), ("one call", "the other threads")])
+@pytest.mark.parametrize(("name", "awaited"), [("clipped", "on cpu:1"), ("one call", "the other threads")])
 def test_a_thread_that_waits_for_a_slow_device_says_so(name: str, awaited: str) -> None:
     """For an op of its; or, where updates take the sums, at the end of the part before them."""
     _, heard = slowed(MODELS[name]().start(), 1, 2)

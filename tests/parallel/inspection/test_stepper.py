@@ -315,7 +315,7 @@ def test_a_step_refuses_to_go_on_where_its_parameters_have_changed() -> None:
     step.run_until("relu")
     exe.run([], feed=batch(seed=1))
     after = state(exe)
-    with pytest.raises(PreconditionNotMet, match=r"cannot go on: .fc_\d\.\w_0. of device \d has changed since"):
+    with pytest.raises(PreconditionNotMet, match=r"cannot go on: .fc_\d\.\w_0. of cpu:\d has changed since"):
         step.finish()
     assert step.is_over
     assert_same_bits(state(exe), after)
@@ -327,7 +327,7 @@ def test_set_on_one_device_is_noticed_by_the_node_that_reads_it() -> None:
     step = exe.stepper(batch())
     exe.local_scope(1).find_var("fc_1.b_0").set(np.ones(3, np.float32))
     step.run_until("relu", device=1)
-    with pytest.raises(PreconditionNotMet, match=r"'fc_1.b_0' of device 1 has changed"):
+    with pytest.raises(PreconditionNotMet, match=r"'fc_1.b_0' of cpu:1 has changed"):
         step.run_until("softmax_with_cross_entropy")
 
 
@@ -337,7 +337,7 @@ def test_a_change_of_what_only_the_commit_touches_is_noticed() -> None:
     step = exe.stepper(batch())
     counter = exe.inspection.program.rng_step
     exe.local_scope(1).find_var(counter).set(np.array([5], np.int64))
-    with pytest.raises(PreconditionNotMet, match=rf"{counter}.*device 1 has changed"):
+    with pytest.raises(PreconditionNotMet, match=rf"{counter}.*cpu:1 has changed"):
         step.finish()
 
 
@@ -397,10 +397,10 @@ def test_a_node_that_fails_discards_the_step_and_can_be_looked_at() -> None:
     feed = words()
     feed["x"][-1, 0] = 60  # device 1 reads a row that is not there
     with exe.stepper(feed) as step:
-        with pytest.raises(EnforceNotMet, match=r"lookup_table_v2.*on device 1(.|\n)*at .*test_stepper"):
+        with pytest.raises(EnforceNotMet, match=r"lookup_table_v2.*on cpu:1(.|\n)*at .*test_stepper"):
             for _ in step:
                 pass
-        assert "was discarded: op 'lookup_table_v2' failed on device 1" in repr(step)
+        assert "was discarded: op 'lookup_table_v2' failed on cpu:1" in repr(step)
         assert step.value("x", 1)[-1, 0] == 60
         assert step.where().splitlines()[0].startswith("1 of ")
         with pytest.raises(PreconditionNotMet, match=r"was discarded.*begin another one"):

@@ -130,6 +130,18 @@ def test_who_writes_one_replica_ends_the_sharing(between: Callable[..., None]) -
         assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
 
 
+def test_replicas_are_compared_when_a_step_is_bound_and_not_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number of steps had been made before."""
+    asked: list[int] = []
+    real = replicated_values._hold_the_same
+    monkeypatch.setattr(replicated_values, "_hold_the_same", lambda buckets: asked.append(1) or real(buckets))
+    exe, counts = wide(OPTIMIZERS["sgd"]()).start().parallel(2), []
+    for rows in (20, 20, 12, 12, 12, 20, 12):
+        exe.run([], feed=batch(rows))
+        counts.append(len(asked))
+    assert counts[0] == counts[1] < counts[2] == counts[-1] and shards(exe) == 2
+
+
 def test_writing_all_replicas_the_same_keeps_it() -> None:
     def reset(model: Model, exe: Any, step: int) -> None:
         for device in range(2):

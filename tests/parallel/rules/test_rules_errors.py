@@ -120,7 +120,7 @@ def test_x_60_the_error_names_op_device_and_line():
     with pytest.raises(EnforceNotMet) as caught:
         pe.run([], feed=ids(0, 1, 2, 77))
     text = str(caught.value)
-    assert "'lookup_table_v2'" in text and "device 1" in text and "77" in text
+    assert "'lookup_table_v2'" in text and "cpu:1" in text and "77" in text
     assert "test_rules_errors.py" in text  # where the op was built
 
 
@@ -146,7 +146,7 @@ def test_x_60_when_all_devices_fail_one_error_leaves(threads):
     pe = model.parallel(4, exec_strategy=strategy)
     before = threading.active_count()
     for _ in range(5):
-        with pytest.raises(InvalidArgument, match=r"op 'lookup_table_v2' failed on device \d: .*99"):
+        with pytest.raises(InvalidArgument, match=r"op 'lookup_table_v2' failed on cpu:\d: .*99"):
             pe.run([], feed=ids(99, 99, 99, 99))
     assert threading.active_count() <= before + threads  # no thread is left behind each time
     assert pe.run([model.loss], feed=ids(0, 1, 2, 3))[0].shape == (4,)
@@ -167,7 +167,7 @@ def test_x_60_errors_inside_a_loop_name_the_loops_device():
 
     model = build(body).start()
     pe = model.parallel(2, program=model.main)
-    with pytest.raises(EnforceNotMet, match="inside op 'while' on device 1, at") as caught:
+    with pytest.raises(EnforceNotMet, match="inside op 'while' on cpu:1, at") as caught:
         pe.run([model.loss], feed=ids(0, 77))
     assert "77" in str(caught.value) and "test_rules_errors.py" in str(caught.value)
     assert pe.run([model.loss], feed=ids(0, 1))[0].shape == (2,)
@@ -186,7 +186,7 @@ def test_x_61_a_failed_step_leaves_everything_as_it_was(mode, optimizer):
         if fails:
             before, bad = state(pe, model), batch(8, 2)
             bad["y"][-1] = 55  # on the last device only
-            with pytest.raises(EnforceNotMet, match="device 1"):
+            with pytest.raises(EnforceNotMet, match="cpu:1"):
                 pe.run([], feed=bad)
             same(before, state(pe, model))
         runs.append([pe.run([model.loss], feed=batch(8, k))[0] for k in (3, 4)])
@@ -247,7 +247,7 @@ def test_nan_is_found_where_it_is_made():
     with pytest.raises(ExecutionError) as caught:
         pe.run([], feed={"X": column(1, -1)})
     text = str(caught.value)
-    assert "op 'sqrt' made 1 NaN and 0 Inf among the 1 elements of" in text and "device 1" in text
+    assert "op 'sqrt' made 1 NaN and 0 Inf among the 1 elements of" in text and "cpu:1" in text
     assert "FLAGS_check_nan_inf" in text and "test_rules_errors.py" in text
     same(before, state(pe, model))
     assert np.isfinite(pe.run([model.loss], feed={"X": column(1, 1)})[0]).all()
@@ -255,7 +255,7 @@ def test_nan_is_found_where_it_is_made():
 
 @pytest.mark.usefixtures("checks_nan")
 def test_infinity_is_found_too():
-    with pytest.raises(ExecutionError, match=r"op 'sqrt_grad' made 0 NaN and 1 Inf.*device 0"):
+    with pytest.raises(ExecutionError, match=r"op 'sqrt_grad' made 0 NaN and 1 Inf.*cpu:0"):
         square_root().parallel(2).run([], feed={"X": column(0, 1)})
 
 

@@ -79,6 +79,20 @@ def test_x_41_devices_are_joined_on_dimension_0_in_order():
     np.testing.assert_array_equal(h, np.repeat(FOUR["X"], 2, axis=1))
 
 
+@pytest.mark.parametrize("device_count", [1, 2])
+def test_x_41_a_sparse_gradient_comes_dense(device_count: int):
+    def body():
+        ids = static.data("ids", [None, 1], "int64")
+        return wb.mean(static.nn.embedding(ids, (5, 3), is_sparse=True))
+
+    ids = np.array([[1], [1], [3], [4]])
+    exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(device_count)
+    (found,) = exe.run(["embedding_0.w_0@GRAD"], feed={"ids": ids})
+    expected = np.zeros((5, 3), np.float32)
+    np.add.at(expected, ids[:, 0], 1 / 12)
+    np.testing.assert_allclose(found, np.concatenate([expected] * device_count), rtol=1e-6)
+
+
 def test_x_41_each_fetch_is_given_as_often_as_it_is_asked_for():
     model = line().start()
     found = model.parallel(2).run([model.loss, model.loss.name, model.loss], feed=FOUR)
@@ -97,7 +111,7 @@ def test_x_42_dimensions_after_the_first_have_to_agree():
     before = model.values()
     with pytest.raises(EnforceNotMet, match=r"cannot be merged on dimension 0.*return_merged=False") as caught:
         model.parallel(2).run([name], feed=feed)
-    assert "[3, 2] on device 0, [3, 3] on device 1" in str(caught.value)
+    assert "[3, 2] on cpu:0, [3, 3] on cpu:1" in str(caught.value)
     for parameter, value in before.items():  # nothing of the step was applied
         np.testing.assert_array_equal(model.value(parameter), value, err_msg=parameter)
     with pytest.raises(EnforceNotMet, match="cannot be merged") as caught:

@@ -38,6 +38,34 @@ def test_x_20_drop_kids_destroys_the_replicas():
     assert w[0, 0] == w[1, 0] != 9
 
 
+@pytest.mark.parametrize("mode", [ReduceStrategy.AllReduce, ReduceStrategy.Reduce])
+def test_x_23_only_in_reduce_mode_devices_have_one_copy(mode):
+    strategy = static.BuildStrategy()
+    strategy.reduce_strategy = mode
+    pe = line().start().parallel(2, build_strategy=strategy)
+    pe.run([], feed={"X": column(1, 2)})
+    replicas = pe.inspection.last.replicas
+    assert replicas.are_apart("fc_0.w_0") == (mode == ReduceStrategy.AllReduce)
+    assert not replicas.are_apart("nobody")
+
+
+def test_x_25_what_a_sharer_is_the_first_to_make_belongs_to_both():
+    model = line().start()
+    train = model.parallel(2)
+    train.run([], feed={"X": column(1, 2)})
+    with static.program_guard(model.test, model.startup):
+        note = model.test.global_block().create_var("note", [1, 1], "float32", persistable=True)
+        wb.assign(model.test.global_block().var("fc_0.tmp_1"), output=note)
+    sharing = model.parallel(2, program=model.test, share_vars_from=train)
+    for rows in ((1, 2), (3, 4)):
+        (seen,) = sharing.run(["note"], feed={"X": column(*rows)})
+        for device in range(2):
+            mine = sharing.local_scope(device).find_var("note").get_tensor()
+            assert mine is train.local_scope(device).find_var("note").get_tensor()
+            assert np.array(mine).item() == seen[device, 0]
+    assert seen[0, 0] != seen[1, 0]
+
+
 def test_x_21_initialised_variables_are_copied_at_the_first_run():
     model = line().start()
     pe = model.parallel(2)
@@ -215,7 +243,7 @@ def test_a_temporary_whose_memory_was_taken_names_who_took_it():
     model = line(width=1).start()
     pe = model.parallel(2)
     pe.run([model.loss], feed={"X": column(1, 2, 3, 4)})
-    with pytest.raises(PreconditionNotMet, match=r"fc_0.tmp_0.*device 0.*fc_0.tmp_1.*keep_temporaries"):
+    with pytest.raises(PreconditionNotMet, match=r"fc_0.tmp_0.*cpu:0.*fc_0.tmp_1.*keep_temporaries"):
         pe.local_scope(0).find_var("fc_0.tmp_0")
     np.testing.assert_array_equal(pe.local_scope(1).find_var("mean_0.tmp_0").get_tensor().shape, (1,))
 

@@ -135,7 +135,7 @@ def test_b_11_the_loss_gradient_is_fed_by_dict_or_list():
 
 def test_b_11_missing_it_is_named():
     model, pe = customized()
-    with pytest.raises(InvalidArgument, match=rf"feed '{SEED}' is missing on device 0"):
+    with pytest.raises(InvalidArgument, match=rf"feed '{SEED}' is missing on cpu:0"):
         pe.run([], feed=FOUR)
     assert model.value(W)[0, 0] == 1
 

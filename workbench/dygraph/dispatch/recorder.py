@@ -49,6 +49,7 @@ class DynamicRecorder:
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         # What is written out here for one and for two inputs is what the loops of `_apply` do; most ops have as many.
         count = len(inputs)
+        key: Any
         if op.has_lists:
             call, inputs = self._found(op, inputs, attrs)
             return self._apply_general(call, inputs)
@@ -95,26 +96,6 @@ class DynamicRecorder:
         made.stop_gradient, made.source = True, None
         return made
 
-    def apply(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Any:
-        """Compute a prepared op on tensors of the kinds it was prepared for, and record it."""
-        return self._apply_plain(call, inputs) if call.is_plain else self._apply_general(call, inputs)
-
-    def _apply_plain(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Tensor:
-        """An op of tensors with one output."""
-        arrays = [t.array for t in inputs]
-        made = _new_tensor(Tensor)
-        made.kind = call.kind
-        try:
-            result = made.array = call.compute(*arrays)
-        except Exception as error:
-            _fail(call.name, error)
-        edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
-        if any(e is not None for e in edges) and recording_gradients.get():
-            made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
-        else:
-            made.stop_gradient, made.source = True, None
-        return made
-
     def record_into(self, write: OpWrite, given: dict[str, Any]) -> None:
         """Compute an op over the tensors it writes.
 
@@ -137,6 +118,26 @@ class DynamicRecorder:
 
     def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
         """Nothing: it is done at once."""
+
+    def apply(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Any:
+        """Compute a prepared op on tensors of the kinds it was prepared for, and record it."""
+        return self._apply_plain(call, inputs) if call.is_plain else self._apply_general(call, inputs)
+
+    def _apply_plain(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Tensor:
+        """An op of tensors with one output."""
+        arrays = [t.array for t in inputs]
+        made = _new_tensor(Tensor)
+        made.kind = call.kind
+        try:
+            result = made.array = call.compute(*arrays)
+        except Exception as error:
+            _fail(call.name, error)
+        edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
+        if any(e is not None for e in edges) and recording_gradients.get():
+            made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
+        else:
+            made.stop_gradient, made.source = True, None
+        return made
 
     # Slower ways
 

@@ -175,7 +175,7 @@ def check_dtype(variable: Variable, dtype: Any, where: str = "") -> None:
     """Refuse a dtype other than the declared one; nothing is cast (E-8).
 
     Args:
-        where: what the message adds to the variable's name, such as `" on device 1"`.
+        where: what the message adds to the variable's name, such as `" on cpu:1"`.
 
     Raises:
         InvalidType: the message offers `.astype`.

@@ -35,10 +35,6 @@ class FeedPlan(NamedTuple):
     devices: int
     rows: Mapping[str, tuple[int, ...]]
 
-    def divide(self, arrays: Mapping[str, np.ndarray]) -> Fed:
-        """One batch for all devices."""
-        return Fed(self, [arrays] * self.devices)
-
     def hand_out(self, dicts: Sequence[Mapping[str, np.ndarray]]) -> Fed:
         """Element i for device i; the last devices may get none."""
         return Fed(self, [*dicts, *[_NOTHING] * (self.devices - len(dicts))])

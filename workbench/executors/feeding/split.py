@@ -8,7 +8,7 @@ The checks run once for every signature (names, shapes, dtypes); what they find,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from workbench.executors.feeding.feed_plan import (
 )
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
+from workbench.framework.values.place import Place
 
 _PLANS = 4096  # signatures that are kept, some 1 kB each
 _CONVERSIONS = 64
@@ -85,11 +86,10 @@ class Splitter:
 
     Args:
         program: what is fed; it must not change afterwards.
-        devices: number of devices, N.
+        places: the N devices.
         rule: `"floor"` or `"ceil"`, see `split_sizes`.
         partial: devices may be left without data, as in inference graphs (X-31); never in training graphs (X-32).
         reads: names the program reads and nothing writes; a feed without one of them is refused.
-        kind: of the devices, for messages: `Place.kind`.
 
     Raises:
         InvalidArgument: an unknown rule, or no device.
@@ -98,15 +98,15 @@ class Splitter:
     def __init__(
         self,
         program: Program,
-        devices: int,
+        places: Sequence[Place],
         rule: str = "floor",
         partial: bool = False,
         reads: Collection[str] = (),
-        kind: str = "cpu",
     ) -> None:
-        split_sizes(0, devices, rule)
-        self.program, self.devices, self.rule, self.partial = program, devices, rule, partial
-        self.reads, self.kind = sorted(reads), kind
+        split_sizes(0, len(places), rule)
+        self.program, self.places, self.devices = program, tuple(places), len(places)
+        self.rule, self.partial = rule, partial
+        self.reads = sorted(reads)
         self._plans: dict[Signature, FeedPlan] = {}
         self._conversions: dict[Signature, FeedConversion] = {}
 
@@ -129,7 +129,7 @@ class Splitter:
         if type(feed) is dict:
             feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
             if (plan := self._plans.get(signature_of(feed))) is not None:
-                return plan.divide(feed)
+                return Fed(plan, [feed] * self.devices)
         if type(feed) is list and all(type(element) is dict for element in feed):
             feed = [element.copy() for element in feed]
             if (plan := self._plans.get(tuple(map(signature_of, feed)))) is not None:
@@ -138,7 +138,7 @@ class Splitter:
         if dicts:
             return self._plan(tuple(map(signature_of, dicts)), dicts, self._listed).hand_out(dicts)
         arrays = self._arrays(feed) if isinstance(feed, Mapping) else {}
-        return self._plan(signature_of(arrays), arrays, self._divided).divide(arrays)
+        return Fed(self._plan(signature_of(arrays), arrays, self._divided), [arrays] * self.devices)
 
     def _plan(self, signature: Signature, given: Any, make: Callable[[Any], FeedPlan]) -> FeedPlan:
         plan = self._plans.get(signature)
@@ -234,7 +234,7 @@ class Splitter:
         advice = [f"feed at least {self.devices} rows"] if batch < self.devices else []
         if not advice:
             advice = ['set ExecutionStrategy.feed_split = "floor", which leaves no device without rows']
-        advice.append(_FEWER.get(self.kind, "use fewer devices").format(len(sizes)))
+        advice.append(_FEWER.get(self.places[0].kind, "use fewer devices").format(len(sizes)))
         if not variable.shape or variable.shape[0] >= 0:
             advice.append("if the value is the same for every device, feed a list of dicts, one per device")
         raise PreconditionNotMet(
@@ -289,10 +289,10 @@ class Splitter:
         )
 
     def _check_element(self, device: int, arrays: Arrays, first: Arrays) -> None:
-        where = f" on device {device}"
+        where = f" on {self.places[device]}"
         for name in sorted(arrays.keys() ^ first.keys()):
             has, lacks = (device, 0) if name in arrays else (0, device)
-            raise InvalidArgument(f"feed {name!r} is given for device {has} and not for device {lacks}")
+            raise InvalidArgument(f"feed {name!r} is given for {self.places[has]} and not for {self.places[lacks]}")
         for name, array in arrays.items():
             variable = self.program.global_block().var(name)
             if _is_checked(variable):
@@ -309,7 +309,7 @@ class Splitter:
             raise InvalidArgument(f"feed {name!r} is missing: {variable.spec}{more}{made_at(variable)}")
 
     def _all_devices(self) -> str:
-        return f"the {_count(self.devices, 'device')} ({self.kind.upper()})"
+        return f"the {_count(self.devices, 'device')} ({self.places[0].kind.upper()})"
 
 
 _FEWER = {

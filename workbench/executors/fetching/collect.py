@@ -57,6 +57,7 @@ class _Fetch:
 
     def __init__(self, binding: Binding, name: str, values: Sequence[Value], training: bool) -> None:
         self.binding, self.name, self.values, self.training = binding, name, values, training
+        self.places = binding.plan.graph.places
         self.late = any(_is_late(binding, value) for value in values)
         known = [self._known(value) for value in values]
         self.arrays = known if all(array is not None for array in known) else None
@@ -72,7 +73,7 @@ class _Fetch:
     def joined(self, fills: list[Call]) -> Any:
         """The devices' values in one array."""
         if self.arrays is None:
-            return merge(self.name, [self._now(value) for value in self.values], self.training)
+            return merge(self.name, [self._now(value) for value in self.values], self.training, self.places)
         if self.merger is None:
             self.merger = self._merger_of(self.arrays)
         return self._fill(self.merger, self.arrays, fills)
@@ -84,7 +85,7 @@ class _Fetch:
         return [self._fill(self._merger_of([array]), [array], fills) for array in self.arrays]
 
     def _merger_of(self, arrays: Sequence[Any]) -> Merger:
-        return Merger(self.name, [a.shape for a in arrays], arrays[0].dtype, self.training)
+        return Merger(self.name, [a.shape for a in arrays], arrays[0].dtype, self.training, self.places)
 
     def _fill(self, merger: Merger, arrays: Sequence[Any], fills: list[Call]) -> Any:
         out = merger.allocate()
@@ -97,10 +98,12 @@ class _Fetch:
     def _now(self, value: Value) -> Any:
         """What a value that travels as an object is in this step."""
         content = self._known(value)
-        if content is None and value in self.binding.values.cells:
-            content = self.binding.values.cells[value].value
         if content is None:
-            raise PreconditionNotMet(f"fetch {self.name!r}: nothing gave the variable a value on device {value.place}")
+            content = self.binding.values.cell(value).value
+        if content is None:
+            raise PreconditionNotMet(
+                f"fetch {self.name!r}: nothing gave the variable a value on {self.places[value.place]}"
+            )
         return content
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from workbench.errors import PreconditionNotMet
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.memory.refs import Ref
+from workbench.framework.values.place import Place
 from workbench.framework.values.rows import dense
 from workbench.graph.ssa import Value
 from workbench.runtime.scope import Scope, ScopeVariable
@@ -30,11 +31,12 @@ class LocalScope:
     """The local scope of a device (X-20).
 
     Args:
-        scope: where its persistable variables are. binding: of the last step, None before the first or after a drop.
+        scope: where its persistable variables are. device: its index. place: what it is called.
+        binding: of the last step, None before the first or after a drop.
     """
 
-    def __init__(self, scope: Scope, device: int, binding: Binding | None) -> None:
-        self.scope, self.device, self._binding = scope, device, binding
+    def __init__(self, scope: Scope, device: int, place: Place, binding: Binding | None) -> None:
+        self.scope, self.device, self._place, self._binding = scope, device, place, binding
 
     def find_var(self, name: str) -> ScopeVariable | Temporary | None:
         """A variable, None if this device has none of that name now.
@@ -51,7 +53,7 @@ class LocalScope:
         holder = taken_by(self._binding, value)
         if holder is not None:
             raise PreconditionNotMet(
-                f"{name!r} of device {self.device} is gone: {holder.name!r} has taken over its memory; fetch it, or "
+                f"{name!r} of {self._place} is gone: {holder.name!r} has taken over its memory; fetch it, or "
                 "set ExecutionStrategy.keep_temporaries = True to keep every value until the next step"
             )
         current = self._binding.current(value)
@@ -71,7 +73,7 @@ class LocalScope:
         return self._binding.plan.graph.newest.get((name, self.device))
 
     def __repr__(self) -> str:
-        return f"LocalScope(device {self.device}, {len(self.local_var_names())} variables)"
+        return f"LocalScope({self._place}, {len(self.local_var_names())} variables)"
 
 
 def taken_by(binding: Binding, value: Value) -> Value | None:

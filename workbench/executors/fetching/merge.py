@@ -15,17 +15,21 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.fetching.fetch import fetchable
+from workbench.framework.values.place import Place, place_text
 from workbench.framework.values.spec import Shape, shape_text, size_of
 from workbench.runtime.undisturbed import Call, in_one_call
 
 
-def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Shape | None:
+def check_merge(
+    name: str, shapes: Sequence[Shape | None], training: bool, places: Sequence[Place] = ()
+) -> Shape | None:
     """Whether the devices' values of a variable can be joined on dimension 0 (X-42).
 
     Args:
         shapes: one per device, None for a device without a value. A single device's value is taken as it is; among
             several, `[]` counts as `[1]`, and values without elements are left out unless all are the same.
         training: whether the message suggests to fetch without merging.
+        places: what the message calls the devices; by their indexes, if there are none.
 
     Returns:
         the shape of the merged value, None if no device has one.
@@ -38,17 +42,17 @@ def check_merge(name: str, shapes: Sequence[Shape | None], training: bool) -> Sh
         return first
     if first and shapes.count(first) == len(shapes):  # as good as always
         return (len(shapes) * first[0], *first[1:])
-    return _joined_shape(name, shapes, training)
+    return _joined_shape(name, shapes, training, places)
 
 
-def _joined_shape(name: str, shapes: Sequence[Shape | None], training: bool) -> Shape | None:
+def _joined_shape(name: str, shapes: Sequence[Shape | None], training: bool, places: Sequence[Place]) -> Shape | None:
     taken = _taken(shapes)
     if not taken:
         return next((shape or (1,) for shape in shapes if shape is not None), None)
     first, *others = ((device, shapes[device] or (1,)) for device in taken)
     for other in others:
         if other[1][1:] != first[1][1:]:
-            raise _different(name, first, other, training)
+            raise _different(name, first, other, training, places)
     return (sum(_rows(shapes[device]) for device in taken), *first[1][1:])
 
 
@@ -61,7 +65,9 @@ def _rows(shape: Shape | None) -> int:
     return shape[0] if shape else 1
 
 
-def _different(name: str, a: tuple[int, Shape], b: tuple[int, Shape], training: bool) -> InvalidArgument:
+def _different(
+    name: str, a: tuple[int, Shape], b: tuple[int, Shape], training: bool, places: Sequence[Place]
+) -> InvalidArgument:
     advice = (
         "fetch it from every device with Executor.run(..., return_merged=False)"
         if training
@@ -70,7 +76,7 @@ def _different(name: str, a: tuple[int, Shape], b: tuple[int, Shape], training: 
     return InvalidArgument(
         f"fetch {name!r}: the devices' values cannot be merged on dimension 0; {advice}\n"
         f"  expected: equal ranks, and equal dimensions after the first\n"
-        f"  got:      {shape_text(a[1])} on device {a[0]}, {shape_text(b[1])} on device {b[0]}"
+        f"  got:      {', '.join(f'{shape_text(shape)} on {place_text(places, device)}' for device, shape in (a, b))}"
     )
 
 
@@ -81,7 +87,7 @@ class Merger:
         name: the variable, for messages.
         shapes: of each device's value, None for a device without one.
         dtype: of all of them.
-        training: see `check_merge`.
+        training, places: see `check_merge`.
 
     Attributes:
         shape: of the merged value, None if no device has one.
@@ -90,8 +96,15 @@ class Merger:
         InvalidArgument: the shapes cannot be merged (X-42).
     """
 
-    def __init__(self, name: str, shapes: Sequence[Shape | None], dtype: Any, training: bool = True) -> None:
-        self.shape, self.dtype = check_merge(name, shapes, training), np.dtype(dtype)
+    def __init__(
+        self,
+        name: str,
+        shapes: Sequence[Shape | None],
+        dtype: Any,
+        training: bool = True,
+        places: Sequence[Place] = (),
+    ) -> None:
+        self.shape, self.dtype = check_merge(name, shapes, training, places), np.dtype(dtype)
         self._taken = _taken(shapes)
         # np.concatenate does without views of the parts, but does not take what has no dimensions.
         self._plain = len(shapes) > 1 and len(self._taken) == len(shapes) and () not in shapes
@@ -124,13 +137,13 @@ class Merger:
         return calls
 
 
-def merge(name: str, values: Sequence[Any], training: bool = True) -> np.ndarray | None:
+def merge(name: str, values: Sequence[Any], training: bool = True, places: Sequence[Place] = ()) -> np.ndarray | None:
     """The devices' values of a variable joined on dimension 0 in device order (X-41).
 
     Args:
         values: one per device: an array, a sparse gradient (made dense), or None for a device that has no value or
             took no part.
-        training: see `check_merge`.
+        training, places: see `check_merge`.
 
     Returns:
         a new array; that of a single device keeps its shape. None if no device has a value.
@@ -145,7 +158,7 @@ def merge(name: str, values: Sequence[Any], training: bool = True) -> np.ndarray
         raise InvalidType(f"fetch {name!r}: the devices' values have different dtypes: {', '.join(map(str, dtypes))}")
     shapes = [None if array is None else array.shape for array in arrays]
     dtype = next(iter(dtypes), None) or next((array.dtype for array in arrays if array is not None), np.float32)
-    merger = Merger(name, shapes, dtype, training)
+    merger = Merger(name, shapes, dtype, training, places)
     out = merger.allocate()
     merger.fill(out, arrays)
     return out

@@ -16,6 +16,7 @@ from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
 from workbench.executors.running.engine import Engine
 from workbench.framework.quiet import quietly
+from workbench.framework.values.place import Place
 from workbench.graph.replicated import own_variables
 from workbench.graph.ssa import Node, Value
 from workbench.ops.flow.control_flow import Stack
@@ -26,7 +27,7 @@ class Difference:
     """A variable that is not the same bits on all devices.
 
     Attributes:
-        devices: the indexes of those compared; each is compared with the first.
+        devices: the indexes of those compared; each is compared with the first. places: what they are called.
         shape: on the first. size: its number of elements.
         count: elements whose bits differ on some device; all of them where shapes or dtypes differ.
         max_abs: the largest absolute difference, in the variable's unit; nan where it is none (NaN on one device
@@ -43,9 +44,10 @@ class Difference:
     max_abs: float
     index: tuple[int, ...]
     values: tuple[Any, ...]
+    places: tuple[str, ...]
 
     def __str__(self) -> str:
-        held = ", ".join(f"{v} on device {d}" for d, v in zip(self.devices, self.values, strict=True))
+        held = ", ".join(f"{v} on {place}" for place, v in zip(self.places, self.values, strict=True))
         where = f"first at {list(self.index)}: " if self.index else ""
         return f"{self.name}: {self.count} of {self.size} elements differ, at most by {self.max_abs:.3g}; {where}{held}"
 
@@ -104,7 +106,7 @@ def compare_devices(engine: Engine, names: str | Iterable[str] | None = None) ->
             if len(arrays) < len(tensors):
                 without.append(name)
                 continue
-            difference = difference_of(name, range(len(arrays)), arrays)
+            difference = difference_of(name, dict(enumerate(engine.places)), arrays)
             if difference is None:
                 same.append(name)
             else:
@@ -126,13 +128,14 @@ def _checked(engine: Engine, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def difference_of(name: str, devices: Sequence[int], arrays: Sequence[np.ndarray]) -> Difference | None:
-    """How values of a variable differ, None if they are the same bits."""
+def difference_of(name: str, places: Mapping[int, Place], arrays: Sequence[np.ndarray]) -> Difference | None:
+    """How values of a variable differ, None if they are the same bits; `places` are those of the devices by index."""
+    devices, called = tuple(places), tuple(map(str, places.values()))
     first, *others = arrays
     kinds = {(a.shape, a.dtype) for a in arrays}
     if len(kinds) > 1:
         texts = tuple(f"{a.dtype}{list(a.shape)}" for a in arrays)
-        return Difference(name, tuple(devices), first.shape, first.size, first.size, float("nan"), (), texts)
+        return Difference(name, devices, first.shape, first.size, first.size, float("nan"), (), texts, called)
     differs = np.zeros(first.shape, bool)
     for other in others:
         differs |= _bits_differ(first, other)
@@ -141,7 +144,8 @@ def difference_of(name: str, devices: Sequence[int], arrays: Sequence[np.ndarray
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), first.shape))
     largest = np.max([_largest(first, other) for other in others])  # nan comes before every number
     values = tuple(a[index].item() for a in arrays)
-    return Difference(name, tuple(devices), first.shape, first.size, int(differs.sum()), float(largest), index, values)
+    count = int(differs.sum())
+    return Difference(name, devices, first.shape, first.size, count, float(largest), index, values, called)
 
 
 def _bits_differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -255,11 +259,15 @@ class _ValueComparison:
     def _odd_one(self, value: Value) -> Value:
         """The first device's value that is not what device 0 has."""
         first, *others = self._arrays(value).items()
-        return next(v for v, array in others if difference_of(v.name, (0, v.place), [first[1], array]) is not None)
+        return next(other for other, array in others if self._compared(value.name, dict([first, (other, array)])))
 
     def _difference(self, value: Value) -> Difference | None:
         arrays = self._arrays(value)
-        return difference_of(value.name, [v.place for v in arrays], list(arrays.values())) if len(arrays) > 1 else None
+        return self._compared(value.name, arrays) if len(arrays) > 1 else None
+
+    def _compared(self, name: str, arrays: Mapping[Value, np.ndarray]) -> Difference | None:
+        places = {value.place: self.step.graph.places[value.place] for value in arrays}
+        return difference_of(name, places, list(arrays.values()))
 
     def _arrays(self, value: Value) -> dict[Value, np.ndarray]:
         """A value and its copies on other devices, in device order; none of what cannot be compared."""

@@ -43,11 +43,11 @@ def check_device_values(executor: Debugging, values: Values, state: Mapping[str,
     for (name, place), array in values.items():
         first = state.get(name)
         if not 0 < place < len(engine.places):
-            raise InvalidArgument(f"there is a value of {name!r} on device {place}, and {len(engine.places)} devices")
+            raise InvalidArgument(f"there is a value of {name!r} for device {place}, and {len(engine.places)} devices")
         if first is None or first.shape != array.shape or first.dtype != array.dtype:
             has = "none" if first is None else f"{first.dtype}{list(first.shape)}"
             got = f"{array.dtype}{list(array.shape)}"
-            raise InvalidArgument(f"device {place} has a value {got} of {name!r}, device 0 {has}")
+            raise InvalidArgument(f"{engine.places[place]} has a value {got} of {name!r}, {engine.places[0]} {has}")
     shared = engine.shared_variables() & {name for name, _ in values}
     if shared:
         raise InvalidArgument(f"devices have values of their own of {one_of(shared)}, which all share here")

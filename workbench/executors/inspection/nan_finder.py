@@ -67,10 +67,9 @@ class NotFinite:
 
     def __str__(self) -> str:
         bad = [i for i in self.inputs if not i.is_finite]
-        where = f"on device {self.node.device}" if len(self.node.devices) == 1 else f"on devices {self.node.devices}"
         verb = "hands on what is not finite" if bad else "makes the first NaN or Inf"
         rows = f", in {rows_text(self.rows)}" if self.rows else ""
-        lines = [f"node #{self.node.number} {self.node.type!r} {where} {verb}{rows}"]
+        lines = [f"node #{self.node.number} {self.node.type!r} on {self.node.places} {verb}{rows}"]
         lines += [f"  made  {s}" for s in self.outputs] + [f"  reads {s}" for s in self.inputs]
         return "\n".join([*lines, f"  at {self.node.site}"])
 

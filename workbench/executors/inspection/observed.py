@@ -80,7 +80,7 @@ class Observation:
         self.newest.update(((v.name, v.place), v) for v in node.writes)
         if self._finite:
             for value, data in blemished(self.binding, row.row):
-                raise blemish(row.row, value, data)
+                raise blemish(self.binding, row.row, value, data)
         return node
 
     def advance_to_the_end(self) -> None:
@@ -123,7 +123,7 @@ class Observation:
         value = self._newest(name, device) if version is None else self._versioned(name, device, version)
         content = self._outside(name, device) if value is None else self.binding.current(value)
         if content is None:
-            raise PreconditionNotMet(f"{name!r} has no value on device {device}")
+            raise PreconditionNotMet(f"{name!r} has no value on {self.graph.places[device]}")
         return content
 
     def _newest(self, name: str, device: int) -> Value | None:
@@ -145,7 +145,7 @@ class Observation:
                     if node in self.todo():
                         raise self._not_yet(node, name)
                     return value
-        raise NotFound(f"the step has no version {version} of {name!r} on device {device}")
+        raise NotFound(f"the step has no version {version} of {name!r} on {self.graph.places[device]}")
 
     def _not_yet(self, node: Node, name: str) -> PreconditionNotMet:
         following = self.numbers[self.todo()[0]]
@@ -164,8 +164,8 @@ class Observation:
         if variable is None:
             raise NotFound(f"the program has no variable {name!r}.{did_you_mean(name, known)}")
         raise NotFound(
-            f"no node of this step reads or writes {name!r} on device {device}; what nobody uses is left out unless it "
-            "is in the fetch_list"
+            f"no node of this step reads or writes {name!r} on {self.graph.places[device]}; what nobody uses is left "
+            "out unless it is in the fetch_list"
         )
 
     # Guarding
@@ -176,7 +176,7 @@ class Observation:
         for key in keys if whole else self._seen:
             tensor, version = self._seen.get(key, (None, 0))
             if tensor is not None and tensor.version != version:
-                raise _changed(f"{key[0]!r} of device {key[1]} has changed")
+                raise _changed(f"{key[0]!r} of {self.graph.places[key[1]]} has changed")
         if not whole:
             raise _changed("variables of the scope have been moved or dropped")
 

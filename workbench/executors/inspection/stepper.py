@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -52,7 +52,7 @@ class NodeRun:
 
     Attributes:
         number: as in the printed graph (`exe.graph(fetch_list, observed=True)`). type: of the op, or a collective.
-        devices: the indexes of its devices; one unless it is a collective.
+        devices: the indexes of its devices; one unless it is a collective. places: what they are called.
         inputs, outputs: in slot order; a collective's in device order.
         role: Forward, Backward, Optimize ... site: the line that built it, None if there is none.
     """
@@ -64,6 +64,7 @@ class NodeRun:
     outputs: tuple[ShownOperand, ...]
     role: str
     site: Site | None
+    places: str = field(repr=False, compare=False, default="")
 
     @property
     def device(self) -> int:
@@ -343,6 +344,7 @@ def describe(step: Observation, node: Node) -> NodeRun:
         tuple(_operand(step, value) for value in node.writes),
         role_text(node.role),
         node.site,
+        step.graph.names(node.places),
     )
 
 

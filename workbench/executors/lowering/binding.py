@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from workbench.executors.lowering.fed_places import FedPlaces
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions
 from workbench.executors.lowering.operands import Cell, Context, Scratch
 from workbench.executors.lowering.programs import RowLowering
-from workbench.executors.lowering.scope_values import ScopeReads, ScopeWrites, Storage
+from workbench.executors.lowering.scope_values import ScopeReads, ScopeStorage, ScopeWrites
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
@@ -49,7 +49,7 @@ class Binding:
     arenas: Mapping[int, DeviceMemory]
     pool: WorkerPool
     values: BoundValues
-    storage: Storage
+    storage: ScopeStorage
     fed_places: FedPlaces
     draws: Draws
     reductions: FusedReductions
@@ -95,53 +95,116 @@ class Binding:
         self.values.forget()
 
 
-def bind(
+@dataclass(frozen=True, eq=False, repr=False)
+class Ground:
+    """What a plan is bound to, but for the memory of temporaries: the same for plans of all sizes.
+
+    Attributes:
+        reads: the storage in the scopes. given: values that come with the feed instead.
+        inputs: all that are fed and read; unread: those that are fed for the scopes alone.
+    """
+
+    replicas: Replicas
+    comm: Communicator
+    pool: WorkerPool
+    weights: Sequence[float]
+    replicated: ReplicatedValues
+    reductions: FusedReductions
+    reads: ScopeReads
+    given: Sequence[Value]
+    inputs: Sequence[Value]
+    unread: Sequence[Value]
+    draws: Draws
+
+    def lowering(
+        self, plan: Plan, values: BoundValues, scratch: dict[int, Scratch], kind: type[RowLowering] = RowLowering
+    ) -> RowLowering:
+        """What lowers the rows of a plan whose values are there."""
+        reductions, draws = self.reductions, self.draws
+        context = Context(
+            values.array, values.cell, values.flat, self.replicas.bucket, draws.extras, self.comm, self.weights,
+            lambda node: plan.flats.get(node), self.replicated.shards.get,
+            lambda node: node in reductions.collectives or node in reductions.updates, draws.stream,
+        )  # fmt: skip
+        return kind(plan, self.pool, context, values, reductions, self.replicated.diverge, scratch)
+
+    def writes(self, plan: Plan, values: BoundValues) -> ScopeWrites:
+        """What the commit changes in the scopes."""
+        return ScopeWrites(plan, self.replicas, [*self.given, *self.unread], self.replicated, values.place_of)
+
+    def storage(self, writes: ScopeWrites) -> ScopeStorage:
+        """Whether the scopes still hold all that."""
+        return ScopeStorage(self.replicas, self.replicated, self.reads, writes)
+
+
+def ground_of(
     plan: Plan,
     replicas: Replicas,
-    arenas: Mapping[int, DeviceMemory],
     comm: Communicator,
     pool: WorkerPool,
     fed: frozenset[tuple[str, int]],
     weights: Sequence[float],
     blocks: dict[int, list[OpCall]],
-    scratch: dict[int, Scratch],
-) -> Binding:
-    """The binding of a plan.
+) -> Ground:
+    """What a plan is bound to.
 
     Args:
         fed: persistable values that are given with the feed instead of read from the scope, as (name, device).
         weights: coefficients of the loss gradients under WeightedBySamples.
-        scratch: memory for the temporaries of rows, by thread; bindings that never run at the same time may share it.
 
     Raises:
         PreconditionNotMet: a variable has no value. InvalidArgument, InvalidType: it is not what the program declares.
-        EnforceNotMet: an op cannot be prepared for its operands.
     """
     _bucket_first(plan, replicas)
     replicated = ReplicatedValues(plan, replicas.find, in_kernels=pool.control is not None)
     reductions = fused_reductions(plan, replicated.shards if comm.computes_here else {})
     given = [v for v in plan.feeds if v.persistable and (v.name, v.place) in fed]
     reads = ScopeReads(plan, replicas, frozenset(given))
-    values = BoundValues(plan, arenas, reductions, reads.arrays, reads.objects)
     inputs = [*(v for v in plan.feeds if not v.persistable), *given]
     unread = _unread(plan, fed, {(v.name, v.place) for v in inputs})
     draws = Draws(plan.graph.program, plan.graph.devices, blocks)
-    context = Context(
-        values.array, values.cell, values.flat, replicas.bucket, draws.extras, comm, weights, plan.flats.get,
-        replicated.shards.get, lambda node: node in reductions.collectives or node in reductions.updates, draws.stream,
+    return Ground(
+        replicas, comm, pool, weights, replicated, reductions, reads, given, inputs, unread, draws
     )  # fmt: skip
-    lowering = RowLowering(plan, pool, context, values, reductions, replicated.diverge, scratch)
-    apart = not plan.memory_options.reuse
-    fed_places = _fed_places(plan, values, inputs, unread)
-    speculative = lowering.programs(plan.rows, with_waits=True, apart=apart)
-    commit = lowering.programs(plan.commit, with_waits=False, apart=apart)
-    writes = ScopeWrites(plan, replicas, [*given, *unread], replicated, values.place_of)
-    storage = Storage(replicas, replicated, reads, writes)
+
+
+Programs = Callable[[RowLowering], tuple[Sequence[ThreadProgram], Sequence[ThreadProgram]]]
+
+
+def bind(
+    plan: Plan,
+    ground: Ground,
+    arenas: Mapping[int, DeviceMemory],
+    scratch: dict[int, Scratch],
+    programs: Programs | None = None,
+) -> Binding:
+    """The binding of a plan.
+
+    Args:
+        scratch: memory for the temporaries of rows, by thread; bindings that never run at the same time may share it.
+        programs: makes speculation and commit; if not given, rows are lowered one after the other.
+
+    Raises:
+        EnforceNotMet: an op cannot be prepared for its operands.
+    """
+    values = BoundValues(plan, arenas, ground.reductions, ground.reads.arrays, ground.reads.objects)
+    lowering = ground.lowering(plan, values, scratch)
+    fed_places = _fed_places(plan, values, ground.inputs, ground.unread)
+    speculative, commit = (programs or _lowered)(lowering)
+    writes = ground.writes(plan, values)
     is_native = all(program.is_native for program in (*speculative, *commit))
     return Binding(
-        plan, replicas, dict(arenas), pool, values, storage, fed_places, draws, reductions, replicated, lowering,
-        speculative, commit, writes, is_native, len(plan.graph.program.lr_schedulers),
+        plan, ground.replicas, dict(arenas), ground.pool, values, ground.storage(writes), fed_places, ground.draws,
+        ground.reductions, ground.replicated, lowering, speculative, commit, writes, is_native,
+        len(plan.graph.program.lr_schedulers),
     )  # fmt: skip
+
+
+def _lowered(lowering: RowLowering) -> tuple[Sequence[ThreadProgram], Sequence[ThreadProgram]]:
+    plan = lowering.plan
+    apart = not plan.memory_options.reuse
+    speculative = lowering.programs(plan.rows, with_waits=True, apart=apart)
+    return speculative, lowering.programs(plan.commit, with_waits=False, apart=apart)
 
 
 def _bucket_first(plan: Plan, replicas: Replicas) -> None:

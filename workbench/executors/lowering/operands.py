@@ -55,7 +55,7 @@ class Scratch:
         while self._next < len(self._chunks) and self._chunks[self._next].size - self._used < nbytes:
             self._next, self._used = self._next + 1, 0
         if self._next == len(self._chunks):
-            self._chunks.append(_aligned(max(nbytes, 1 << 16)))
+            self._chunks.append(_aligned(max(nbytes, 1 << 16, self.nbytes)))  # seldom; nobody writes what is left
         part = self._chunks[self._next][self._used : self._used + nbytes]
         self._used += nbytes
         return part[: count * dtype.itemsize].view(dtype).reshape(shape)

@@ -28,6 +28,7 @@ class RowLowering:
         scratch: memory for the temporaries of rows, by thread.
 
     Attributes:
+        plan: whose rows they are.
         flags: those between its threads. calls_blas: whether kernels call the BLAS.
     """
 
@@ -41,7 +42,7 @@ class RowLowering:
         diverge: Callable[[Node], None],
         scratch: dict[int, Scratch],
     ) -> None:
-        self._plan, self._pool, self._context, self._values = plan, pool, context, values
+        self.plan, self._pool, self._context, self._values = plan, pool, context, values
         self._reductions, self._diverge, self._scratch = reductions, diverge, scratch
         self._kept = {v for _, values in plan.fetches for v in values}.union(plan.staged, plan.feeds)
         self.flags: list[Flag | NativeFlag] = []
@@ -62,7 +63,7 @@ class RowLowering:
         for row in rows:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
-            with Explained(row.node, self._plan.shapes.specs):
+            with Explained(row.node, self.plan.graph, self.plan.shapes.specs):
                 if not _is_written(writers[thread], programs[thread], row, awaited, announced, apart):
                     calls = [*lower(row, self._context, self._scratch_of(thread)), *self._letting_go(row)]
                     programs[thread].add(PythonRow(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
@@ -73,15 +74,19 @@ class RowLowering:
                 self.calls_blas |= writer.calls_blas
         return programs
 
+    def take(self, flags: Sequence[Flag | NativeFlag], calls_blas: bool) -> None:
+        """Programs were filled in that another lowering has written, with these flags."""
+        self.flags, self.calls_blas = list(flags), calls_blas
+
     def _writer(self, thread: int, apart: bool) -> TapeWriter | None:
         if self._pool.control is None:
             return None
-        return TapeWriter(self._pool, self._context, self._scratch_of(thread), self._by_numpy, joined=not apart)
+        return TapeWriter(self._pool, self._context, self._scratch_of(thread), self.by_numpy, joined=not apart)
 
     def _scratch_of(self, thread: int) -> Scratch:
         return self._scratch.setdefault(thread, Scratch())
 
-    def _by_numpy(self, row: Row) -> list[Call]:
+    def by_numpy(self, row: Row) -> list[Call]:
         """What runs a row a kernel has declined."""
         return [*lower(row, self._context, Scratch()), partial(self._diverge, row.node)]
 
@@ -93,10 +98,10 @@ class RowLowering:
         run = {row.node for row in rows}
         waits: dict[Node, list[Any]] = {}
         raised: dict[Node, list[Any]] = {}
-        for node, others in self._plan.waits_without(() if apart else self._reductions.collectives).items():
+        for node, others in self.plan.waits_without(() if apart else self._reductions.collectives).items():
             for other in others:
                 if node in run and other in run:
-                    flag = self._flag(f"op {other.type!r} of device {other.place}")
+                    flag = self._flag(f"op {other.type!r} on {self.plan.graph.places[other.place]}")
                     self.flags.append(flag)
                     waits.setdefault(node, []).append(flag)
                     raised.setdefault(other, []).append(flag)
@@ -108,9 +113,9 @@ class RowLowering:
     def _letting_go(self, row: Row) -> list[Call]:
         """Objects nobody reads after this row."""
         cells = self._values.cells
-        if not cells or not self._plan.memory_options.reuse:
+        if not cells or not self.plan.memory_options.reuse:
             return []
-        last = self._plan.last_reader
+        last = self.plan.last_reader
         dying = [
             cells[v] for v in row.node.reads if v in cells and last.get(v) is row.node and v not in self._kept
         ]  # fmt: skip

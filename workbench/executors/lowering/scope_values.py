@@ -42,7 +42,7 @@ class ScopeReads:
     def __init__(self, plan: Plan, replicas: Replicas, given: Collection[Value]) -> None:
         self._plan, self._find = plan, replicas.find
         self._block = plan.graph.program.global_block()
-        self._several = plan.graph.devices > 1
+        self._several, self._places = plan.graph.devices > 1, plan.graph.places
         self._known: dict[tuple[str, int], Held] = {}
         self.since = Moves.count
         self.arrays: dict[Value, np.ndarray] = {}
@@ -64,7 +64,7 @@ class ScopeReads:
     def _checked(self, value: Value) -> LoDTensor:
         variable = self._block.var(value.name)
         tensor = self._find(value.name, value.place)
-        where = f" device {value.place}" if self._several else ""
+        where = f" {self._places[value.place]}" if self._several else ""
         if tensor is None:
             reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
             raise uninitialised(value.name, variable, where and f" on{where}", reader.type, reader.site)
@@ -113,7 +113,7 @@ def _distinct(tensors: Sequence[LoDTensor]) -> list[LoDTensor]:
     return list({id(t): t for t in tensors}.values())
 
 
-class Storage:
+class ScopeStorage:
     """Whether the scopes still hold the storage a plan was bound to; costs one comparison while nothing moved."""
 
     __slots__ = ("_copied", "_held", "_moves", "_replicas", "_replicated")

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.executors.planning.memory.memory_plan import MemoryPlan, plan_memory
+from workbench.executors.planning.memory.memory_plan import LayOut, MemoryPlan, plan_memory
+from workbench.executors.planning.memory.offsets import assign_offsets
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.memory.request import MemoryRequest
 from workbench.executors.planning.schedule import Schedule, make_schedule
@@ -157,6 +158,7 @@ def make_plan(
     memory_options: MemoryOptions,
     fed: frozenset[tuple[str, int]] = frozenset(),
     has_kernels: Callable[[Node, Specs], bool] | None = None,
+    lay_out: LayOut = assign_offsets,
 ) -> Plan:
     """The plan of a graph.
 
@@ -165,6 +167,7 @@ def make_plan(
         num_threads: at most so many threads.
         fed: persistable values, as (name, device), that are given with the feed.
         has_kernels: whether a node runs in kernels, by the specs of its values; None: none does.
+        lay_out: where pieces of memory lie in an arena.
     """
     shapes, uses = Shapes(graph, given), Uses(graph.nodes)
     before = _dependencies(graph, uses)
@@ -179,7 +182,7 @@ def make_plan(
         graph, shapes.specs, schedule, uses, fed, staged, in_scope, committed, patched, flat,
         memory_options.reuse, memory_options.in_place, native,
     )  # fmt: skip
-    memory = plan_memory(request)
+    memory = plan_memory(request, lay_out)
     rows = [_row(node, memory.refs, schedule, shapes) for node in schedule.order if node.type != FETCH]
     return Plan(
         graph,

@@ -61,16 +61,30 @@ def make_schedule(
         num_threads: at most so many threads. For ops in Python two are used even on one processor: some wait.
         native: the nodes that run in kernels.
     """
-    alone = Schedule(tuple(_by_device(nodes, before)), dict.fromkeys(nodes, 0), 1)
+    shared = shared_schedule(nodes, before, costs, num_threads, native)
+    return shared or Schedule(tuple(_by_device(nodes, before)), dict.fromkeys(nodes, 0), 1)
+
+
+def shared_schedule(
+    nodes: Sequence[Node],
+    before: Mapping[Node, Sequence[Node]],
+    costs: Mapping[Node, Cost],
+    num_threads: int,
+    native: Collection[Node] = (),
+) -> Schedule | None:
+    """The schedule on several threads; None where one thread is as quick."""
     python = any(node not in native and node.type != FETCH for node in nodes)
     threads = min(num_threads, max(processors(), 2 if python else 1))
     work = {node: seconds(costs[node]) for node in nodes}
     start = HAND_OFF if python else NATIVE_START
     if threads < 2 or sum(work.values()) < 4 * start:
-        return alone
-    shared, makespan = _ListScheduling(nodes, before, work, costs, native).run(threads)
-    alone_takes = sum(work[n] + (NATIVE_CALL if n in native else CALL) for n in nodes)
-    return shared if makespan + start < MARGIN * alone_takes else alone
+        return None
+    bound = MARGIN * sum(work[n] + (NATIVE_CALL if n in native else CALL) for n in nodes) - start
+    scheduling = _ListScheduling(nodes, before, work, costs, native)
+    if scheduling.longest_chain() >= bound:
+        return None  # no threads are quicker than that
+    shared, makespan = scheduling.run(threads)
+    return shared if makespan < bound else None
 
 
 def _by_device(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
@@ -105,6 +119,13 @@ class _ListScheduling:
         self.moving = {n: costs[n].bytes / 2 / BYTES for n in nodes}  # what a kernel reads, from another cache
         self.thread: dict[Node, int] = {}
         self.ends: dict[Node, float] = {}
+
+    def longest_chain(self) -> float:
+        """The time of nodes of which each needs the one before it."""
+        ends: dict[Node, float] = {}
+        for node in self.nodes:
+            ends[node] = self.takes[node] + max((ends[other] for other in self.before.get(node, ())), default=0.0)
+        return max(ends.values(), default=0.0)
 
     def run(self, threads: int) -> tuple[Schedule, float]:
         """The schedule, and when its last node ends."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
+from workbench.executors.planning.sizes import example_of
 from workbench.framework.op.record import Cost, Op, find_op, flat
 from workbench.framework.program.infer import infer
 from workbench.framework.values.spec import DENSE, Spec, broadcast_shapes, size_of
@@ -36,12 +37,13 @@ class Shapes:
 
     Attributes:
         specs: of every value; one with an unknown dimension, or that is not dense, is known only when it runs.
-        costs: of every node.
+        costs: of every node; where sizes are open (`sizes`), for the example.
+        formulas: the same as they depend on sizes.
     """
 
     def __init__(self, graph: Graph, given: Mapping[tuple[str, int], Spec]) -> None:
         self.specs: Specs = {}
-        self.costs: dict[Node, Cost] = {}
+        self.formulas: dict[Node, Cost] = {}
         self._known: dict[Any, tuple[tuple[Any, ...], Cost]] = {}
         self._joined: set[Any] = set()
         for node in graph.nodes:
@@ -49,10 +51,18 @@ class Shapes:
                 if value not in self.specs:  # nothing writes it: a feed, or what the scope holds
                     self.specs[value] = given.get((value.name, value.place), value.spec)
             self._visit(node)
+        self.costs = {node: Cost(*map(example_of, cost)) for node, cost in self.formulas.items()}
+
+    @classmethod
+    def known(cls, specs: Specs, costs: dict[Node, Cost]) -> Shapes:
+        """What somebody has worked out already."""
+        shapes = cls.__new__(cls)
+        shapes.specs, shapes.costs, shapes.formulas = specs, costs, costs
+        return shapes
 
     def _visit(self, node: Node) -> None:
         if node.is_op:
-            specs, self.costs[node] = self._of_op(node)
+            specs, self.formulas[node] = self._of_op(node)
             for slot, spec in zip(node.outputs, specs, strict=True):
                 self._note(slot, spec)
             return
@@ -61,7 +71,7 @@ class Shapes:
         results = _RULES.get(node.type, _like_parts)(self.specs, node)
         self.specs.update(zip(values_of(node.outputs), results, strict=True))
         moved = sum(_bytes(self.specs[v]) for v in (*values_of(node.inputs), *values_of(node.outputs)))
-        self.costs[node] = _NOTHING if node.type == FETCH else Cost(moved // 4, moved)
+        self.formulas[node] = _NOTHING if node.type == FETCH else Cost(moved // 4, moved)
 
     def _of_op(self, node: Node) -> tuple[tuple[Any, ...], Cost]:
         """Out specs and cost; devices that are fed the same shapes share the work."""

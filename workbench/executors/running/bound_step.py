@@ -42,7 +42,8 @@ class BoundStep:
         self.watching = Watching(binding)
         self.whole: WholeStep | None = None
         self.has_run = self.is_open = False
-        self._run = _way_to_run(binding, binding.speculative)
+        self._run = _way_to_run(binding)
+        self._run_watched = partial(one_blas_thread.run, run_in_python, binding)
 
     @cached_property
     def telltales(self) -> Telltales:
@@ -63,18 +64,18 @@ class BoundStep:
             require_time()
         self.is_open = True
         try:
-            run = self._run if programs is self.binding.speculative else _way_to_run(self.binding, programs)
+            run = self._run if programs is self.binding.speculative else self._run_watched
             run(list(map(_task_of, programs)))
             self.is_open = False
-        except Exception as error:
-            explained = error if is_from_outside(error) else explain(self.binding, programs, error)
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_from_outside(error):
+                self.reset()
+                raise
+            explained = explain(self.binding, programs, error)
             self.reset()
             if explained is error:
                 raise
             raise explained from error
-        except BaseException:
-            self.reset()
-            raise
 
     def join(self, counter: np.ndarray) -> None:
         """From the second step on run it as one call, where that is possible.
@@ -97,8 +98,8 @@ class BoundStep:
         self.is_open = False
 
 
-def _way_to_run(binding: Binding, programs: Sequence[ThreadProgram]) -> Callable[[Sequence[Task]], Any]:
-    if not all(program.is_native for program in programs):
+def _way_to_run(binding: Binding) -> Callable[[Sequence[Task]], Any]:
+    if not all(program.is_native for program in binding.speculative):
         return partial(one_blas_thread.run, run_in_python, binding)
     if binding.calls_blas:
         return partial(one_blas_thread.run, binding.pool.run)

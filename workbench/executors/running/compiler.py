@@ -14,13 +14,14 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.tape.table import has_kernels, joins_natively
 from workbench.executors.planning.cache import Cache
+from workbench.executors.planning.open_plan import OpenDims, OpenPlan, plan_openly
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
 from workbench.executors.running.report import Reporter
 from workbench.framework.notice import tell
 from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
-from workbench.framework.values.spec import spec_of
+from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph
 from workbench.graph.passes import default_passes, run_passes
@@ -99,12 +100,24 @@ class Compiler:
         """
         if key not in self.plans:
             start = perf_counter_ns()
-            plan = self.plans[key] = self._make_plan(fetches, fed, observed, given)
-            self.nbytes += bytes_kept_for(plan)
-            self.reporter.compiled(step, plan, len(self.plans), start)
+            self.keep(key, self._make_plan(fetches, fed, observed, given), step, start)
         self.use(key)
-        self._forget_oldest()
         return self.plans[key]
+
+    def keep(self, key: Any, plan: Plan, step: int, start: int) -> None:
+        """Keep a new plan; it is told that it was made, since `start`."""
+        self.plans[key] = plan
+        self.nbytes += bytes_kept_for(plan)
+        self.reporter.compiled(step, plan, len(self.plans), start)
+        self._forget_oldest()
+
+    def plan_openly(
+        self, dims: OpenDims, fetches: Sequence[str], fed: Fed, given: frozenset[tuple[str, int]]
+    ) -> OpenPlan:  # fmt: skip
+        """The plan for feeds of which some dimensions are open."""
+        graph = self.graph(fetches, fed.active)
+        threads, has = self.execution.num_threads, has_kernels if self.native else None
+        return plan_openly(dims, graph, threads, self._memory_options(), given, has)
 
     def _forget_oldest(self) -> None:
         """Keep within `FLAGS_plan_cache_mib`."""
@@ -127,15 +140,9 @@ class Compiler:
     def _make_plan(self, fetches: Sequence[str], fed: Fed, observed: bool, given: frozenset[tuple[str, int]]) -> Plan:
         graph = self.graph(fetches, fed.active, observed)
         _require_feeds(graph, fed)
-        specs = {
-            (name, place): spec_of(array)
-            for fed_arrays in (fed.per_device, fed.persistable)
-            for place, arrays in enumerate(fed_arrays)
-            for name, array in arrays.items()
-        }
         threads = 1 if observed else self.execution.num_threads
         memory_options = OBSERVED if observed else self._memory_options()
-        return make_plan(graph, specs, threads, memory_options, given, has_kernels if self.native else None)
+        return make_plan(graph, specs_of(fed), threads, memory_options, given, has_kernels if self.native else None)
 
     def _memory_options(self) -> MemoryOptions:
         if self.execution.keep_temporaries:
@@ -145,7 +152,7 @@ class Compiler:
 
 def bytes_kept_for(plan: Plan) -> int:
     """Memory that a plan and its binding take, about; without the arenas, which all plans of an executor share."""
-    return _BYTES_OF_ROW * (len(plan.rows) + len(plan.commit))
+    return _BYTES_OF_ROW * len(plan.schedule.order)
 
 
 def _require_feeds(graph: Graph, fed: Fed) -> None:
@@ -156,7 +163,7 @@ def _require_feeds(graph: Graph, fed: Fed) -> None:
             missing = not value.persistable and value not in written
             if missing and value.name not in fed.per_device[value.place]:
                 raise InvalidArgument(
-                    f"feed {value.name!r} is missing on device {value.place}: {value.spec}\n"
+                    f"feed {value.name!r} is missing on {graph.places[value.place]}: {value.spec}\n"
                     f"  needed by op {node.type!r} at {node.site}"
                 )
 
@@ -165,6 +172,16 @@ def unfused(settings: Settings) -> Settings:
     """The same decisions without what joins nodes: every op of the program is a node of its own."""
     apart: Any = dict.fromkeys(_FUSIONS, False)
     return replace(settings, debug_graphviz_path="", **apart)
+
+
+def specs_of(fed: Fed) -> dict[tuple[str, int], Spec]:
+    """What every device is fed, by (name, device)."""
+    return {
+        (name, place): spec_of(array)
+        for fed_arrays in (fed.per_device, fed.persistable)
+        for place, arrays in enumerate(fed_arrays)
+        for name, array in arrays.items()
+    }
 
 
 def shapes_of(fed: Fed) -> tuple[Any, ...]:

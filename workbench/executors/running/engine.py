@@ -108,14 +108,8 @@ class Engine:
             spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
             self._pool.control is not None,
         )  # fmt: skip
-        self._splitter = Splitter(
-            spec.program,
-            count,
-            spec.execution.feed_split,
-            separable,
-            feeds_of(spec.program.global_block()),
-            spec.places[0].kind,
-        )
+        reads = feeds_of(spec.program.global_block())
+        self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads)
         devices = [open_device(place) for place in spec.places]
         self._cache = StepCache(
             spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy
@@ -219,7 +213,9 @@ class Engine:
             raise _beside()
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
-        fed = self.prepare(feed)
+        if the_end.has_come or self.state.broken is not None or not self.started or self._pool.lost:
+            self._get_ready()
+        fed = self._splitter.split(feed)
         if self.guards.all:
             self.guards.note(self.state.steps, fed)
         try:
@@ -255,16 +251,18 @@ class Engine:
             PreconditionNotMet: a commit could not be finished. InvalidArgument: the feed is not what the program takes.
             Unavailable: the process is ending.
         """
+        self._get_ready()
+        return self._splitter.split(feed)
+
+    def _get_ready(self) -> None:
         if the_end.has_come:
             require_time()
-        if self.state.broken is not None:
-            self.state.require_unbroken()
+        self.state.require_unbroken()
         if not self.started:
             with collector_paused():
                 self.start()
         if self._pool.lost:
             self._abandon()
-        return self._splitter.split(feed)
 
     def end(self, seconds: float) -> None:
         """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
@@ -292,7 +290,12 @@ class Engine:
         return self.guards.add(guard)
 
     def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[BoundStep, list[LoDTensor]]:
-        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile."""
+        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile.
+
+        Raises:
+            PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
+        """
+        self._require_boundary()
         step = self._cache.step(fetches, fed, self._pool, observed=True)
         outer = None if self._root.step is None else self.state.at
         try:
@@ -305,9 +308,9 @@ class Engine:
         """Commit a step that has been begun and run.
 
         Raises:
-            PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
+            PreconditionNotMet: see `begin`.
         """
-        refuse_in_mid_step(self.scope)
+        self._require_boundary()
         outer = None if self._root.step is None else self.state.at
         try:
             self.state.begin(perf_counter_ns())
@@ -315,6 +318,11 @@ class Engine:
         finally:
             self.state.end(outer)
         self.whole._count()
+
+    def _require_boundary(self) -> None:
+        """What is done by hand is not done in the middle of a step, of this executor or another on its values."""
+        if is_mid_step(self._root):
+            raise _inside() if self._root.step is self.state else _beside()
 
     def _alone(self) -> Any:
         """One step of a scope at a time."""
@@ -355,7 +363,7 @@ class Engine:
             )
         if not self.started:
             raise PreconditionNotMet("the devices get their scopes at the first run")
-        return LocalScope(self.replicas.scopes[device], device, self.last)
+        return LocalScope(self.replicas.scopes[device], device, self.spec.places[device], self.last)
 
     @property
     def last(self) -> Binding | None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
 from workbench.executors.failures import no_memory
 from workbench.executors.feeding.feed_plan import Fed, FeedPlan
-from workbench.executors.lowering.binding import bind
+from workbench.executors.lowering.binding import Binding, Ground, bind, ground_of
+from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.operands import Scratch
+from workbench.executors.planning.open_plan import OpenDims
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.compiler import Compiler, shapes_of
+from workbench.executors.running.compiler import Compiler, shapes_of, specs_of
+from workbench.executors.running.open_bindings import Fit, OpenBindings
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
 from workbench.executors.workers.pool import WorkerPool
@@ -32,6 +36,7 @@ class _Found(NamedTuple):
     """The step for feeds of one signature, and the key of its plan. It keeps the feed plan: no other has its id."""
 
     plan: FeedPlan
+    names: tuple[str, ...]
     key: Any
     step: BoundStep
 
@@ -68,35 +73,41 @@ class StepCache:
         self.bound: dict[Any, BoundStep] = {}
         self._scratch: dict[int, Scratch] = {}  # one step runs at a time: all bindings use the same
         self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
-        self._last: FeedPlan | None = None
+        self._newest: _Found | None = None
+        self._open = OpenBindings()
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
-        return {} if self._last is None else self._last.rows
+        return {} if self._newest is None else self._newest.plan.rows
 
     def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> BoundStep:
         """What a step runs; without looking at the feed where one of its signature has been seen."""
-        names, before, self._last = tuple(fetches), self._last, fed.plan
+        names, newest = tuple(fetches), self._newest
+        if newest is None or newest.plan is not fed.plan or newest.names != names:
+            newest = self._newest = self._seen(names, fed, pool)
+        binding = newest.step.binding
+        # `set_lr` makes a schedule of what was a variable
+        if binding.schedules != len(self._program.lr_schedulers) or not binding.storage.is_current():
+            return self._find(names, fed, pool).step
+        return newest.step
+
+    def _seen(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> _Found:
+        """What was found for an earlier feed of this signature."""
         found = self._by_feed.get((names, id(fed.plan)))
-        if found is None or found.plan is not fed.plan or not self._is_current(found.step):
+        if found is None or found.plan is not fed.plan:
             return self._find(names, fed, pool)
-        if before is not fed.plan:
-            self._compiler.use(found.key)
-        return found.step
+        self._compiler.use(found.key)
+        return found
 
-    def _is_current(self, step: BoundStep) -> bool:
-        """Whether it still serves; `set_lr` makes a schedule of what was a variable."""
-        binding = step.binding
-        return binding.schedules == len(self._program.lr_schedulers) and binding.storage.is_current()
-
-    def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> BoundStep:
+    def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> _Found:
         """The step, which is found at once the next time."""
         step = self.step(names, fed, pool)
         if len(self._by_feed) > _FEEDS:
             self._by_feed.clear()
-        self._by_feed[names, id(fed.plan)] = _Found(fed.plan, self._key(names, fed, False), step)
-        return step
+        found = _Found(fed.plan, names, self._key(names, fed, False), step)
+        self._by_feed[names, id(fed.plan)] = self._newest = found
+        return found
 
     def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Any:
         """What a plan is kept under."""
@@ -117,31 +128,63 @@ class StepCache:
             return self._bind(key, fetches, fed, pool, observed)
 
     def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> BoundStep:
-        given = self._given_persistables(fed)
-        plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
+        fit = None if observed or key in self._compiler.plans else self._fit(fetches, fed, pool)
+        binding = self._bound_anew(key, fetches, fed, pool, observed) if fit is None else self._filled_in(key, fit)
         self._forget(self.bound.keys() - self._compiler.plans.keys())
-        if not self._replicas.is_whole():
-            self._replicas.renew()
-        self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
-        arenas = self._own_room(plan) if observed else self._room_for(plan)
-        try:
-            binding = bind(
-                plan, self._replicas, arenas, self._comm, pool, given, self._weights(fed), self._blocks,
-                {} if observed else self._scratch,
-            )  # fmt: skip
-        except EnforceNotMet:
-            if not self._state.steps:
-                self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
-            raise
         step = BoundStep(binding, self._training, self._spec.loss_name)
         if not observed:
             self.bound[key] = step
         return step
 
+    def _bound_anew(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> Binding:
+        given = self._given_persistables(fed)
+        plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
+        self._prepare(plan.graph)
+        arenas = self._own_room(plan) if observed else self._room_for(plan)
+        try:
+            return bind(plan, self._ground(plan, fed, pool), arenas, {} if observed else self._scratch)
+        except EnforceNotMet:
+            if not self._state.steps:
+                self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
+            raise
+
+    def _prepare(self, graph: Graph) -> None:
+        """See to it that all devices have their variables."""
+        if not self._replicas.is_whole():
+            self._replicas.renew()
+        self._replicas.distribute(self._persistables, self._one_copy(graph))
+
+    def _ground(self, plan: Plan, fed: Fed, pool: WorkerPool) -> Ground:
+        given = self._given_persistables(fed)
+        return ground_of(plan, self._replicas, self._comm, pool, given, self._weights(fed), self._blocks)
+
+    # Open sizes
+
+    def _fit(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Fit | None:
+        """A plan for all shapes that is right for this one."""
+        strategy = self._settings.gradient_scale_strategy
+        if strategy == BuildStrategy.GradientScaleStrategy.WeightedBySamples or not self._state.steps:
+            return None  # a shape has a factor of its own; or what is in the scope has not been looked at yet
+        given, specs = self._given_persistables(fed), specs_of(fed)
+        form = tuple(fetches), fed.active, given, tuple((*k, len(s.shape), s.dtype.name) for k, s in specs.items())
+
+        def make(dims: OpenDims) -> OpenBinding:
+            plan = self._compiler.plan_openly(dims, fetches, fed, given)
+            self._prepare(plan.plan.graph)
+            return OpenBinding(plan, self._ground(plan.plan, fed, pool))
+
+        return self._open.fit((*form, len(self._program.lr_schedulers)), specs, make)
+
+    def _filled_in(self, key: Any, fit: Fit) -> Binding:
+        """What runs a shape that a plan for all shapes is right for."""
+        self._compiler.keep(key, fit.filled.plan, self._state.steps, perf_counter_ns())
+        return fit.binding.bind(fit.filled, self._room_for(fit.filled.plan), self._scratch)
+
     def _forget(self, keys: Iterable[Any]) -> None:
         """Let go of the bindings of plans that are not kept any more."""
         gone = {id(self.bound.pop(key)) for key in keys}
         if gone:
+            self._newest = None
             self._by_feed = {key: found for key, found in self._by_feed.items() if id(found.step) not in gone}
 
     def _weights(self, fed: Fed) -> list[float]:
@@ -169,7 +212,7 @@ class StepCache:
             there = self.arenas[place].nbytes if place in self.arenas else -1
             if there < nbytes:
                 self.arenas[place] = self._larger(plan, place, nbytes, there)
-                self.bound, self._by_feed = {}, {}
+                self.bound, self._by_feed, self._newest = {}, {}, None
         return self.arenas
 
     def _larger(self, plan: Plan, place: int, nbytes: int, there: int) -> DeviceMemory:
@@ -196,8 +239,9 @@ class StepCache:
 
     def abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""
-        self.arenas, self.bound, self._by_feed = {}, {}, {}
-        self._scratch = {}
+        self.arenas, self.bound, self._by_feed, self._scratch = {}, {}, {}, {}
+        self._newest = None
+        self._open.clear()
 
     def release(self, freed: dict[int, int]) -> None:
         """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""

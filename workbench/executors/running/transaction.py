@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import EnforceNotMet, ExecutionError, Unavailable, located
-from workbench.executors.failures import node_failure, where
+from workbench.executors.failures import node_failure
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.operands import Cell
@@ -26,6 +26,7 @@ from workbench.executors.workers.pool import Stopped
 from workbench.executors.workers.task import Task
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import Patch, dense
+from workbench.graph.ssa import Graph
 from workbench.runtime.ending import require_time
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call, undisturbed
@@ -62,8 +63,9 @@ def failed_row(programs: Sequence[ThreadProgram], error: BaseException) -> Row |
 
 def explain(binding: Binding, programs: Sequence[ThreadProgram], error: Exception) -> Exception:
     """The error of a call, with the op it belongs to."""
+    graph = binding.plan.graph
     if isinstance(error, Unavailable) and (stuck := [p.current_row() for p in programs if not p.task.resting]):
-        return located(Unavailable("\n  ".join([str(error), *map(_at, stuck)])))
+        return located(Unavailable("\n  ".join([str(error), *(_at(row, graph) for row in stuck)])))
     if isinstance(error, Stopped):
         require_time()  # who else stops a step
     row = None if isinstance(error, Stopped) else failed_row(programs, error)
@@ -72,23 +74,23 @@ def explain(binding: Binding, programs: Sequence[ThreadProgram], error: Exceptio
     known = isinstance(error, EnforceNotMet) and error.located
     explained: Any = error
     if not known:
-        explained = node_failure(row.node, binding.spec_of, error)
-    elif binding.plan.graph.devices > 1:
-        explained = _failure_inside(row, error)
+        explained = node_failure(row.node, graph, binding.spec_of, error)
+    elif graph.devices > 1:
+        explained = _failure_inside(row, graph, error)
     explained.node = row.node
     return explained
 
 
-def _failure_inside(row: Row, error: Any) -> EnforceNotMet:
+def _failure_inside(row: Row, graph: Graph, error: Any) -> EnforceNotMet:
     """The error of an op in a body of control flow, which does not know the device; any other as it is."""
     node = row.node
     if not any(op.blocks() for op in node.origins) or type(error).__init__ is not EnforceNotMet.__init__:
         return error
-    return located(type(error)(f"{error}\n  inside op {node.type!r} on device {node.place}, at {node.site}"))
+    return located(type(error)(f"{error}\n  inside op {node.type!r} on {graph.places[node.place]}, at {node.site}"))
 
 
-def _at(row: Row) -> str:
-    return f"it is at op {row.node.type!r} of {where(row.node)}, built at {row.node.site}"
+def _at(row: Row, graph: Graph) -> str:
+    return f"it is at op {row.node.type!r} on {graph.names(row.node.places)}, built at {row.node.site}"
 
 
 def commit(

@@ -110,7 +110,7 @@ class _Check:
 
     def __call__(self) -> None:
         for value, data in blemished(self.binding, self.row):
-            raise blemish(self.row, value, data)
+            raise blemish(self.binding, self.row, value, data)
 
 
 def blemished(binding: Binding, row: Row) -> Iterator[tuple[Value, np.ndarray]]:
@@ -127,6 +127,7 @@ def numbers(content: Any) -> np.ndarray | None:
     return data if isinstance(data, np.ndarray) and data.dtype.kind in "fV" else None
 
 
-def blemish(row: Row, value: Value, data: np.ndarray) -> EnforceNotMet:
+def blemish(binding: Binding, row: Row, value: Value, data: np.ndarray) -> EnforceNotMet:
     """The error for a value that holds NaN or Inf."""
-    return not_finite(row.node.type, f" on device {value.place}", value.name, data, row.node.site)
+    where = f" on {binding.plan.graph.places[value.place]}"
+    return not_finite(row.node.type, where, value.name, data, row.node.site)

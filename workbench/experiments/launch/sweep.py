@@ -70,8 +70,8 @@ class Sweep:
             look, progress=False, record=self.file.path, settings={KEY: self.key, TRIAL: index}
         )
         run.wait()
-        if run.state == State.STOPPED:
-            raise KeyboardInterrupt
+        if run.state == State.STOPPED:  # by a button
+            raise KeyboardInterrupt(f"the sweep was stopped with run {run.name!r}")
         record = record_of(run)
         if record is not None and record.number is not None:
             self.done[index] = runs(self.file.path)[record.number]

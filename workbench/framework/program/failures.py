@@ -28,7 +28,7 @@ def op_failure(
     """The exception for an op that failed.
 
     Args:
-        op: its type. where: such as " on device 1". inputs: slot and what is in it, as text.
+        op: its type. where: such as " on cpu:1". inputs: slot and what is in it, as text.
     """
     kind: type[EnforceNotMet] = ExecutionError
     if isinstance(error, ValueError | IndexError):

@@ -118,7 +118,6 @@ class StaticRecorder:
         block, inputs = _main.get().current_block(), {**write.inputs, **given}
         return block.append_op(write.op.type, inputs=inputs, outputs=write.outputs, attrs=write.attrs)
 
-
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """Give operators appended in the `with` body this role."""
         return _main.get().role_guard(role, pair)

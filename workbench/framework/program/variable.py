@@ -155,10 +155,23 @@ class Variable(Infix):
         return self.numpy() if how else str(self)
 
     def __bool__(self) -> bool:
+        compared = self._compared()
+        made = f" ({self.op.type} of {', '.join(map(repr, compared))})" if self.op and compared else ""
+        wanted = compared[0] if compared else self.name
         raise InvalidType(
-            f"variable {self.name!r} has no truth value while a Program is built; "
-            "use static.nn.cond or static.nn.while_loop for control flow"
+            f"variable {self.name!r}{made} has no truth value while a Program is built: it gets its value when the "
+            "program runs, and `if`, `while`, `assert`, `and`, `or`, `not` and `<` in a row ask before\n"
+            "  in the program:  static.nn.cond, static.nn.while_loop; logical_and, logical_or, logical_not\n"
+            f"  in Python:       fetch it, and ask what comes: (value,) = exe.run(program, fetch_list=[{wanted!r}])"
         )
+
+    def _compared(self) -> list[str]:
+        """Of a truth value the variables it was made of, without the numbers written into the program."""
+        op = self.op
+        if op is None or self.dtype.name != "bool":
+            return []
+        found = [self.block.find_var(name) for name in op.input_arg_names]
+        return [one.name for one in found if one is not None and (one.op is None or one.op.input_arg_names)]
 
     def __iter__(self) -> Any:
         if not self.shape or self.shape[0] < 0:

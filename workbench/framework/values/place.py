@@ -6,6 +6,8 @@ what a place can do is the business of `runtime`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workbench.errors import InvalidArgument, InvalidType
 
 
@@ -34,6 +36,11 @@ class Place:
     def get_device_id(self) -> int:
         """The index (Paddle's name for it)."""
         return self.index
+
+
+def place_text(places: Sequence[Place], index: int) -> str:
+    """What the device with an index is called: `cpu:1`; `device 1` where its place is not known."""
+    return str(places[index]) if index < len(places) else f"device {index}"
 
 
 class CPUPlace(Place):

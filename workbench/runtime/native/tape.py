@@ -39,7 +39,7 @@ class Tape:
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
-        self.words = array("q")
+        self.words: Any = array("q")
         self.kept: list[Any] = []
         self._constants: dict[bytes, np.ndarray] = {}
 
@@ -68,6 +68,14 @@ class Tape:
             if "f" in letters:
                 words = [_bits(a) if kind == "f" else a for kind, a in zip(letters, words, strict=True)]
         self.words.extend((self.kernels.addresses[kernel], 2 + len(words), *words))
+
+    def table(self) -> int:
+        """Where the rows are in memory, now that there are all of them."""
+        return address(self.keep(np.array(self.words, np.int64)))
+
+    def number(self, x: Any) -> Any:
+        """A number in memory, float32, as an operand."""
+        return self.keep(np.full((1,), x, np.float32))
 
     def truncate(self, words: int) -> None:
         """Take back what was written since the tape had so many words."""
@@ -105,7 +113,9 @@ def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
 
 
 def address(array_: np.ndarray) -> int:
-    """Where an array's first element is."""
+    """Where an array's first element is; what only stands for one tells itself."""
+    if type(array_) is not np.ndarray and hasattr(array_, "pointer"):
+        return array_.pointer().address
     return array_.__array_interface__["data"][0]
 
 
@@ -117,6 +127,8 @@ def pointer(array_: np.ndarray) -> Pointer:
     """
     if not isinstance(array_, np.ndarray):
         raise TypeError(f"a row of a tape points to arrays, got {array_!r}")
+    if type(array_) is not np.ndarray and hasattr(array_, "pointer"):
+        return array_.pointer()
     at = array_.__array_interface__["data"][0]
     if array_.flags.c_contiguous:
         return Pointer(at, at, at + array_.nbytes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from operator import setitem
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from workbench.executors.lowering.operands import Call
 from workbench.executors.planning.plan import Row
 from workbench.executors.workers.pool import Stopped, WorkerPool
 from workbench.framework.quiet import quietly
+from workbench.graph.ssa import Node
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.words.codes import (
@@ -62,17 +63,36 @@ class Segment:
     def __init__(
         self, tape: Tape, marks: Sequence[Mark], end: int, pool: WorkerPool, by_numpy: Callable[[Row], Sequence[Call]]
     ) -> None:
+        self.marks = list(marks)
+        self._begin(tape, [mark.at for mark in self.marks], end, pool, by_numpy)
+
+    def _begin(
+        self, tape: Tape, starts: list[int], end: int, pool: WorkerPool, by_numpy: Callable[[Row], Sequence[Call]]
+    ) -> None:
         assert pool.control is not None
-        self.tape, self.pool, self.marks, self.end = tape, pool, list(marks), end
+        self.tape, self.pool, self.end, self._starts = tape, pool, end, starts
         self._by_numpy, self._run = by_numpy, pool.control.run
         self._array = lines(STATE_WORDS)
         self._words = self._array.data
         self.address = address(self._array)
         self._words[CONTROL] = pool.control.address
         self._words[END] = end
-        self._starts = [mark.at for mark in self.marks]
-        self._words[START] = self._starts[0]
+        self._words[START] = starts[0]
         self.rewind()
+
+    def on(
+        self, tape: Tape, table: int, by_numpy: Callable[[Row], Sequence[Call]], rows: Callable[[], Mapping[Node, Row]]
+    ) -> Segment:
+        """The same piece of a tape with other numbers.
+
+        Args:
+            table: where that is. rows: the rows of its plan by node; called when somebody asks for them.
+        """
+        other = _Refilled.__new__(_Refilled)
+        other._form, other._rows_of = self.marks, rows
+        other._begin(tape, self._starts, self.end, self.pool, by_numpy)
+        other.settle(table)
+        return other
 
     def settle(self, table: int) -> None:
         """Say where the tape is, once it is complete."""
@@ -161,6 +181,18 @@ class Segment:
             behind = next((n for n, kind in enumerate(reversed(kinds)) if kind not in _BESIDE), len(kinds))
             spans.append((first, work, max(first + len(kinds) - behind, work)))
         return TapeLayout(np.array(rows, np.int64), flags, spans)
+
+
+class _Refilled(Segment):
+    """A piece of a tape that was filled in; which rows its marks stand for is found out when somebody asks."""
+
+    _form: list[Mark]
+    _rows_of: Callable[[], Mapping[Node, Row]]
+
+    @cached_property
+    def marks(self) -> list[Mark]:  # type: ignore[override]
+        rows = self._rows_of()
+        return [Mark(mark.at, tuple([rows[row.node] for row in mark.rows])) for mark in self._form]
 
 
 _BESIDE = ("signal", "look_up")  # what stands behind the rows of a mark and is not their work

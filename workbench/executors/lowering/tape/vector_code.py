@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
+from workbench.executors.planning.sizes import overlap
 from workbench.framework.expr.lowered import ExprStep, Lowered
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
@@ -79,7 +80,7 @@ class VectorCode:
 
     def overlaps_result(self, memory: Range) -> bool:
         """Whether some of these bytes are written here."""
-        return any(_overlap(memory, where) for where in self._written.values())
+        return any(overlap(memory, where) for where in self._written.values())
 
     def new(self) -> int:
         self._count += 1
@@ -146,11 +147,11 @@ class _Addition:
         """
         memory = out.begin, out.end
         for leaf, where in (*self.code._ranges.items(), *self.ranges.items()):
-            if _overlap(memory, where) and leaf != seen:
+            if overlap(memory, where) and leaf != seen:
                 raise Unsuitable
         held = {leaf.address: leaf for _, leaf in (*self.code._outs.values(), *self.outs)}
         for begin, where in (*self.code._written.items(), *self.written.items()):
-            if _overlap(memory, where) and (seen is None or held.get(begin) != seen):
+            if overlap(memory, where) and (seen is None or held.get(begin) != seen):
                 raise Unsuitable
         self.written[out.address] = memory
 
@@ -279,10 +280,6 @@ def is_expressible(form: Lowered) -> bool:
     return True
 
 
-def _overlap(a: Range, b: Range) -> bool:
-    return a[0] < b[1] and b[0] < a[1]
-
-
 def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> Leaf:
     """How an array is seen from blocks of a shape it is broadcast to."""
     if array.dtype not in (_FLOAT, _TRUTH) and (for_result or array.dtype != _BYTE):
@@ -306,15 +303,12 @@ def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> 
 
 def _collapsed(array: Array, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sizes and strides in elements of an array broadcast to a shape, with as few dimensions as will do."""
-    try:
-        wide = np.broadcast_to(array, shape) if array.shape != shape else array
-    except ValueError:
-        raise Unsuitable from None
-    if any(s % array.itemsize for s in wide.strides):
+    wide = array.strides if array.shape == shape else _broadcast(array, shape)
+    if any(s % array.itemsize for s in wide):
         raise Unsuitable
     sizes: list[int] = []
     strides: list[int] = []
-    for size, stride in zip(wide.shape, wide.strides, strict=True):
+    for size, stride in zip(shape, wide, strict=True):
         step = stride // array.itemsize
         if size == 1:
             continue
@@ -324,3 +318,12 @@ def _collapsed(array: Array, shape: tuple[int, ...]) -> tuple[tuple[int, ...], t
             sizes.append(size)
             strides.append(step)
     return (tuple(sizes), tuple(strides)) if sizes else ((1,), (1,))
+
+
+def _broadcast(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of an array broadcast to a shape."""
+    missing = len(shape) - array.ndim
+    dims = list(zip(array.shape, shape[max(missing, 0) :], array.strides, strict=missing >= 0))
+    if missing < 0 or not all(own in (1, wanted) for own, wanted, _ in dims):
+        raise Unsuitable
+    return (*[0] * missing, *(0 if own == 1 else stride for own, _, stride in dims))

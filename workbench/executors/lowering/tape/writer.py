@@ -20,7 +20,7 @@ from workbench.executors.planning.schedule import seconds
 from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.expr.lowered import Lowered
 from workbench.runtime.native.blas import sgemm_address
-from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.tape import Tape
 from workbench.runtime.reach.declare import OutOfReach
 
 LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
@@ -45,6 +45,7 @@ class TapeWriter:
         scratch: memory rows share.
         by_numpy: the calls that do a row with NumPy.
         joined: element-wise ops that follow each other become one row.
+        tape: what it writes to, if not a new one.
 
     Attributes:
         context: what rows are bound to.
@@ -58,11 +59,12 @@ class TapeWriter:
         scratch: Scratch,
         by_numpy: Callable[[Row], Sequence[Call]],
         joined: bool = True,
+        tape: Tape | None = None,
     ) -> None:
         assert pool.control is not None
         self.pool, self.context, self.scratch, self.joined = pool, context, scratch, joined
         self._by_numpy, self._control = by_numpy, pool.control
-        self.tape = Tape(pool.control.kernels)
+        self.tape = Tape(pool.control.kernels) if tape is None else tape
         self.calls_blas = False
         self._segments: list[Segment] = []
         self._marks: list[Mark] = []
@@ -197,7 +199,6 @@ class TapeWriter:
 
     def finish(self) -> None:
         """Now the tape is complete."""
-        table = np.array(self.tape.words, np.int64)
-        self.tape.keep(table)
+        table = self.tape.table()
         for segment in self._segments:
-            segment.settle(address(table))
+            segment.settle(table)

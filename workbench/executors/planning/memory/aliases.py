@@ -58,7 +58,7 @@ def find_aliases(request: MemoryRequest, buckets: GradientBuckets, layouts: Layo
         spec = request.specs[value]
         placed = value in request.staged or value in request.in_scope or value in buckets.spots
         if request.in_place and node.is_op and not placed:
-            with Explained(node, request.specs):
+            with Explained(node, request.graph, request.specs):
                 alias = _alias(request, found, node, value)
             if alias is not None:
                 aliases[value] = alias

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.executors.planning.memory.aliases import Aliases, find_aliases
@@ -12,7 +12,7 @@ from workbench.executors.planning.memory.layout import Layouts, assign_layouts
 from workbench.executors.planning.memory.offsets import Offsets, assign_offsets
 from workbench.executors.planning.memory.refs import Ref, Root
 from workbench.executors.planning.memory.request import MemoryRequest
-from workbench.executors.planning.memory.storage import SharedStorage, Spot, share_storage
+from workbench.executors.planning.memory.storage import Storage, StoragePiece, StorageSpot, share_storage
 from workbench.graph.ssa import Value
 
 
@@ -30,7 +30,7 @@ class MemoryPlan:
     layouts: Layouts
     aliases: Aliases
     takeovers: Takeovers
-    storage: SharedStorage
+    storage: Storage
     offsets: Offsets
     refs: Mapping[Value, Ref]
     flats: tuple[Ref | None, ...]
@@ -41,8 +41,14 @@ class MemoryPlan:
         return self.offsets.sizes
 
 
-def plan_memory(request: MemoryRequest) -> MemoryPlan:
+LayOut = Callable[[Sequence[StoragePiece], int, bool], Offsets]
+
+
+def plan_memory(request: MemoryRequest, lay_out: LayOut = assign_offsets) -> MemoryPlan:
     """Decide where every value lives.
+
+    Args:
+        lay_out: the stage of offsets.
 
     Raises:
         EnforceNotMet: an op's rule for views failed; names the op.
@@ -52,7 +58,7 @@ def plan_memory(request: MemoryRequest) -> MemoryPlan:
     aliases = find_aliases(request, buckets, layouts)
     takeovers = find_takeovers(request, buckets, aliases)
     storage = share_storage(request, buckets, aliases, takeovers)
-    offsets = assign_offsets(storage.pieces, request.graph.devices, request.reuse)
+    offsets = lay_out(storage.pieces, request.graph.devices, request.reuse)
     pieces = zip(storage.pieces, offsets.offsets, strict=True)
     roots = [Root(piece.place, piece.nbytes, piece.name, offset) for piece, offset in pieces]
     refs = _refs(request, aliases, storage, roots)
@@ -62,11 +68,11 @@ def plan_memory(request: MemoryRequest) -> MemoryPlan:
 
 
 def _refs(
-    request: MemoryRequest, aliases: Aliases, storage: SharedStorage, roots: list[Root]
+    request: MemoryRequest, aliases: Aliases, storage: Storage, roots: list[Root]
 ) -> dict[Value, Ref]:  # fmt: skip
     """One object for all values that are the same array: what shares memory is found by that."""
     refs: dict[Value, Ref] = {}
-    known: dict[tuple[Spot, object, object, object], Ref] = {}
+    known: dict[tuple[StorageSpot, object, object, object], Ref] = {}
     for value, spot in storage.spots.items():
         seen, dtype = aliases.lies(value), request.specs[value].dtype.numpy
         key = spot, seen.shape, seen.strides, dtype

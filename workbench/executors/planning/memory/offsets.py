@@ -34,17 +34,23 @@ def assign_offsets(pieces: Sequence[StoragePiece], devices: int, reuse: bool) ->
     for number in sorted(in_arenas(pieces), key=lambda n: pieces[n].first):
         piece, nbytes = pieces[number], aligned(pieces[number].nbytes)
         offset = None
-        takes_turns = reuse and len(piece.threads) <= 1 and piece.last != END and piece.first >= 0
-        if takes_turns:
-            room = rooms.setdefault((piece.place, min(piece.threads, default=0)), _Room())
+        room_of = room_for(piece) if reuse else None
+        if room_of is not None:
+            room = rooms.setdefault(room_of, _Room())
             room.give_back(piece.first)
             offset = room.take(nbytes)
         if offset is None:
             offset, sizes[piece.place] = sizes[piece.place], sizes[piece.place] + nbytes
-        if takes_turns:
+        if room_of is not None:
             room.occupy(piece.last, offset, nbytes)
         offsets[number] = offset
     return Offsets(tuple(offsets), sizes)
+
+
+def room_for(piece: StoragePiece) -> tuple[int, int] | None:
+    """Device and thread of the pieces one takes turns with; None: it has a place of its own."""
+    alone = len(piece.threads) > 1 or piece.last == END or piece.first < 0
+    return None if alone else (piece.place, min(piece.threads, default=0))
 
 
 class _Room:

@@ -13,8 +13,7 @@ from workbench.executors.planning.memory.request import END, MemoryRequest, nbyt
 from workbench.graph.ssa import Value
 
 
-@dataclass(frozen=True, eq=False)
-class StoragePiece:
+class StoragePiece(NamedTuple):
     """Memory that belongs together.
 
     Attributes:
@@ -33,7 +32,7 @@ class StoragePiece:
     threads: frozenset[int]
 
 
-class Spot(NamedTuple):
+class StorageSpot(NamedTuple):
     """Where a value begins: number of the piece, and bytes from there."""
 
     piece: int
@@ -41,23 +40,21 @@ class Spot(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SharedStorage:
+class Storage:
     """All pieces, those of buckets first, and the spot of every value that has memory."""
 
     pieces: tuple[StoragePiece, ...]
-    spots: Mapping[Value, Spot]
+    spots: Mapping[Value, StorageSpot]
 
 
-def share_storage(
-    request: MemoryRequest, buckets: GradientBuckets, aliases: Aliases, takeovers: Takeovers
-) -> SharedStorage:
+def share_storage(request: MemoryRequest, buckets: GradientBuckets, aliases: Aliases, takeovers: Takeovers) -> Storage:
     """The pieces that values live in, given which of them share one."""
     sharing = _Sharing(request, buckets, aliases, takeovers)
     for value in request.given:
         sharing.add_given(value)
     for node, value in request.made:
         sharing.add(value, request.position[node])
-    return SharedStorage(_with_uses(request, sharing.pieces, sharing.spots), sharing.spots)
+    return Storage(_with_uses(request, sharing.pieces, sharing.spots), sharing.spots)
 
 
 class _Sharing:
@@ -68,7 +65,7 @@ class _Sharing:
     ) -> None:
         self.request, self.buckets, self.aliases, self.takeovers = request, buckets, aliases, takeovers
         self.pieces: list[StoragePiece] = []
-        self.spots: dict[Value, Spot] = {}
+        self.spots: dict[Value, StorageSpot] = {}
         self._homes: dict[tuple[str, int], int] = {}
         self._piece_of_bucket = {
             number: self._new(bucket.members[0].place, bucket.nbytes, first=0, last=END)
@@ -93,30 +90,30 @@ class _Sharing:
     def add_given(self, value: Value) -> None:
         """A feed, or what the scope holds."""
         if self.request.lies_in_scope(value):
-            self.spots[value] = Spot(self._home(value), 0)
+            self.spots[value] = StorageSpot(self._home(value), 0)
         else:
             last = END if self.request.is_fed_aside(value) else -1
-            self.spots[value] = Spot(self._new(value.place, self._nbytes(value), last=last), 0)
+            self.spots[value] = StorageSpot(self._new(value.place, self._nbytes(value), last=last), 0)
 
     def add(self, value: Value, position: int) -> None:
         """What a node at this position makes."""
         bucket = self.buckets.spots.get(value)
         shown = self.aliases.aliases.get(value)
         if value in self.request.in_scope:
-            self.spots[value] = Spot(self._home(value), 0)
+            self.spots[value] = StorageSpot(self._home(value), 0)
         elif bucket is not None:
-            self.spots[value] = Spot(self._piece_of_bucket[bucket[0]], bucket[1])
+            self.spots[value] = StorageSpot(self._piece_of_bucket[bucket[0]], bucket[1])
         elif shown is not None:
             base = self.spots[shown.base]
-            self.spots[value] = Spot(base.piece, base.offset + shown.seen.offset)
+            self.spots[value] = StorageSpot(base.piece, base.offset + shown.seen.offset)
         elif value in self.takeovers:
             self.spots[value] = self.spots[self.takeovers[value]]
         else:
-            self.spots[value] = Spot(self._new(value.place, self._nbytes(value), first=position), 0)
+            self.spots[value] = StorageSpot(self._new(value.place, self._nbytes(value), first=position), 0)
 
 
 def _with_uses(
-    request: MemoryRequest, pieces: Sequence[StoragePiece], spots: Mapping[Value, Spot]
+    request: MemoryRequest, pieces: Sequence[StoragePiece], spots: Mapping[Value, StorageSpot]
 ) -> tuple[StoragePiece, ...]:  # fmt: skip
     """The pieces with who touches them, and until when."""
     last = [piece.last for piece in pieces]

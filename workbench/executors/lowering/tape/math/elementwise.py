@@ -17,6 +17,7 @@ from workbench.executors.planning.memory.aliases import shown_input
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.values.spec import broadcast_shapes
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node
 
 
@@ -31,7 +32,7 @@ def elementwise(writer: TapeWriter, row: Row) -> None:
         raise Unsuitable
     form = form.only(tuple(out is not None for out in outs))
     read = [a for i, a in enumerate(ins) if i in form.read]
-    shape = np.broadcast_shapes(*(a.shape for a in (*read, *outs) if a is not None))
+    shape = broadcast_shapes(*(a.shape for a in (*read, *outs) if a is not None))
     summed = {out.shape for out in outs if out is not None and out.shape != shape}
     # By shapes alone, so that the order of sums is: what has the shape of an operand may also have its memory.
     if all(_ends(shape, part) and all(a.shape != part for a in read) for part in summed):

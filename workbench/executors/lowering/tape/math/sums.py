@@ -87,6 +87,9 @@ def _sum_one(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[in
 
 def _divided(writer: TapeWriter, x: np.ndarray, out: np.ndarray, count: int) -> None:
     """x / count, repeated to the shape of `out`."""
+    if type(count) is not int:  # one that depends on sizes nobody knows yet
+        expression(writer, lambda x, n: x / n, [out], [x, writer.tape.number(count)])
+        return
     expression(writer, lambda x: x if count == 1 else x / np.float32(count), [out], [x])
 
 

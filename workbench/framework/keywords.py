@@ -1,11 +1,15 @@
-"""`conv2d() got an unexpected keyword argument 'num_filter'` gets the keyword that was meant."""
+"""`conv2d() got an unexpected keyword argument 'num_filter'` gets the keyword that was meant.
+
+Python suggests keywords from 3.13 on, if they are spelt alike. `lr` for `learning_rate` is not, and before Python says
+nothing at all: where a cell fails `notebook.tracebacks` asks here, and for scripts `suggest_in_scripts` does.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -27,9 +31,32 @@ def suggest_keyword(error: TypeError, trace: TracebackType | None) -> None:
         return
     takes = [[*inspect.signature(function).parameters] for function in _named(found[1])]
     takes = [[name for name in known if name != "self"] for known in takes if found[2] not in known]
-    hints = [hint for known in takes if (hint := did_you_mean(found[2], known))]
+    hints = [hint for known in takes if (hint := _by_initials(found[2], known) or did_you_mean(found[2], known))]
     if takes:
         error.args = (f"{error}.{hints[0] if hints else f' It takes {one_of(takes[0])}'}",)
+
+
+def suggest_in_scripts() -> None:
+    """Have the traceback of what nobody catches say it, too; it is shown by whoever shows it so far.
+
+    What is caught, by a test runner for one, stays as Python says it.
+    """
+    shown = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            if isinstance(error, TypeError):
+                suggest_keyword(error, trace)
+        finally:
+            shown(kind, error, trace)
+
+    sys.excepthook = show
+
+
+def _by_initials(name: str, known: Iterable[str]) -> str:
+    """`lr` is short for `learning_rate`."""
+    meant = next((k for k in known if len(name) > 1 and "".join(w[:1] for w in k.split("_")) == name), None)
+    return f" Did you mean {meant!r}?" if meant else ""
 
 
 def _is_users(qualified: str, trace: TracebackType) -> bool:

@@ -1,0 +1,309 @@
+"""Plans with open sizes: filled in they are the plan made for that very shape, and a step computes the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.parallel.memory.plan_checker import check_plan
+from tests.parallel.models import Model
+from tests.parallel.programs import strategies
+from tests.planning.stage_checkers import check_shapes, check_stages
+from tests.planning.zoo import ZOO, Animal
+from workbench.config import override
+from workbench.errors import InvalidArgument
+from workbench.executors.feeding.split import Splitter
+from workbench.executors.lowering.open_binding import OpenBinding
+from workbench.executors.lowering.tape.table import has_kernels
+from workbench.executors.planning.open_plan import FilledPlan, OpenPlan, open_dims, plan_openly
+from workbench.executors.planning.plan import MemoryOptions, Plan, make_plan
+from workbench.executors.planning.sizes import Size
+from workbench.executors.running import open_bindings, step_cache
+from workbench.executors.running.compiler import specs_of
+from workbench.framework.values.spec import Spec
+
+NATIVE = ("classifier", "sequences", "words", "views", "chain")  # run in kernels from end to end
+SHAPES = st.tuples(st.integers(2, 70), st.integers(2, 70))
+
+
+@pytest.fixture(autouse=True)
+def static_mode() -> Iterator[None]:
+    wb.enable_static()
+    yield
+    wb.disable_static()
+
+
+def executor(animal: Animal, model: Model, devices: int = 1, **options: Any) -> Any:
+    learns = bool(model.main.all_parameters())
+    started = model.start() if learns else model
+    return started.parallel(devices, None if learns else model.main, **strategies(**options))
+
+
+class Opened:
+    """A program of the zoo with an open plan made for some shapes."""
+
+    def __init__(self, name: str, seen: Sequence[tuple[int, int]], devices: int = 1, threads: int = 1) -> None:
+        self.animal, self.model, self.threads = ZOO[name], ZOO[name].model(), threads
+        inspection = executor(self.animal, self.model, devices).inspection
+        inspection.shared_variables()  # settles everything
+        self.graph = inspection.graph((self.model.loss.name,))
+        self.splitter = Splitter(inspection.program, devices)
+        dims = open_dims([self.given(*shape) for shape in seen])
+        assert dims is not None
+        self.open = plan_openly(dims, self.graph, threads, MemoryOptions(), frozenset(), has_kernels)
+        self.open.close()
+
+    def given(self, rows: int, steps: int) -> dict[tuple[str, int], Spec]:
+        return specs_of(self.splitter.split(self.animal.feed(rows, steps)))
+
+    def filled(self, rows: int, steps: int) -> Plan | None:
+        found = self.open.fill(self.given(rows, steps))
+        return None if found is None else found.plan
+
+    def made(self, rows: int, steps: int) -> Plan:
+        given = self.given(rows, steps)
+        return make_plan(self.graph, given, self.threads, MemoryOptions(), frozenset(), has_kernels)
+
+
+def same_plan(a: Plan, b: Plan) -> None:
+    """Every number and every decision."""
+    assert str(a) == str(b)
+    assert a.shapes.specs == b.shapes.specs and a.shapes.costs == b.shapes.costs
+    assert a.schedule == b.schedule and a.waits == b.waits and a.before == b.before and dict(a.sizes) == dict(b.sizes)
+    assert list(a.refs) == list(b.refs) and len(a.refs) == len(b.refs)
+    for value, ref in a.refs.items():
+        other = b.refs[value]
+        assert (ref.root.place, ref.root.name, ref.root.nbytes, ref.root.offset) == (
+            other.root.place, other.root.name, other.root.nbytes, other.root.offset,
+        )  # fmt: skip
+        assert (ref.offset, ref.shape, ref.strides, ref.dtype) == (
+            other.offset, other.shape, other.strides, other.dtype,
+        )  # fmt: skip
+    assert a.memory.layouts == b.memory.layouts and a.memory.takeovers == b.memory.takeovers
+    assert a.memory.aliases.aliases == b.memory.aliases.aliases and a.memory.aliases.own == b.memory.aliases.own
+    assert a.memory.storage == b.memory.storage or vars(a.memory.storage) == vars(b.memory.storage)
+    assert a.memory.offsets == b.memory.offsets
+    assert [(row.node, row.thread, row.cost) for row in a.rows] == [(row.node, row.thread, row.cost) for row in b.rows]
+
+
+@pytest.fixture(scope="module")
+def opened() -> dict[tuple[str, int], Opened]:
+    """Made when first asked for."""
+    return {}
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(ZOO)), st.sampled_from([1, 2]), SHAPES)
+def test_filled_in_it_is_the_plan_for_that_shape(
+    opened: dict[tuple[str, int], Opened], name: str, devices: int, shape: tuple[int, int]
+) -> None:
+    key = name, devices
+    if key not in opened:
+        opened[key] = Opened(name, [(20, 30), (24, 31), (17, 34)], devices)
+    plan = opened[key].filled(*shape)
+    if plan is not None:
+        same_plan(plan, opened[key].made(*shape))
+        check_stages(plan)
+    assert opened[key].filled(17, 34) is not None
+
+
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_shapes_like_those_seen_fit(name: str) -> None:
+    found = Opened(name, [(20, 30), (24, 31), (17, 34)])
+    for shape in [(17, 34), (18, 28), (22, 36)]:
+        plan = found.filled(*shape)
+        assert type(plan) is FilledPlan
+        check_plan(plan)
+        check_shapes(plan)
+        assert not any(isinstance(dim, Size) for spec in plan.shapes.specs.values() for dim in spec.shape)
+
+
+def test_what_never_changed_is_not_open() -> None:
+    found = Opened("sequences", [(8, 30), (8, 31), (8, 32)])
+    assert len(found.open.dims.groups) == 1
+    assert found.filled(8, 40) is not None and found.filled(9, 40) is None
+
+
+def test_sizes_that_were_equal_are_one_unknown_and_have_to_stay_equal() -> None:
+    found = Opened("words", [(8, 30), (9, 31), (10, 32)])
+    assert [len(group) for group in found.open.dims.groups] == [2, 1]  # rows of ids and labels; steps
+    given = found.given(12, 33)
+    uneven = {key: s.with_shape((13, 1)) if key[0] == "y" else s for key, s in given.items()}
+    assert found.open.fill(given) is not None and found.open.fill(uneven) is None
+
+
+def test_a_decision_that_turns_makes_another_plan() -> None:
+    """Whether threads share the work depends on how much there is of it."""
+    found = Opened("sequences", [(4, 30), (4, 31), (4, 32)], 2, threads=2)
+    for steps in (33, 64, 95):
+        plan = found.filled(4, steps)
+        if plan is not None:
+            same_plan(plan, found.made(4, steps))
+    assert found.filled(4, 4000) is None  # a tape would run too long in one go
+
+
+# Steps
+
+LIKE = [(32, 33), (34, 36), (36, 39), (38, 42), (40, 34), (32, 33), (42, 48)]  # decided alike
+
+
+def train(name: str, shapes: Sequence[tuple[int, int]], devices: int = 1, **options: Any) -> tuple[list[bytes], Any]:
+    """The loss of every step and all parameters after it, as bits."""
+    animal = ZOO[name]
+    model = animal.model()
+    exe = executor(animal, model, devices, **options)
+    bits = []
+    for shape in shapes:
+        (loss,) = exe.run([model.loss], feed=animal.feed(*shape))
+        bits += [loss.tobytes(), *(value.tobytes() for value in model.values().values())]
+    return bits, exe.inspection
+
+
+def filled_bindings(inspection: Any) -> int:
+    """How many shapes were filled in."""
+    return sum(type(plan) is FilledPlan for plan in inspection.plans)
+
+
+@pytest.mark.usefixtures("tape")
+@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("options", [{}, {"devices": 2}, {"devices": 2, "num_threads": 2}], ids=str)
+def test_steps_compute_the_same_bits(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    found, inspection = train(name, LIKE, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(open_bindings, "_APART", 1 << 30)
+        expected, apart = train(name, LIKE, **options)
+    assert found == expected
+    assert filled_bindings(inspection) >= 2 and filled_bindings(apart) == 0
+    for binding in inspection.bindings:
+        check_plan(binding.plan)
+
+
+@pytest.mark.usefixtures("tape")
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(NATIVE), st.lists(SHAPES, min_size=4, max_size=9))
+def test_steps_of_any_shapes_compute_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, name: str, shapes: list[tuple[int, int]]
+) -> None:
+    found, _ = train(name, shapes)
+    with monkeypatch.context() as patch:
+        patch.setattr(open_bindings, "_APART", 1 << 30)
+        assert train(name, shapes)[0] == found
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[OpenPlan]:
+    """The open plans somebody tried to bind."""
+    plans: list[OpenPlan] = []
+
+    class Noted(OpenBinding):
+        def __init__(self, plan: OpenPlan, ground: Any) -> None:
+            plans.append(plan)
+            super().__init__(plan, ground)
+
+    monkeypatch.setattr(step_cache, "OpenBinding", Noted)
+    return plans
+
+
+@pytest.mark.usefixtures("tape")
+@pytest.mark.parametrize("name", ["rows", "branches", "images"])
+def test_what_needs_its_sizes_is_planned_shape_by_shape(tried: list[OpenPlan], name: str) -> None:
+    _, inspection = train(name, [(rows, 3) for rows in range(4, 14)])
+    assert filled_bindings(inspection) == 0
+    assert len(tried) == 1  # and nobody tries again
+
+
+@pytest.mark.usefixtures("tape")
+def test_one_open_plan_serves_many_shapes(tried: list[OpenPlan]) -> None:
+    _, inspection = train("sequences", [(32, steps) for steps in range(33, 53)])
+    assert filled_bindings(inspection) == 17 and len(tried) == 1
+
+
+def test_as_calls_nothing_is_open() -> None:
+    with override(cpu_tape=False):
+        _, inspection = train("classifier", [(rows, 0) for rows in range(4, 9)])
+    assert filled_bindings(inspection) == 0
+
+
+def test_a_program_run_with_two_shapes_is_not_planned_openly(tried: list[OpenPlan]) -> None:
+    train("classifier", [(rows, 0) for rows in [8, 8, 8, 3] * 3])
+    assert tried == []
+
+
+# What else there is to a step
+
+
+@pytest.fixture
+def words() -> tuple[Model, Any]:
+    """A program that has run with many shapes, the last of which was filled in."""
+    animal = ZOO["words"]
+    model = animal.model().start()
+    exe = model.parallel(1)
+    for shape in [(8, 5), (9, 6), (10, 7), (11, 8), (12, 9)]:
+        exe.run([model.loss], feed=animal.feed(*shape))
+    assert type(exe.inspection.last.plan) is FilledPlan
+    return model, exe
+
+
+def feed_of(rows: int, steps: int) -> dict[str, np.ndarray]:
+    return ZOO["words"].feed(rows, steps)
+
+
+@pytest.mark.usefixtures("tape")
+def test_data_a_kernel_declines_is_explained(words: tuple[Model, Any]) -> None:
+    model, exe = words
+    before = model.values()
+    bad = feed_of(13, 10)
+    bad["ids"][3, 4] = 99
+    with pytest.raises(InvalidArgument, match=r"(?s)lookup_table.*99.*13, 10"):
+        exe.run([model.loss], feed=bad)
+    after = model.values()
+    assert all(np.array_equal(after[name], value) for name, value in before.items())
+    exe.run([model.loss], feed=feed_of(13, 10))
+
+
+@pytest.mark.usefixtures("tape")
+def test_shapes_the_program_does_not_take_are_refused_as_ever(words: tuple[Model, Any]) -> None:
+    model, exe = words
+    uneven = {**feed_of(13, 10), "y": feed_of(12, 10)["y"]}
+    alone = ZOO["words"].model().start()
+    with pytest.raises(InvalidArgument) as expected:
+        alone.parallel(1).run([alone.loss], feed=uneven)
+    with pytest.raises(InvalidArgument) as found:
+        exe.run([model.loss], feed=uneven)
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.usefixtures("tape")
+def test_nan_is_found_and_named(words: tuple[Model, Any]) -> None:
+    model, exe = words
+    table = next(v.name for v in model.main.all_parameters() if "embedding" in v.name)
+    value = model.value(table)
+    value[:] = np.nan
+    model.scope.find_var(table).get_tensor().set(value)
+    with override(check_nan_inf=True), pytest.raises(Exception, match="lookup_table"):
+        exe.run([model.loss], feed=feed_of(14, 11))
+
+
+@pytest.mark.usefixtures("tape")
+def test_parameters_that_move_are_seen(words: tuple[Model, Any]) -> None:
+    """Other storage in the scope: what was filled in before and what is filled in afterwards runs on that."""
+    model, exe = words
+    name = model.main.all_parameters()[0].name
+    model.scope.find_var(name).get_tensor().array = np.zeros_like(model.value(name))
+    exe.run([model.loss], feed=feed_of(12, 9))
+    exe.run([model.loss], feed=feed_of(15, 12))
+    assert np.any(model.value(name))  # learns
+
+
+@pytest.mark.usefixtures("tape")
+def test_temporaries_can_be_dropped_and_seen(words: tuple[Model, Any]) -> None:
+    model, exe = words
+    exe.drop_local_exe_scopes()
+    (loss,) = exe.run([model.loss], feed=feed_of(16, 13))
+    assert np.array_equal(np.asarray(exe.local_scope(0).find_var(model.loss.name).get_tensor()), loss)

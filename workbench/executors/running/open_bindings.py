@@ -1,0 +1,96 @@
+"""Programs with unknown dimensions are planned and lowered once for all shapes, when it is seen that these change.
+
+The first shapes are planned each for itself: most programs have one or two. Then a binding is made whose sizes are open
+(`lowering.open_binding`), and others are filled in from it; where a decision turns out otherwise for a shape, that
+makes a further one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from workbench.executors.lowering.open_binding import OpenBinding
+from workbench.executors.planning.cache import Cache
+from workbench.executors.planning.open_plan import Filled, OpenDims, open_dims
+from workbench.executors.planning.plan import Given
+from workbench.framework.outside import is_from_outside
+
+_APART = 2  # shapes that are planned each for itself
+_MOST = 8  # open bindings for feeds of one form
+_FORMS = 16  # combinations of fetches and forms of feeds
+_SEEN = 8  # shapes by which it is told what is open
+
+Make = Callable[[OpenDims], OpenBinding]
+
+
+class Fit(NamedTuple):
+    """An open binding, and the plan it gives for some feeds."""
+
+    binding: OpenBinding
+    filled: Filled
+
+
+class OpenBindings:
+    """Of one engine."""
+
+    def __init__(self) -> None:
+        self._forms: Cache[_FeedForm] = Cache(_FORMS)
+
+    def fit(self, form: Hashable, given: Given, make: Make) -> Fit | None:
+        """What gives the plan for some feeds, made if need be; None if they are to be planned for themselves.
+
+        Args:
+            form: what does not change: fetches, names, ranks and dtypes.
+            make: an open binding for the last of the feeds seen.
+        """
+        return self._forms.get(form, _FeedForm).fit(given, make)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._forms.clear()
+
+
+class _FeedForm:
+    """Feeds of the same names, ranks and dtypes."""
+
+    def __init__(self) -> None:
+        self._seen: list[Given] = []
+        self._open: list[OpenBinding] = []
+        self._apart = 0  # shapes planned for themselves since the last open binding
+        self._is_hopeless = False
+
+    def fit(self, given: Given, make: Make) -> Fit | None:
+        if self._is_hopeless:
+            return None
+        self._open = [binding for binding in self._open if binding.is_current()]
+        for number, binding in enumerate(self._open):
+            filled = binding.try_fill(given)
+            if filled is not None:
+                self._open.insert(0, self._open.pop(number))  # the next shape is likely to be like this one
+                return Fit(binding, filled)
+        self._seen = [*(seen for seen in self._seen[-_SEEN:] if seen != given), given]
+        self._apart += 1
+        if self._apart <= _APART or len(self._open) == _MOST:
+            return None
+        self._apart = 0
+        return self._made(given, make)
+
+    def _made(self, given: Given, make: Make) -> Fit | None:
+        """From a new open binding; if there can be none, nobody tries again."""
+        dims = open_dims(self._seen)
+        if dims is None:
+            return None
+        try:
+            binding = make(dims)
+        except Exception as error:
+            if is_from_outside(error):
+                raise
+            self._is_hopeless = True
+            return None
+        self._is_hopeless = binding.sizes.had_to_be_known
+        filled = None if self._is_hopeless or binding.is_for_one_shape else binding.try_fill(given)
+        if filled is None:
+            return None
+        self._open.insert(0, binding)
+        return Fit(binding, filled)
