@@ -71,8 +71,8 @@ class TensorBindings:
             memory = id(memory_of(tensor.array))
             if self._by_memory.setdefault(memory, storage) is not storage:
                 raise InvalidArgument(
-                    f"tensor {tensor.name!r} is a view of {self._bound[self._by_memory[memory]].variable.name!r}, which "
-                    f"is used here, too; take the view inside of the function, or a clone()\n  at {caller()}"
+                    f"tensor {tensor.name!r} is a view of {self._bound[self._by_memory[memory]].variable.name!r}, "
+                    f"which is used here, too; take the view inside of the function, or a clone()\n  at {caller()}"
                 )
             found = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
             self.moves = -1

@@ -89,7 +89,7 @@ class CapturedStep:
                 f"jit.to_static, whose calls have gradients\n  at {caller()}"
             )
         self._tell(others)
-        known = {name: value for name, value in zip(self._parameters, given.args, strict=False)}
+        known = dict(zip(self._parameters, given.args, strict=False))
         known.update(given.kwargs)
         surroundings = Surroundings(self._function, {n: v for n, v in known.items() if not isinstance(v, Tensor)})
         recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
@@ -246,7 +246,8 @@ def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _random_states() -> tuple[Any, Any]:
-    kind, words, position, *rest = np.random.get_state(legacy=True)
+    state: Any = np.random.get_state(legacy=True)
+    kind, words, position, *rest = state
     return random.getstate(), (kind, words.tobytes(), position, *rest)
 
 

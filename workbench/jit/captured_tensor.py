@@ -51,7 +51,7 @@ class CapturedTensor(Tensor):
         self.source = None
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         """There is none.
 
         Raises:
@@ -64,7 +64,7 @@ class CapturedTensor(Tensor):
         self._refuse("a tensor is overwritten in place here")
 
     @property
-    def stop_gradient(self) -> bool:  # type: ignore[override]
+    def stop_gradient(self) -> bool:
         """No gradient flows through it."""
         return self.variable.stop_gradient
 

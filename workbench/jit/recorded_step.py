@@ -161,7 +161,8 @@ class RecordedStep(Debugging):
         self._count = len(args)
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expected = [
-            current_recorder(), recording_gradients.get(), *watched.kept, *(each._learning_rate for each in self._optimizers),
+            current_recorder(), recording_gradients.get(), *watched.kept,
+            *(each._learning_rate for each in self._optimizers),
             *map(_array_of, self._tensors),
             *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
         ]  # fmt: skip

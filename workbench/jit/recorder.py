@@ -144,7 +144,7 @@ class CaptureRecorder:
 
     def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
         """Append the gradients of what a tensor was computed from."""
-        loss = tensor if grad_tensor is None else tensor * grad_tensor
+        loss: Any = tensor if grad_tensor is None else tensor * grad_tensor
         if loss.size != 1:
             loss = loss.sum()
         self.gradients.append_backward(self.variable(loss), lambda made: CapturedTensor(made, self))

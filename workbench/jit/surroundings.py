@@ -141,11 +141,7 @@ class Surroundings:
 
     def _found(self, label: str, value: Any) -> None:
         """Something that is read: look at what it leads to."""
-        if (
-            isinstance(value, _PLAIN)
-            or isinstance(value, Tensor | type | BuiltinFunctionType)
-            or id(value) in self._seen
-        ):
+        if isinstance(value, (*_PLAIN, Tensor, type, BuiltinFunctionType)) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if isinstance(value, MethodType):

@@ -53,7 +53,6 @@ class DynamicRecorder:
         if op.has_lists:
             call, inputs = self._found(op, inputs, attrs)
             return self._apply_general(call, inputs)
-        key: tuple[Any, ...]
         try:
             if count == 2:
                 x, y = inputs
