@@ -51,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "ops": ("", "tensor", "math", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
+    "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),
     "runtime": ("", "words", "reach", "kernels", "native", "comm"),
     "runtime.reach": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),
     "runtime.kernels": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),

@@ -1,8 +1,9 @@
 """Initializers: the op of the startup program that fills a parameter (P-12 … P-14).
 
 Also public as `workbench.nn.initializer`. An initializer is a description: `init(variable, block)` appends
-one op to `block`. Random ones fix their seed when they are applied, from the startup program's `random_seed`
-(P-14); every op draws from a stream of its own unless `FLAGS_paddle_seed_semantics` is set.
+one op to `block`, `init(tensor)` computes that op at once. Random ones fix their seed when they are applied, from the
+startup program's `random_seed` (P-14); every op draws from a stream of its own unless `FLAGS_paddle_seed_semantics` is
+set.
 """
 
 from __future__ import annotations

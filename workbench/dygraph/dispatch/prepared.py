@@ -36,14 +36,17 @@ class PreparedOp:
         is_plain: every input is one tensor, the output is one tensor of `kind`.
         outputs: how many there are, lists opened. is_single: one output that is no list.
         receivers: positions of the inputs that can get a gradient; empty if there is none.
+        constants: numbers of the outputs no gradient flows through: those that take over an input that gets none, as
+            the running statistics of a normalisation.
         saves: the gradient needs values. saves_inputs_only: those of all inputs, and no others.
         is_users: False, see `RecordedCall`.
         compute: from arrays to the body's result.
     """
 
     __slots__ = (
-        "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "input_kinds", "is_plain",
-        "is_single", "kind", "name", "op", "outputs", "receivers", "saves", "saves_inputs_only", "specs",
+        "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "constants",
+        "input_kinds", "is_plain", "is_single", "kind", "name", "op", "outputs", "receivers", "saves",
+        "saves_inputs_only", "specs",
     )  # fmt: skip
 
     is_users = False
@@ -57,6 +60,7 @@ class PreparedOp:
         self.is_plain = one and all(type(kind) is Kind for kind in kinds)
         self.outputs = sum(1 for _ in _opened(specs))
         self.receivers = self._receivers()
+        self.constants = self._constants()
         self._uses = 0
         self._back: dict[Any, Callable[..., Any]] = {}
         self.compute: Callable[..., Any] = self._first
@@ -112,6 +116,12 @@ class PreparedOp:
             for i, (slot, kind) in enumerate(zip(op.inputs, self.input_kinds, strict=True))
             if slot.name not in op.no_grad and _is_float(kind)
         )
+
+    def _constants(self) -> frozenset[int]:
+        op = self.op
+        if not op.no_grad or not op.aliases:
+            return frozenset()
+        return frozenset(i for i, slot in enumerate(op.outputs) if op.aliases.get(slot.name) in op.no_grad)
 
     def _plan_saving(self) -> None:
         op = self.op

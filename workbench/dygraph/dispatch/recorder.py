@@ -209,7 +209,7 @@ def _sources(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], slots
     node = _node(call, tuple([_edge(t) for i in call.receivers for t in _opened(inputs[i])]), arrays, slots)
     if call.is_single:
         return iter([node])
-    return (TapeOutput(node, i) for i in range(call.outputs))
+    return (None if i in call.constants else TapeOutput(node, i) for i in range(call.outputs))
 
 
 def _opened(value: Any) -> Sequence[Any]:

@@ -216,6 +216,18 @@ def ASSIGN(xp: Any, x: Any) -> Any:
     return xp.array(x)
 
 
+@op("detach", "X -> Out", like_x="Out", infer=lambda x: x)
+def DETACH(xp: Any, x: Any) -> Any:
+    """A copy of X through which no gradient flows."""
+    return xp.array(x)
+
+
+@tensor_method("detach")
+def detach(x: Any) -> Tensor:
+    """The value of `x` without its history: no gradient flows through it."""
+    return DETACH(x)
+
+
 @tensor_method("clone")
 def assign(x: Any, output: Tensor | None = None, name: str | None = None) -> Tensor:
     """A copy of a tensor, or a tensor with the values of an array, list or number.
@@ -281,14 +293,15 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
     """start, start + step, start + 2 step, ... without `end`.
 
     Args:
-        start, end, step: numbers; with `end` None the range goes from 0 to `start`.
+        start, end, step: numbers, or in dynamic mode tensors of one element; with `end` None the range goes from 0 to
+            `start`.
         dtype: by default int64 if all three are ints, otherwise float32.
 
     Returns:
         shape `[ceil((end - start) / step)]`, empty if that is negative.
 
     Raises:
-        InvalidType: an argument is no number (a tensor, for example). InvalidArgument: step is 0.
+        InvalidType: an argument is no number (a Variable, for example). InvalidArgument: step is 0.
 
     Example:
         >>> print(wb.arange(0, 10, 3).numpy())
@@ -296,6 +309,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
     """
     if end is None:
         start, end = 0, start
+    start, end, step = (v.item() if isinstance(v, Infix) and hasattr(v, "item") else v for v in (start, end, step))
     for what, value in (("start", start), ("end", end), ("step", step)):
         if not is_number(value):
             raise InvalidType(f"arange takes numbers, got {value!r} as {what}")
