@@ -55,7 +55,7 @@ def test_two_devices_split_the_batch_and_give_a_loss_each() -> None:
     (both,) = run(wb.jit.capture(step, devices=2), MODELS["mlp"], 1)
     halves: list[Any] = []
     for part in (slice(0, 4), slice(4, 8)):
-        fresh, parameters = training(MODELS["mlp"], OPTIMIZERS["sgd"])
+        _, parameters = training(MODELS["mlp"], OPTIMIZERS["sgd"])
         from tests.jit.models import LABELS, mlp
 
         halves.append(mlp(parameters, wb.to_tensor(MODELS["mlp"].x[part]), wb.to_tensor(LABELS[part])).numpy())
