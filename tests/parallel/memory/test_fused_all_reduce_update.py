@@ -268,4 +268,4 @@ def test_the_memory_of_random_programs_without_the_late_all_reduces(random: Any)
         exe = model.parallel(random.choice([2, 3]), **strategies(threads=4))
         exe.run([], feed=feed(random.randint(0, 99), 12))
     last = exe.inspection.last
-    check_plan(last.plan, last._fused_reductions.collectives)
+    check_plan(last.plan, last.reductions.collectives)
