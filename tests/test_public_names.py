@@ -84,11 +84,13 @@ NAMES = {
         Program Variable Executor Scope ParallelExecutor CompiledProgram BuildStrategy ExecutionStrategy
         cpu_places cuda_places program_guard default_main_program default_startup_program
         global_scope scope_guard data create_parameter create_global_var append_backward gradients accuracy
-        save load save_persistables load_persistables save_vars load_vars nn
+        save load save_persistables load_persistables save_vars load_vars InputSpec nn
     """,
     "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
     "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
-    "jit": "capture CapturedStep NeedsValue",
+    "jit": """
+        capture CapturedStep NeedsValue StaticFunction enable_to_static ignore_module not_to_static to_static
+    """,
     "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb LBFGS Optimizer lr",
     "optimizer.lr": """
         LRScheduler StepDecay MultiStepDecay ExponentialDecay CosineAnnealingDecay PiecewiseDecay LinearWarmup
