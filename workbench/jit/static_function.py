@@ -15,7 +15,7 @@ from workbench.framework.gradmode import recording_gradients
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.spec import Spec
-from workbench.jit.arguments import Arguments, leaves
+from workbench.jit.arguments import Arguments, leaves, mapped
 from workbench.jit.captured_tensor import CapturedTensor
 from workbench.jit.recorded_forward import RecordedForward
 from workbench.jit.recorded_function import RecordedFunction
@@ -59,11 +59,28 @@ class StaticFunction(RecordedFunction):
             if not isinstance(spec, InputSpec | Tensor | int | float | str | bool | None):
                 raise InvalidType(f"input_spec holds InputSpecs, got {spec!r}")
         self._concrete: dict[int, ConcreteProgram] = {}
+        self._last: tuple[Any, ...] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not _switch["is_on"]:
             return self._function(*args, **kwargs)
         return super().__call__(*args, **kwargs)
+
+    @property
+    def has_specification(self) -> bool:
+        """Whether an input_spec was given."""
+        return self._specs is not None
+
+    @property
+    def last_arguments(self) -> tuple[Any, ...]:
+        """What stands for the arguments of the latest call.
+
+        Raises:
+            PreconditionNotMet: there was none.
+        """
+        if self._last is None:
+            raise PreconditionNotMet("what inputs are like is not known: pass input_spec, or call it once before")
+        return self._last
 
     def _tensor_specs(self) -> list[InputSpec]:
         return [
@@ -74,6 +91,7 @@ class StaticFunction(RecordedFunction):
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         given = super()._arguments(args, kwargs)
+        self._last = tuple(mapped(given.args, _specification))
         specs = self._tensor_specs()
         if not specs:
             return given
@@ -164,6 +182,11 @@ class StaticFunction(RecordedFunction):
 
     def __repr__(self) -> str:
         return f"StaticFunction({getattr(self, '__name__', self._function)!r})"
+
+
+def _specification(value: Any) -> Any:
+    """What a tensor is like, without its value."""
+    return InputSpec(value.shape, value.dtype) if isinstance(value, Tensor) else value
 
 
 def _stand_in(value: Any) -> Any:
