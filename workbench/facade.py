@@ -192,6 +192,8 @@ STATIC = {
     "workbench.runtime.devices": "cpu_places cuda_places",
     "workbench.checkpoint.program_files": ("load load_persistables load_vars save save_persistables save_vars"),
     "workbench.builders.data": "data",
+    "workbench.builders.input_spec": "InputSpec",
+    "workbench.checkpoint.inference_model": "load_inference_model save_inference_model",
     "workbench.builders.variables": "create_global_var create_parameter",
     "workbench.ops.loss.metric": "accuracy",
 }

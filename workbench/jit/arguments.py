@@ -51,6 +51,11 @@ class Arguments:
         parts.append((type(value), value) if isinstance(value, _PLAIN) else (object, id(value)))
         return value
 
+    def others(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The arguments that are no tensors, by the names of parameters."""
+        known = {**dict(zip(names, self.args, strict=False)), **self.kwargs}
+        return {name: value for name, value in known.items() if not isinstance(value, Tensor)}
+
     @property
     def is_plain(self) -> bool:
         """Whether they are tensors by position, nothing else."""

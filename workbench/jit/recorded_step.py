@@ -20,6 +20,7 @@ from workbench.executors.running.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.recorder import current_recorder
+from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.strategy import BuildStrategy
 from workbench.jit.arguments import leaves, mapped
@@ -42,25 +43,26 @@ class RecordedStep(Debugging):
     """What was recorded of one call of a function, ready to be run for others like it.
 
     Args:
-        recorder: what it was recorded by. feeds: names of the arguments.
-        outputs: what the function returned.
+        recorder: what it was recorded by. program: what is run of that.
+        feeds: names of the arguments. outputs: what the function returned.
         surroundings: what it reads from outside.
-        places: the devices. build, execution: how they run.
         draws: the counter of random numbers, which all recordings of one function have in common.
+        places: the devices. build, execution: how they run.
     """
 
     def __init__(
         self,
         recorder: CaptureRecorder,
+        program: Program,
         feeds: Sequence[str],
         outputs: Any,
         surroundings: Surroundings,
-        places: Sequence[CPUPlace],
-        build: BuildStrategy,
-        execution: ExecutionStrategy,
         draws: LoDTensor,
+        places: Sequence[CPUPlace] = (CPUPlace(0),),
+        build: BuildStrategy | None = None,
+        execution: ExecutionStrategy | None = None,
     ) -> None:
-        self.program, self.startup = recorder.program, recorder.startup
+        self.program, self.startup = program, recorder.startup
         self.bindings, self._surroundings = recorder.bindings, surroundings
         self._gradients = list(recorder.gradients.found.values())
         self._optimizers = recorder.optimizers
@@ -70,10 +72,7 @@ class RecordedStep(Debugging):
         self._is_single = len(self.fetches) == 1 and len(captured) == 1 and outputs is captured[0]
         losses = recorder.gradients.losses
         self.scope = Scope(_values)
-        self._engine = Engine(
-            EngineSpec(snapshot(self.program), tuple(places), losses[0] if losses else None, build, execution),
-            self.scope,
-        )
+        self._engine = engine_of(program, self.scope, places, losses[0] if losses else None, build, execution)
         self._fill_scope(draws)
         self._left = [each for each in self._gradients if each.after is not None or each.before is not None]
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
@@ -81,6 +80,7 @@ class RecordedStep(Debugging):
         self._is_ready = False
         self._writes: RepeatedWrites | None = None
         self._kind: Kind | None = None
+        self._has_known_shapes = all(-1 not in program.global_block().var(name).shape for name in feeds)
         self._written = {name for op in self.program.all_ops() for name in op.output_arg_names}
 
     def _fill_scope(self, draws: LoDTensor) -> None:
@@ -122,7 +122,18 @@ class RecordedStep(Debugging):
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """One step, of arguments it fits; what the function returns."""
-        results = self._engine.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
+        results = self.execute(tensors)
+        if not self._is_single:
+            return self._packed(results, tensors)
+        made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
+        made.array, made.kind, made.stop_gradient, made.source = (
+            results[0], self._kind or self._kind_of(results), True, None,
+        )  # fmt: skip
+        return made
+
+    def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """One step; the arrays that are fetched."""
+        results: list[Any] = self._engine.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
         if self.bindings.moves != Moves.count:
             self.bindings.follow()
         writes = self._writes
@@ -132,21 +143,14 @@ class RecordedStep(Debugging):
         writes.time = self.bindings.writes = clock.now = clock.now + 1
         for each in self._left:
             each.tensor.grad = each.after
-        if not self._is_single:
-            return self._packed(results, tensors)
-        made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
-        made.array, made.kind, made.stop_gradient, made.source = (
-            results[0],
-            self._kind or self._kind_of(results),
-            True,
-            None,
-        )
-        return made
+        return results
 
     def _kind_of(self, results: Sequence[Any]) -> Kind:
         """The kind of the only result; the same in every run of arguments of the same kinds."""
-        self._kind = kind_of(results[0])
-        return self._kind
+        kind = kind_of(results[0])
+        if self._has_known_shapes:
+            self._kind = kind
+        return kind
 
     # The next time
 
@@ -214,3 +218,16 @@ class RecordedStep(Debugging):
                 own = replicas.find(each.variable.name, place)
                 if own is not None and own is not each.storage.lod:
                     own.set(each.storage.lod.array)
+
+
+def engine_of(
+    program: Program,
+    scope: Scope,
+    places: Sequence[CPUPlace] = (CPUPlace(0),),
+    loss: str | None = None,
+    build: BuildStrategy | None = None,
+    execution: ExecutionStrategy | None = None,
+) -> Engine:
+    """An engine for a recorded program."""
+    build, execution = build or BuildStrategy(), execution or ExecutionStrategy()
+    return Engine(EngineSpec(snapshot(program), tuple(places), loss, build, execution), scope)

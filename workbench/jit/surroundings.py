@@ -150,6 +150,8 @@ class Surroundings:
             self._read(value.__func__, _first_argument(value.__func__, value.__self__))
         elif isinstance(value, FunctionType):
             self._read(value, {})
+        elif not is_layer(value) and hasattr(value, "__wrapped__"):
+            self._found(label, value.__wrapped__)
         elif isinstance(value, partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._found(label, part)
@@ -183,7 +185,7 @@ class Surroundings:
             for key, value in inside.items():
                 self._watch(f"{label}.{key}", inside, key)
                 self._found(f"{label}.{key}", value)
-        forward = type(layer).forward
+        forward = getattr(type(layer).forward, "__wrapped__", type(layer).forward)
         if not is_ours(forward.__code__.co_filename):
             self._read(forward, _first_argument(forward, layer))
 
