@@ -88,6 +88,7 @@ NAMES = {
     """,
     "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
     "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
+    "jit": "capture CapturedStep NeedsValue",
     "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb LBFGS Optimizer lr",
     "optimizer.lr": """
         LRScheduler StepDecay MultiStepDecay ExponentialDecay CosineAnnealingDecay PiecewiseDecay LinearWarmup

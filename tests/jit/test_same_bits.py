@@ -1,13 +1,12 @@
 """A captured step gives the bits of the static program of the same model, and follows dynamic mode to rounding."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.jit.models import MODELS, as_program, run, training
+from tests.jit.models import LABELS, MODELS, as_program, mlp, run, training
 
 OPTIMIZERS = {
     "sgd": partial(wb.optimizer.SGD, 0.1),
@@ -53,10 +52,7 @@ def test_a_captured_step_follows_dynamic_mode(model: str) -> None:
 def test_two_devices_split_the_batch_and_give_a_loss_each() -> None:
     step, _ = training(MODELS["mlp"], OPTIMIZERS["sgd"])
     (both,) = run(wb.jit.capture(step, devices=2), MODELS["mlp"], 1)
-    halves: list[Any] = []
-    for part in (slice(0, 4), slice(4, 8)):
-        _, parameters = training(MODELS["mlp"], OPTIMIZERS["sgd"])
-        from tests.jit.models import LABELS, mlp
-
-        halves.append(mlp(parameters, wb.to_tensor(MODELS["mlp"].x[part]), wb.to_tensor(LABELS[part])).numpy())
+    _, fresh = training(MODELS["mlp"], OPTIMIZERS["sgd"])
+    parts = [(wb.to_tensor(MODELS["mlp"].x[rows]), wb.to_tensor(LABELS[rows])) for rows in (slice(4), slice(4, 8))]
+    halves = [mlp(fresh, x, y).numpy() for x, y in parts]
     assert both.shape == (2,) and np.allclose(both, halves, rtol=1e-5)

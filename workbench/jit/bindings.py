@@ -70,9 +70,10 @@ class TensorBindings:
         if found is None:
             memory = id(memory_of(tensor.array))
             if self._by_memory.setdefault(memory, storage) is not storage:
+                whole = self._bound[self._by_memory[memory]].variable.name
                 raise InvalidArgument(
-                    f"tensor {tensor.name!r} is a view of {self._bound[self._by_memory[memory]].variable.name!r}, "
-                    f"which is used here, too; take the view inside of the function, or a clone()\n  at {caller()}"
+                    f"tensor {tensor.name!r} is a view of the memory of {whole!r}, which is used here, too; take the "
+                    f"view inside of the function, or a clone()\n  at {caller()}"
                 )
             found = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
             self.moves = -1

@@ -246,9 +246,9 @@ def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _random_states() -> tuple[Any, Any]:
-    state: Any = np.random.get_state(legacy=True)
-    kind, words, position, *rest = state
-    return random.getstate(), (kind, words.tobytes(), position, *rest)
+    state: Any = np.random.get_state(legacy=False)
+    words = state["state"]
+    return random.getstate(), (words["key"].tobytes(), words["pos"], state["has_gauss"], state["gauss"])
 
 
 def _site_of(function: Callable[..., Any]) -> Site:

@@ -66,8 +66,8 @@ class RecordedStep(Debugging):
         self._optimizers = recorder.optimizers
         self._feeds, self._outputs = list(feeds), outputs
         captured = [leaf for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
-        self.fetches = list(dict.fromkeys(leaf.name for leaf in captured))
-        self._is_single = len(captured) == 1 and outputs is captured[0]
+        self.fetches = list(dict.fromkeys(leaf.name for leaf in captured if leaf.name not in feeds))
+        self._is_single = len(self.fetches) == 1 and len(captured) == 1 and outputs is captured[0]
         losses = recorder.gradients.losses
         self.scope = Scope(_values)
         self._engine = Engine(
@@ -133,7 +133,7 @@ class RecordedStep(Debugging):
         for each in self._left:
             each.tensor.grad = each.after
         if not self._is_single:
-            return self._packed(results)
+            return self._packed(results, tensors)
         made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
         made.array, made.kind, made.stop_gradient, made.source = (
             results[0],
@@ -162,11 +162,11 @@ class RecordedStep(Debugging):
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expected = [
             current_recorder(), recording_gradients.get(), *watched.kept,
-            *(each._learning_rate for each in self._optimizers),
-            *map(_array_of, self._tensors),
+            *(each._learning_rate for each in self._optimizers), *map(_array_of, self._tensors),
             *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
         ]  # fmt: skip
-        self._is_ready = not self._surroundings.containers and all(each.is_lasting for each in gradients)
+        self._containers = self._surroundings.containers
+        self._is_ready = all(each.is_lasting for each in gradients)
 
     def is_alike(self, args: Sequence[Any]) -> bool:
         """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
@@ -182,7 +182,9 @@ class RecordedStep(Debugging):
             map(_kind_of, args), map(_stops, args),
         )  # fmt: skip
         try:
-            return all(map(is_, found, self._expected))
+            return all(map(is_, found, self._expected)) and (
+                not self._containers or all(each.is_unchanged() for each in self._containers)
+            )
         except (AttributeError, ValueError):  # no tensor; a variable that was deleted
             return False
 
@@ -195,8 +197,9 @@ class RecordedStep(Debugging):
                 self.bindings.writes = clock.now
                 self._spread([each for each in self._rates if each.storage.note_writes()])
 
-    def _packed(self, results: Sequence[Any]) -> Any:
-        found = {name: Tensor(np.asarray(result)) for name, result in zip(self.fetches, results, strict=True)}
+    def _packed(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        found = dict(zip(self._feeds, tensors, strict=True))
+        found.update((name, Tensor(np.asarray(result))) for name, result in zip(self.fetches, results, strict=True))
         return mapped(self._outputs, lambda leaf: found[leaf.name] if isinstance(leaf, CapturedTensor) else leaf)
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:

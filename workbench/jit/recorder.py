@@ -145,7 +145,7 @@ class CaptureRecorder:
     def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
         """Append the gradients of what a tensor was computed from."""
         loss: Any = tensor if grad_tensor is None else tensor * grad_tensor
-        if loss.size != 1:
+        if loss.shape not in ([], [1]):
             loss = loss.sum()
         self.gradients.append_backward(self.variable(loss), lambda made: CapturedTensor(made, self))
 

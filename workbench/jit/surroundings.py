@@ -18,6 +18,7 @@ from workbench.framework.site import Site, is_ours
 
 _MANY = 256  # entries of a container beyond which only the container itself is looked at
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
+_MEMBERS = "_parameters", "_buffers", "_sub_layers"
 _MISSING = object()
 
 
@@ -37,7 +38,7 @@ class Change(NamedTuple):
 Read = Callable[[], Any]  # gives a value as it is now
 
 
-class Watched:
+class ValueWatch:
     """Values that are read, and what they were.
 
     Attributes:
@@ -104,7 +105,7 @@ class Surroundings:
     """
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
-        self.watched = Watched()
+        self.watched = ValueWatch()
         self._containers: dict[int, ContainerWatch] = {}
         self._codes: dict[tuple[CodeType, int], None] = {}
         self._seen: dict[int, Any] = {}
@@ -171,12 +172,13 @@ class Surroundings:
     def _found_layer(self, label: str, layer: Any) -> None:
         """All that a layer holds, and the layers below it."""
         attributes = vars(layer)
+        is_own = is_ours(_file_of(type(layer)))
         for name, value in attributes.items():
             if isinstance(value, _PLAIN):
                 self._watch(f"{label}.{name}", attributes, name)
-            elif not is_layer(value):
+            elif name not in _MEMBERS and not is_own:
                 self._found(f"{label}.{name}", value)
-        for name in ("_parameters", "_buffers", "_sub_layers"):
+        for name in _MEMBERS:
             inside = attributes[name]
             for key, value in inside.items():
                 self._watch(f"{label}.{key}", inside, key)

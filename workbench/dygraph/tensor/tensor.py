@@ -337,7 +337,8 @@ class Tensor(Infix):
 
     def _become(self, made: Tensor, by: str) -> Tensor:
         """Take over value and history of a tensor."""
-        require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
+        if made.kind is not self.kind:
+            require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
         made._write_over(self, by)
         if made.source is not None:
             self.source, self.stop_gradient = made.source, False
