@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.tape.node import TapeNode
 from workbench.dygraph.tape.walk import BackwardWalk
 from workbench.errors import InvalidArgument
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.values import rows
 from workbench.framework.values.rows import Rows
 
