@@ -233,8 +233,15 @@ class Tensor(Infix):
             return
         if not isinstance(gradient, Tensor) or gradient.kind.shape != self.kind.shape:
             raise InvalidType(f"the gradient of a tensor of shape {self.shape} is a Tensor like it, got {gradient!r}")
-        self._grad = tensor_from(gradient.array, gradient.source)
-        self._grad.stop_gradient = False
+        self._grad = gradient._as_gradient()
+
+    def _as_gradient(self) -> Tensor:
+        """This value as the `grad` of another tensor, where Paddle shows it as one that wants a gradient."""
+        if not self.stop_gradient:
+            return self
+        made = tensor_from(self.array, self.source)
+        made.stop_gradient = False
+        return made
 
     def retain_grads(self) -> None:
         """Have `backward()` leave the gradient in `grad` though an op made this tensor; leaves do so anyway."""
