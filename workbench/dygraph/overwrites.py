@@ -92,9 +92,10 @@ def all_written(arrays: Iterable[Any], by: str, spot: CodeSpot) -> None:
     for array in arrays:
         memory = memory_of(array)
         key = id(memory)
-        write = _writes.get(key)
-        if write is None:
+        write = before = _writes.get(key)
+        if type(write) is not Write:  # none yet, or one that repeated itself until now
             write = _writes[key] = Write(ref(memory, partial(_forget, key)))
+            write.version = 0 if before is None else before.version
         clock.now = write.time = clock.now + 1
         write.version += 1
         write.by, write.spot = by, spot
