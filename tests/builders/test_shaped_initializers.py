@@ -74,3 +74,13 @@ def test_bilinear_enlarges_a_ramp_to_a_ramp() -> None:
 def test_shapes_that_do_not_suit(made: Any, shape: list[int], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         wb.create_parameter(shape, "float32", attr=made())
+
+
+def test_an_assigned_value_keeps_its_shape_in_dynamic_mode() -> None:
+    """As in Paddle, whose documentation multiplies with such a parameter; a program has the shape it was told."""
+    made = initializer.Assign([2.0, 3.0])
+    with pytest.warns(UserWarning, match=r"value's shape \[2\], not of the shape \[2, 2\]"):
+        layer = wb.nn.Linear(2, 2, weight_attr=made, bias_attr=False)
+    assert layer(wb.ones([1, 2])).tolist() == [5.0]
+    with pytest.raises(InvalidArgument, match="another shape than the parameter"):
+        initialised(0, lambda: wb.static.create_parameter([2, 2], "float32", attr=made))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from typing import Any
 
 import numpy as np
@@ -297,6 +298,33 @@ def test_running_statistics_have_no_history() -> None:
         layer(wb.to_tensor(np.eye(2, dtype=np.float32), stop_gradient=False) * 2.0).sum().backward()
         assert layer._mean.stop_gradient and layer._mean.is_leaf and layer._mean.grad is None
     assert layer._mean.numpy() == pytest.approx([0.19, 0.19], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: nn.LSTM(4, 3, 2, direction="bidirect"),
+        lambda: nn.RNN(nn.GRUCell(4, 3)),
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2),
+        lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 3)), nn.LayerNorm(3), nn.Dropout(), nn.PReLU()),
+    ],
+)
+def test_a_step_leaves_no_cycles(layer: Any) -> None:
+    """What a call and its backward make is freed without the garbage collector."""
+    made, x = layer(), wb.rand([2, 5, 4])
+
+    def step() -> None:
+        found = made(x)
+        (found[0] if isinstance(found, tuple) else found).sum().backward()
+
+    step()
+    gc.collect()
+    gc.disable()
+    try:
+        step()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_a_net_learns() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle import docs
+from tests.oracle import docs, operands, ops
 from tests.oracle.listing import code_blocks
 from tests.oracle.names import used_names
 from tests.oracle.numbers import same_numbers
@@ -144,7 +144,7 @@ def test_a_table_of_a_wheel(wheel: Path, monkeypatch: pytest.MonkeyPatch, capsys
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.startswith(("wheel", "all"))}
     # examples, run, %, with numbers, the same, with text, the same; what hangs or breaks under the wheel is left out
     assert rows["wheel"] == ["4", "2", "50", "3", "2", "3", "2"]
-    assert rows["wheel.nn.functional"] == ["1", "1", "100", "1", "1", "1", "0"]  # a tuple here, a list there
+    assert rows["wheel.nn.functional"] == ["1", "1", "100", "1", "1", "1", "1"]
     assert rows["all"][:2] == ["5", "3"]
     assert "1  missing paddle.Pair   (wheel.Pair.first)" in printed
     assert "1  wheel.noise" in printed
@@ -212,3 +212,49 @@ def test_names_are_followed_through_imports() -> None:
 )
 def test_reasons_name_what_is_missing(error: str, expected: str) -> None:
     assert reason(error) == expected
+
+
+FUNCTIONS = '''
+import workbench
+from workbench import grad, tanh, to_tensor
+
+__version__ = "0"
+__all__ = ["tanh", "abs", "exp", "log", "unheard"]
+
+
+def abs(x, name=None):
+    return workbench.abs(x) * 2.0
+
+
+def exp(x, name=None):
+    """The values of exp, but no gradient."""
+    return workbench.exp(x.detach()) + x * 0.0
+
+
+def log(value):
+    return workbench.log(value)
+
+
+def unheard(x):
+    return x
+'''
+
+
+@pytest.mark.processes
+def test_functions_are_compared_by_values_and_gradients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wheel").mkdir()
+    (tmp_path / "wheel" / "__init__.py").write_text(FUNCTIONS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(operands, "TRIED", 2)
+    arguments = ["--paddle", sys.executable, "--package", "wheel", "--cache", str(tmp_path), "--calls", "1"]
+    assert ops.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = {line.split(":")[0].split("(")[0]: line.rpartition(": ")[2] for line in lines}
+    assert told["wheel.unheard"] == "missing" and told["wheel.log"] == "has no parameter value"
+    assert told["wheel.abs"] == "other values" and told["wheel.exp"] == "other gradients" and "wheel.tanh" not in told
+    assert lines[-1] == (
+        "5 functions, 3 with the same parameters here, 3 tried; "
+        "3 calls, 2 with the same values, 1 with the same gradients"
+    )

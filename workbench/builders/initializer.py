@@ -9,6 +9,7 @@ set.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -331,6 +332,19 @@ class Assign(Initializer):
                 f"  expected: {shape_text(shape)}\n  got:      {shape_text(self.value.shape)}"
             )
         return ASSIGN_VALUE.type, {"values": self.value.astype(dtype.numpy)}
+
+    def compute(self, shape: Shape, dtype: DType) -> Any:
+        """A new tensor with this value, and with its shape, as in Paddle: that of the parameter gives way.
+
+        A warning says so.
+        """
+        if self.value.shape != tuple(shape):
+            warnings.warn(
+                f"Assign makes a parameter of the value's shape {shape_text(self.value.shape)}, not of the shape "
+                f"{shape_text(shape)} that was asked for",
+                stacklevel=2,
+            )
+        return super().compute(self.value.shape, dtype)
 
 
 _GAINS = {

@@ -15,7 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.framework.site import Site, is_ours
+from workbench.framework.site import OURS, Site
 
 
 class CodeSpot(NamedTuple):
@@ -30,19 +30,19 @@ class CodeSpot(NamedTuple):
         return site_of(self.code, self.lasti)
 
 
-class Write(NamedTuple):
+class Write:
     """The latest write to a piece of memory.
 
     Attributes:
         time: how many writes there were then, this one included. version: how many there were to this memory.
-        by: name of the op or method.
+        by: name of the op or method. spot: where.
     """
 
-    time: int
-    version: int
-    by: str
-    spot: CodeSpot
-    memory: ref[Any]
+    __slots__ = ("by", "memory", "spot", "time", "version")
+
+    def __init__(self, memory: ref[Any]) -> None:
+        self.memory, self.version = memory, 0
+        self.time, self.by, self.spot = 0, "", here()
 
 
 class _Clock:
@@ -61,7 +61,7 @@ _writes: dict[int, Any] = {}  # Write, or what is like it
 def here(depth: int = 2) -> CodeSpot:
     """The nearest frame that is not workbench's own, from `depth` frames up."""
     frame = sys._getframe(depth)
-    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+    while OURS[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return CodeSpot(frame.f_code, frame.f_lasti)
 
@@ -91,13 +91,13 @@ def all_written(arrays: Iterable[Any], by: str, spot: CodeSpot) -> None:
     """Note that the memory of arrays was just written to, at a place in the user's code."""
     for array in arrays:
         memory = memory_of(array)
-        clock.now += 1
         key = id(memory)
-        before = _writes.get(key)
-        if before is None:
-            _writes[key] = Write(clock.now, 1, by, spot, ref(memory, partial(_forget, key)))
-        else:
-            _writes[key] = Write(clock.now, before.version + 1, by, spot, before.memory)
+        write = _writes.get(key)
+        if write is None:
+            write = _writes[key] = Write(ref(memory, partial(_forget, key)))
+        clock.now = write.time = clock.now + 1
+        write.version += 1
+        write.by, write.spot = by, spot
 
 
 def _forget(key: int, gone: ref[Any]) -> None:

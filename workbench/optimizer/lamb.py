@@ -7,7 +7,6 @@ from typing import Any
 
 from workbench.errors import InvalidType
 from workbench.ops.update import optimizers as update
-from workbench.ops.update.trust_ratio import LAMB_RATIO
 from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.groups import GroupOption
@@ -97,5 +96,5 @@ class Lamb(Optimizer):
         attributes = self.attributes(parameter)
         if attributes["weight_decay"] == 0.0 and not self._always_adapt:
             return rate
-        ratio = LAMB_RATIO(held, grad, *states.values(), **attributes)
+        ratio = update.LAMB_RATIO(held, grad, *states.values(), **attributes)
         return rate * ratio.astype(rate.dtype)

@@ -49,10 +49,10 @@ class DynamicRecorder:
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         # What is written out here for one and for two inputs is what the loops of `_apply` do; most ops have as many.
         count = len(inputs)
-        key: Any
         if op.has_lists:
             call, inputs = self._found(op, inputs, attrs)
             return self._apply_general(call, inputs)
+        key: tuple[Any, ...]
         try:
             if count == 2:
                 x, y = inputs

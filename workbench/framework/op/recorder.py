@@ -62,12 +62,12 @@ class Recorder(Protocol):
 
 
 _default: Recorder | None = None
-override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
+_override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
 
 
 def current_recorder() -> Recorder:
     """The recorder in force: the innermost `recording`, else the process-wide mode."""
-    found = override.get() or _default
+    found = _override.get() or _default
     if found is None:
         raise PreconditionNotMet("no recorder is installed; import workbench (not a sub-module alone)")
     return found
@@ -96,8 +96,8 @@ def has_mode() -> bool:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Use `recorder` inside the `with` body, in this thread (and its context) only."""
-    token = override.set(recorder)
+    token = _override.set(recorder)
     try:
         yield recorder
     finally:
-        override.reset(token)
+        _override.reset(token)

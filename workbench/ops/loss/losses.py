@@ -392,7 +392,7 @@ def nll_loss(
 
     Args:
         input: log-probabilities `[N, C]` or `[N, C, d1, ...]`.
-        label: integers in [0, C), `[N]` or `[N, d1, ...]`.
+        label: integers in [0, C), `[N]`, `[N, 1]` or `[N, d1, ...]`.
         weight: `[C]`, a factor per class.
         ignore_index: labels of this value give loss 0 and take no part in the mean.
         reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1] (in dynamic mode []),
@@ -407,6 +407,8 @@ def nll_loss(
         0.693
     """
     require_reduction(reduction)
+    if len(label.shape) == len(input.shape) and label.shape[1] == 1:
+        label = squeeze(label, axis=1)
     if len(input.shape) < 2 or len(label.shape) != len(input.shape) - 1:
         raise InvalidArgument(
             "nll_loss takes log-probabilities and labels without the class dimension\n"

@@ -17,7 +17,7 @@ from workbench.framework.op.infix import Infix, is_number, tensor_method
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import RESHAPED
-from workbench.ops.arguments import one_int
+from workbench.ops.arguments import has_value, one_int
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 
@@ -33,6 +33,8 @@ def as_shape(what: str, shape: Any) -> Shape:
     Raises:
         InvalidType: a tensor, or a tensor among the dims. InvalidArgument: a negative dim.
     """
+    if isinstance(shape, Infix) and has_value(shape):
+        shape = shape.tolist()  # type: ignore[attr-defined]
     if isinstance(shape, Infix | str):
         raise InvalidType(f"{what} takes a shape of ints fixed when it is called, got {shape!r}")
     given = list(shape) if hasattr(shape, "__iter__") else [shape]

@@ -20,7 +20,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.values.rows import Patch, Rows, dense
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.bound import Calls, Scratch
-from workbench.ops.precision import NARROW, wide
+from workbench.ops.precision import NARROW, wide, wide_dtype
 from workbench.ops.update.bound_updates import bind_update
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
@@ -355,3 +355,28 @@ ADAMAX = _declare(
 ADADELTA = _declare("adadelta", _adadelta, "AvgSquaredGrad AvgSquaredUpdate", attrs={"rho": 0.95, "epsilon": 1e-6})
 LAMB_ATTRS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
 LAMB = _declare("lamb", _lamb, "Moment1 Moment2", ("beta1", "beta2"), attrs=LAMB_ATTRS)
+
+
+def _infer_ratio(param: Spec, grad: Spec, *state: Spec, **attrs: Any) -> Spec:
+    require_float("lamb_ratio", param, grad, *state)
+    return Spec((1,), wide_dtype(param.dtype))
+
+
+@op(
+    "lamb_ratio",
+    "Param, Grad, Moment1, Moment2, Beta1Pow, Beta2Pow -> Out",
+    sparse="Grad",
+    attrs=LAMB_ATTRS,
+    infer=_infer_ratio,
+)
+def LAMB_RATIO(
+    xp: Any, param: Any, grad: Any, moment1: Any, moment2: Any, beta1_power: Any, beta2_power: Any, **attrs: Any
+) -> Any:
+    """||param|| / ||direction of LAMB's step||, in shape [1]; 1 where one of them is 0."""
+    p = wide(param)
+    powers = (power.reshape(()).astype(p.dtype) for power in (beta1_power, beta2_power))
+    grad = dense(xp, grad).astype(p.dtype)
+    direction, *_ = lamb_direction(xp, p, grad, wide(moment1), wide(moment2), *powers, **attrs)
+    length, step = xp.sqrt((p * p).sum()), xp.sqrt((direction * direction).sum())
+    both = (length > 0) & (step > 0)
+    return xp.where(both, length / xp.where(both, step, 1), 1).astype(p.dtype).reshape(1)
