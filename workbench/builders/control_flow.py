@@ -10,8 +10,9 @@ from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import generate
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.block import Block
-from workbench.framework.program.guard import default_main_program, default_startup_program, in_static_mode
+from workbench.framework.program.guard import default_main_program, default_startup_program
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Variable
 from workbench.ops.flow.control_flow import cond_op, while_op
@@ -52,16 +53,17 @@ def cond(
     for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if function is not None and not callable(function):
             raise InvalidType(f"cond takes a function as {what}, got {function!r}")
-    if not in_static_mode():
+    recorder = current_recorder()
+    if recorder.at_once:
         chosen = true_fn if bool(pred) else false_fn
         return chosen() if chosen is not None else None
+    with unchanged_on_error(default_main_program(), default_startup_program()):
+        return recorder.on_variables(_cond, pred, true_fn, false_fn, name or generate("cond"))
+
+
+def _cond(pred: Any, true_fn: Function | None, false_fn: Function | None, name: str) -> Any:
     if not isinstance(pred, Variable):
         raise not_a_variable("cond takes a Variable as pred", pred)
-    with unchanged_on_error(default_main_program(), default_startup_program()):
-        return _cond(pred, true_fn, false_fn, name or generate("cond"))
-
-
-def _cond(pred: Variable, true_fn: Function | None, false_fn: Function | None, name: str) -> Any:
     true_block, true_out = _build(true_fn or _nothing, ())
     false_block, false_out = _build(false_fn or _nothing, ())
     same_structure("what true_fn and false_fn return", true_out, false_out)
@@ -114,10 +116,12 @@ def while_loop(
         raise InvalidType(f"while_loop takes a list as loop_vars, got {loop_vars!r}")
     if not loop_vars:
         raise InvalidArgument("while_loop needs at least one loop variable")
-    if not in_static_mode():
+    recorder = current_recorder()
+    if recorder.at_once:
         return _loop_at_once(cond, body, list(loop_vars))
     with unchanged_on_error(default_main_program(), default_startup_program()):
-        return _loop(cond, body, list(loop_vars), name or generate("while"))
+        found: list[Any] = recorder.on_variables(_loop, cond, body, list(loop_vars), name or generate("while"))
+        return found
 
 
 def _loop_at_once(cond: Function, body: Function, values: list[Any]) -> list[Any]:

@@ -111,9 +111,9 @@ class RecordedFunction:
             ]
             args, kwargs = given.replaced(made)
             outputs = self._function(*args, **kwargs)
-            recorder.gradients.keep()
+            recorder.leaf_gradients.keep()
         self._require_pure(surroundings, randoms)
-        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.gradients.found.values())
+        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.found.values())
         self.captures += 1
         return self._made(recorder, [argument.name for argument in made], outputs, surroundings)
 

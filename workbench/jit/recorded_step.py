@@ -64,13 +64,13 @@ class RecordedStep(Debugging):
     ) -> None:
         self.program, self.startup = program, recorder.startup
         self.bindings, self._surroundings = recorder.bindings, surroundings
-        self._gradients = list(recorder.gradients.found.values())
+        self._gradients = list(recorder.leaf_gradients.found.values())
         self._optimizers = recorder.optimizers
         self._feeds, self._outputs = list(feeds), outputs
         captured = [leaf for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
         self.fetches = list(dict.fromkeys(leaf.name for leaf in captured if leaf.name not in feeds))
         self._is_single = len(self.fetches) == 1 and len(captured) == 1 and outputs is captured[0]
-        losses = recorder.gradients.losses
+        losses = recorder.leaf_gradients.losses
         self.scope = Scope(_values)
         self._engine = engine_of(program, self.scope, places, losses[0] if losses else None, build, execution)
         self._fill_scope(draws)

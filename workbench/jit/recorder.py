@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.backward import gradients
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidType
@@ -20,6 +21,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
+from workbench.jit.arguments import mapped
 from workbench.jit.bindings import TensorBindings
 from workbench.jit.captured_tensor import CapturedTensor, NeedsValue
 from workbench.jit.leaf_gradients import LeafGradients
@@ -31,18 +33,19 @@ class CaptureRecorder:
 
     Attributes:
         program, startup: what is recorded; what fills the variables that stand for no tensor.
-        bindings: the tensors that were met. gradients: those of leaves.
+        bindings: the tensors that were met. leaf_gradients: what becomes of `grad`.
         optimizers: those that have updated something. is_open: the function is still running.
     """
 
     name = "capture"
     zero_dim = True
+    at_once = False
 
     def __init__(self, name: str, known: Sequence[Tensor] = ()) -> None:
         self.program, self.startup = Program(), Program()
         self.program.name = name
         self.bindings = TensorBindings(self.program)
-        self.gradients = LeafGradients(self.program, self.bindings, known)
+        self.leaf_gradients = LeafGradients(self.program, self.bindings, known)
         self.optimizers: list[Any] = []
         self.is_open = True
 
@@ -54,7 +57,7 @@ class CaptureRecorder:
                 yield
             finally:
                 self.is_open = False
-                self.gradients.put_back()
+                self.leaf_gradients.put_back()
 
     def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
         """A tensor the function is called with."""
@@ -117,6 +120,29 @@ class CaptureRecorder:
         """The same value, through which no gradient flows."""
         return CapturedTensor(self._cut(self.variable(tensor)), self)
 
+    def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
+        """`function` of the variables of tensors; functions among `given` go on being recorded."""
+        with recording(static_recorder):
+            found = function(*mapped(given, self._as_variables))
+        return mapped(found, self._as_tensor)
+
+    def _as_variables(self, value: Any) -> Any:
+        """A tensor as its variable; a function of tensors as one of variables."""
+        if isinstance(value, Tensor):
+            return self.variable(value)
+        if not callable(value):
+            return value
+
+        def of_variables(*variables: Any) -> Any:
+            with recording(self):
+                found = value(*mapped(variables, self._as_tensor))
+            return mapped(found, self._as_variables)
+
+        return of_variables
+
+    def _as_tensor(self, value: Any) -> Any:
+        return self._wrapped(value, recording_gradients.get()) if isinstance(value, Variable) else value
+
     # What is written
 
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
@@ -142,12 +168,32 @@ class CaptureRecorder:
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
 
+    def gradients_of(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], given: Sequence[Any], create_graph: bool,
+        blocked: Sequence[Tensor],
+    ) -> list[Tensor | None]:  # fmt: skip
+        """Append the gradients of outputs by inputs; see `paddle.grad`."""
+        targets = [tensor for tensor in outputs if not tensor.stop_gradient]
+        if not targets:
+            return [None] * len(inputs)
+        first = [
+            None if g is None else self.variable(g)
+            for tensor, g in zip(outputs, given, strict=True)
+            if not tensor.stop_gradient
+        ]
+        with recording(static_recorder):
+            found = gradients(
+                [self.variable(t) for t in targets], [self.variable(t) for t in inputs], first,
+                {self.variable(t).name for t in blocked},
+            )  # fmt: skip
+        return [None if v is None else self._wrapped(v, create_graph) for v in found]
+
     def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
         """Append the gradients of what a tensor was computed from."""
         loss: Any = tensor if grad_tensor is None else tensor * grad_tensor
         if loss.shape not in ([], [1]):
             loss = loss.sum()
-        self.gradients.append_backward(self.variable(loss), lambda made: CapturedTensor(made, self))
+        self.leaf_gradients.append_backward(self.variable(loss), lambda made: CapturedTensor(made, self))
 
 
 def _wants_gradient(op: Op, given: Sequence[Any]) -> bool:

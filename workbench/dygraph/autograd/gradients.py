@@ -14,6 +14,7 @@ from workbench.dygraph.tape.node import TapeNode, node_and_index
 from workbench.dygraph.tape.walk import BackwardWalk
 from workbench.dygraph.tensor.tensor import Tensor, first_gradient
 from workbench.errors import InvalidArgument, InvalidForm, Unimplemented
+from workbench.framework.op.recorder import current_recorder
 
 
 class RecordedGradients:
@@ -77,6 +78,9 @@ def grad(
     first = given_gradients(targets, grad_outputs, "grad_outputs")
     if not only_inputs:
         raise Unimplemented("grad computes the gradients of the inputs only; leave only_inputs=True")
+    record_gradients = getattr(current_recorder(), "gradients_of", None)
+    if record_gradients is not None:
+        return _each_used(record_gradients(targets, sources, first, create_graph, blocked), sources, allow_unused)
     retain = create_graph if retain_graph is None else bool(retain_graph)
     math: Any = RecordedGradients() if create_graph else ArrayGradients(Tensor)
     walk = BackwardWalk(math, retain, [t.source or t for t in sources], [t.source or t for t in blocked])
@@ -87,15 +91,24 @@ def grad(
                 beginning = given if given is not None else Tensor(seed)
                 walk.start(target.source or target, beginning if create_graph else seed)
         walk.run()
-        found = [_found(math, walk, source) for source in sources]
-    for number, one in enumerate(found):
-        if one is None and not allow_unused:
-            raise InvalidArgument(
-                f"no output depends on input {number} ({sources[number].name!r}), so there is no gradient by it; "
-                "allow_unused=True gives None for it"
-            )
+        found = _each_used([_found(math, walk, source) for source in sources], sources, allow_unused)
     walk.finish()
     return [one if one is None or isinstance(one, Tensor) else _alone(math, one) for one in found]
+
+
+def _each_used(found: list[Any], sources: Sequence[Tensor], allow_unused: bool) -> list[Any]:
+    """Gradients, one per input.
+
+    Raises:
+        InvalidArgument: there is none by an input, and that is not allowed.
+    """
+    for source, (number, one) in zip(sources, enumerate(found), strict=True):
+        if one is None and not allow_unused:
+            raise InvalidArgument(
+                f"no output depends on input {number} ({source.name!r}), so there is no gradient by it; "
+                "allow_unused=True gives None for it"
+            )
+    return found
 
 
 def _found(math: Any, walk: BackwardWalk, source: Tensor) -> Any:

@@ -20,10 +20,12 @@ class Recorder(Protocol):
 
     Attributes:
         zero_dim: a result without dimensions has shape [] here, not [1], unless FLAGS_scalar_shape says otherwise.
+        at_once: ops are computed when they are applied, so that Python can look at values.
     """
 
     name: str
     zero_dim: bool
+    at_once: bool
 
     def record(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         """Handle one op (an `Op`), called with these `inputs` in slot order (None for absent, lists for list slots;
@@ -40,6 +42,13 @@ class Recorder(Protocol):
 
         Returns:
             the operator where one was appended, else None.
+        """
+
+    def on_variables(self, function: Any, *given: Any) -> Any:
+        """`function` of what stands for `given` in a program; only where ops are not computed at once.
+
+        Args:
+            given: tensors, nested ones too, and functions of tensors; what they are given and return is treated alike.
         """
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:

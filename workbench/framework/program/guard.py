@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -86,7 +86,7 @@ class StaticRecorder:
     """Appends every applied op to the current block of the default main program."""
 
     name = "static"
-    zero_dim = False
+    zero_dim = at_once = False
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         inputs, attrs = op.every_input(inputs), op.complete(attrs)
@@ -117,6 +117,10 @@ class StaticRecorder:
     def record_into(self, write: OpWrite, given: dict[str, Any]) -> Any:
         block, inputs = _main.get().current_block(), {**write.inputs, **given}
         return block.append_op(write.op.type, inputs=inputs, outputs=write.outputs, attrs=write.attrs)
+
+    def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
+        """`function(*given)`: these are variables."""
+        return function(*given)
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """Give operators appended in the `with` body this role."""
