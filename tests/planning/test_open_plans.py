@@ -28,7 +28,7 @@ from workbench.executors.running import open_bindings, step_cache
 from workbench.executors.running.compiler import specs_of
 from workbench.framework.values.spec import Spec
 
-NATIVE = ("classifier", "sequences", "words", "views", "chain")  # run in kernels from end to end
+NATIVE = ("classifier", "sequences", "words", "noise", "views", "chain")  # run in kernels from end to end
 SHAPES = st.tuples(st.integers(2, 70), st.integers(2, 70))
 
 
@@ -53,7 +53,7 @@ class Opened:
         inspection = executor(self.animal, self.model, devices).inspection
         inspection.shared_variables()  # settles everything
         self.graph = inspection.graph((self.model.loss.name,))
-        self.splitter = Splitter(inspection.program, devices)
+        self.splitter = Splitter(inspection.program, inspection.places)
         dims = open_dims([self.given(*shape) for shape in seen])
         assert dims is not None
         self.open = plan_openly(dims, self.graph, threads, MemoryOptions(), frozenset(), has_kernels)
