@@ -11,7 +11,10 @@ from pathlib import Path
 import workbench as wb
 
 ROOT = Path(wb.__file__).parent
-SHARED: dict[str, str] = {}  # names that several classes may have, each with the reason
+SHARED: dict[str, str] = {  # names that several classes may have, each with the reason
+    "Sequential": "Paddle's name of a layer; and a pass, which BuildStrategy names",
+    "SyncBatchNorm": "Paddle's name of a layer; and the pass that makes it true on several devices",
+}
 
 
 def classes(source: str) -> Iterator[str]:

@@ -4,7 +4,9 @@ from functools import partial as _partial
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
+from workbench import framework as _framework
 from workbench.dygraph.dispatch.mode import default_mode as _default_mode
+from workbench.facade import FRAMEWORK as _FRAMEWORK
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
@@ -26,6 +28,7 @@ for _module in ("framework.text.printer", "framework.text.serialize", "graph.pri
 del _module
 
 __getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)
+_framework.__getattr__ = _lazy("workbench.framework", _FRAMEWORK)[0]  # type: ignore[method-assign]
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -19,6 +19,7 @@ TENSOR = {
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
     "workbench.framework.values.random": "seed",
     "workbench.runtime.devices": "is_compiled_with_cuda",
+    "workbench.runtime.current_device": "get_device set_device",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor.methods": "Tensor",
@@ -53,13 +54,16 @@ TENSOR = {
     "workbench.dygraph.dispatch.parameters": "create_parameter",
     "workbench.dygraph.autograd.gradients": "grad",
     "workbench.dygraph.autograd.modes": "enable_grad is_grad_enabled no_grad set_grad_enabled",
+    "workbench.layers.summary": "summary",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
+    "workbench.hapi.training.layer_model": "Model=LayerModel",
     "workbench.ops.math.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
+    "workbench.ops.conv.channel_order": "unflatten",
     "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
     "workbench.ops.tensor.slicing": "slice strided_slice",
     "workbench.ops.index.gather": (
@@ -76,33 +80,102 @@ PLANNED = {
     "workbench": {
         "DataParallel": _TRAINING,
         "distributed": _PROCESSES,
-        "amp": "cast with .astype('float16') meanwhile",
         "fluid": "use the names of Paddle 2.x",
-        "device get_device set_device": _DEVICES,
     },
     "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},
-    "workbench.nn": {"Layer LayerList Linear Conv2D Sequential": _TRAINING},
 }
 
 # Sub-modules that `import workbench` makes reachable without importing them.
-MODULES = ["static", "nn", "autograd", "optimizer", "regularizer", "io", "experiments", "utils", "events", "profiler"]
+MODULES = [
+    "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
+    "events", "profiler", "jit", "device",
+]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.nn.activation": (
         "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid silu "
         "softplus softsign swish tanh tanhshrink"
     ),
+    "workbench.ops.nn.composed_activation": "glu hardshrink maxout prelu rrelu softshrink thresholded_relu",
+    "workbench.ops.loss.gumbel": "gumbel_softmax",
+    "workbench.ops.math.linear": "bilinear linear",
+    "workbench.ops.loss.attention": "scaled_dot_product_attention",
     "workbench.ops.loss.softmax": "log_softmax softmax softmax_with_cross_entropy",
     "workbench.ops.loss.losses": (
         "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy kl_div l1_loss mse_loss nll_loss "
         "smooth_l1_loss square_error_cost"
     ),
+    "workbench.ops.index.label": "label_smooth",
+    "workbench.ops.loss.margins": (
+        "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_label_soft_margin_loss "
+        "multi_margin_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss"
+    ),
+    "workbench.ops.loss.likelihoods": (
+        "dice_loss gaussian_nll_loss log_loss npair_loss poisson_nll_loss sigmoid_focal_loss"
+    ),
+    "workbench.ops.loss.ctc": "ctc_loss",
+    "workbench.ops.math.distance": "cosine_similarity normalize pairwise_distance",
     "workbench.ops.nn.norm": "batch_norm layer_norm",
+    "workbench.ops.nn.group_norm": "group_norm instance_norm local_response_norm",
     "workbench.ops.index.embedding": "embedding one_hot",
-    "workbench.ops.random.dropout": "dropout",
+    "workbench.ops.tensor.sequence": "sequence_mask",
+    "workbench.ops.random.dropout": "dropout dropout2d dropout3d",
+    "workbench.ops.nn.alpha_dropout": "alpha_dropout",
     "workbench.ops.conv.conv": "conv2d conv2d_transpose",
+    "workbench.ops.conv.conv1d": "conv1d conv1d_transpose",
+    "workbench.ops.conv.conv3d": "conv3d conv3d_transpose",
     "workbench.ops.conv.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
-    "workbench.ops.tensor.pad": "pad",
+    "workbench.ops.conv.pool1d": "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d",
+    "workbench.ops.conv.pool3d": "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d",
+    "workbench.ops.conv.unpool": "max_unpool1d max_unpool2d max_unpool3d",
+    "workbench.ops.tensor.pad": "pad zeropad2d",
+    "workbench.ops.conv.interpolate": "interpolate upsample",
+    "workbench.ops.conv.patches": "fold unfold",
+    "workbench.ops.conv.channel_order": "channel_shuffle pixel_shuffle pixel_unshuffle",
+}
+
+NN = {  # `workbench.nn`
+    "workbench.optimizer.clip": "ClipGradByGlobalNorm ClipGradByNorm ClipGradByValue",
+    "workbench.layers.layer": "Layer",
+    "workbench.layers.containers": "LayerDict LayerList ParameterList Sequential",
+    "workbench.layers.thin.activations": (
+        "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Maxout Mish "
+        "ReLU ReLU6 RReLU SELU Sigmoid Silu Softmax Softmax2D Softplus Softshrink Softsign Swish Tanh Tanhshrink "
+        "ThresholdedReLU"
+    ),
+    "workbench.layers.thin.losses": (
+        "BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss HingeEmbeddingLoss "
+        "KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss "
+        "SmoothL1Loss SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss"
+    ),
+    "workbench.layers.thin.pooling": (
+        "AdaptiveAvgPool1D AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool1D AdaptiveMaxPool2D AdaptiveMaxPool3D "
+        "AvgPool1D AvgPool2D AvgPool3D MaxPool1D MaxPool2D MaxPool3D MaxUnPool1D MaxUnPool2D MaxUnPool3D"
+    ),
+    "workbench.layers.thin.shapes": (
+        "AlphaDropout ChannelShuffle CosineSimilarity Dropout Dropout2D Dropout3D Flatten Fold Identity Pad1D Pad2D "
+        "Pad3D PairwiseDistance PixelShuffle PixelUnshuffle Unflatten Unfold Upsample UpsamplingBilinear2D "
+        "UpsamplingNearest2D ZeroPad2D"
+    ),
+    "workbench.layers.weighted.linear": "Bilinear Embedding Linear PReLU",
+    "workbench.layers.weighted.convolutions": ("Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose"),
+    "workbench.layers.weighted.batch_norms": "BatchNorm BatchNorm1D BatchNorm2D BatchNorm3D SyncBatchNorm",
+    "workbench.layers.weighted.norms": (
+        "GroupNorm InstanceNorm1D InstanceNorm2D InstanceNorm3D LayerNorm LocalResponseNorm SpectralNorm"
+    ),
+    "workbench.layers.recurrent.cells": "GRUCell LSTMCell RNNCellBase SimpleRNNCell",
+    "workbench.layers.recurrent.sequences": "BiRNN RNN",
+    "workbench.layers.recurrent.stacks": "GRU LSTM SimpleRNN",
+    "workbench.layers.attention.heads": "MultiHeadAttention",
+    "workbench.layers.attention.transformers": (
+        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer"
+    ),
+}
+
+NN_UTILS = {  # `workbench.nn.utils`
+    "workbench.layers.reparameter.vectors": "parameters_to_vector vector_to_parameters",
+    "workbench.layers.reparameter.gradients": "clip_grad_norm_ clip_grad_value_",
+    "workbench.layers.reparameter.weights": "remove_weight_norm spectral_norm weight_norm",
 }
 
 STATIC = {
@@ -119,6 +192,8 @@ STATIC = {
     "workbench.runtime.devices": "cpu_places cuda_places",
     "workbench.checkpoint.program_files": ("load load_persistables load_vars save save_persistables save_vars"),
     "workbench.builders.data": "data",
+    "workbench.builders.input_spec": "InputSpec",
+    "workbench.checkpoint.inference_model": "load_inference_model save_inference_model",
     "workbench.builders.variables": "create_global_var create_parameter",
     "workbench.ops.loss.metric": "accuracy",
 }
@@ -140,9 +215,48 @@ PROFILER = {"workbench.executors.profiling.profile": "profile=Profile"}  # `work
 
 IO = {  # `workbench.io`
     "workbench.data": (
-        "BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequenceSampler Subset TensorDataset "
-        "random_split"
+        "BatchSampler ChainDataset ComposeDataset ConcatDataset DataLoader Dataset DistributedBatchSampler "
+        "IterableDataset RandomSampler Sampler SequenceSampler Subset SubsetRandomSampler TensorDataset "
+        "WeightedRandomSampler get_worker_info random_split"
     ),
+}
+
+AMP = {  # `workbench.amp`
+    "workbench.precision.auto_cast": "auto_cast",
+    "workbench.precision.grad_scaler": "GradScaler",
+    "workbench.precision.decorate": "decorate",
+    "workbench.precision.supported": "is_bfloat16_supported is_float16_supported",
+}
+
+CALLBACKS = {  # `workbench.callbacks`
+    "workbench.hapi.callbacks.callback": "Callback",
+    "workbench.hapi.callbacks.progress": "ProgBarLogger",
+    "workbench.hapi.callbacks.saving": "ModelCheckpoint=SavingCallback",
+    "workbench.hapi.callbacks.rates": "LRScheduler=ScheduleCallback ReduceLROnPlateau=PlateauCallback",
+    "workbench.hapi.callbacks.stopping": "EarlyStopping",
+}
+
+DEVICE = {  # `workbench.device`
+    "workbench.runtime.devices": "is_compiled_with_cuda",
+    "workbench.runtime.current_device": (
+        "get_all_device_type get_available_device get_cudnn_version get_device is_compiled_with_custom_device "
+        "is_compiled_with_rocm is_compiled_with_xpu set_device"
+    ),
+}
+
+FRAMEWORK = {  # `workbench.framework`, what of `paddle.framework` is public
+    "workbench.builders.param_attr": "ParamAttr",
+    "workbench.builders.variables": "create_parameter",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.framework.values.random": "seed",
+    "workbench.checkpoint.objects": "load save",
+}
+
+METRIC = {  # `workbench.metric`
+    "workbench.metrics.metric": "Metric",
+    "workbench.metrics.accuracy": "Accuracy Precision Recall",
+    "workbench.metrics.auc": "Auc",
+    "workbench.ops.loss.metric": "accuracy",
 }
 
 

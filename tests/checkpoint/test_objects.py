@@ -1,6 +1,7 @@
 """`save` and `load` of nested state, and of programs."""
 
 import math
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import workbench as wb
 from workbench.checkpoint.files import read_tensors, write_json, write_tensors
 from workbench.checkpoint.objects import load, save
 from workbench.checkpoint.tree import flatten, unflatten
 from workbench.data import DataLoader
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.program.guard import static_mode
 from workbench.framework.program.program import Program
 from workbench.optimizer import lr
 from workbench.runtime.tensor import LoDTensor
@@ -87,6 +90,36 @@ def test_states_of_schedules_and_loaders(tmp_path: Path) -> None:
 def test_tensors_of_scopes_are_arrays(tmp_path: Path) -> None:
     save({"t": LoDTensor(np.arange(3))}, tmp_path / "s")
     assert load(tmp_path / "s")["t"].tolist() == [0, 1, 2]
+
+
+def test_tensors_stay_tensors_in_dynamic_mode(tmp_path: Path) -> None:
+    w = wb.create_parameter([2, 3], "float32")
+    state = {"w": w, "opt": {"step": 3, "m": [wb.to_tensor([1.0, 2.0]), np.ones(2)]}}
+    save(state, tmp_path / "s")
+    found = load(tmp_path / "s")
+    assert isinstance(found["w"], wb.Tensor) and np.array_equal(found["w"].numpy(), w.numpy())
+    assert isinstance(found["opt"]["m"][0], wb.Tensor) and type(found["opt"]["m"][1]) is np.ndarray
+    assert type(load(tmp_path / "s", return_numpy=True)["w"]) is np.ndarray
+    with static_mode():
+        assert type(load(tmp_path / "s")["w"]) is np.ndarray
+    save(w, tmp_path / "folder" / "w")
+    assert load(tmp_path / "folder" / "w").shape == [2, 3]
+
+
+def test_open_files(tmp_path: Path) -> None:
+    memory = BytesIO()
+    save({"w": np.arange(3)}, memory)
+    memory.seek(0)
+    assert load(memory)["w"].tolist() == [0, 1, 2]
+    save({"v": np.arange(2)}, memory)
+    memory.seek(0)
+    assert [list(load(memory)) for _ in range(2)] == [["w"], ["v"]]
+    with open(tmp_path / "f", "wb") as file:
+        save(Program(), file)
+    with open(tmp_path / "f", "rb") as file:
+        assert isinstance(load(file), Program)
+    with pytest.raises(InvalidArgument, match="is not a workbench tensor file"):
+        load(BytesIO(b"something else"))
 
 
 def self_containing() -> list[Any]:

@@ -22,7 +22,7 @@ from workbench.data import (
     Subset,
     TensorDataset,
 )
-from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable, Unimplemented
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable
 
 
 class Numbers(Dataset):
@@ -113,7 +113,7 @@ def test_rows_and_samples_give_the_same_batches(
 
 def test_batches_do_not_alias_the_dataset() -> None:
     array = np.zeros((4, 2))
-    for batch in DataLoader(TensorDataset([array]), batch_size=4):
+    for batch in DataLoader(TensorDataset([array]), batch_size=4).arrays():
         batch[0][:] = 1
     assert not array.any()
 
@@ -132,9 +132,9 @@ def test_structures_follow_the_sample() -> None:
         def __getitem__(self, index: int) -> Any:
             return np.full(3, index)
 
-    (batch,) = DataLoader(Dicts(2), batch_size=2)
+    (batch,) = DataLoader(Dicts(2), batch_size=2).arrays()
     assert batch["x"].shape == (2, 3) and batch["y"].dtype == np.float32
-    (array,) = DataLoader(Arrays(2), batch_size=2)
+    (array,) = DataLoader(Arrays(2), batch_size=2).arrays()
     assert array.shape == (2, 3)
 
 
@@ -334,11 +334,11 @@ def test_streams_and_given_samplers_resume_by_passing_over() -> None:
         lambda: DataLoader(list(range(8)), batch_size=1, places=["cpu", "cpu"]),
     ):
         loader = make()
-        iterator = iter(loader)
+        iterator = loader.arrays()
         next(iterator)
         other = make()
         other.load_state_dict(loader.state_dict())
-        np.testing.assert_equal(list(other), list(iterator))
+        np.testing.assert_equal(list(other.arrays()), list(iterator))
 
 
 @in_and_out
@@ -502,9 +502,6 @@ def test_ragged_samples_are_named_by_their_place_in_the_dataset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        ({"num_workers": 2}, Unimplemented, "num_workers=2"),
-        ({"worker_init_fn": print}, Unimplemented, "worker_init_fn"),
-        ({"persistent_workers": True}, Unimplemented, "persistent_workers"),
         ({"batch_size": 0}, InvalidArgument, "batch_size must be a positive integer"),
         ({"batch_size": 2.5}, InvalidType, "batch_size must be an integer"),
         ({"batch_size": None, "drop_last": True}, InvalidArgument, "needs a batch_size"),

@@ -24,7 +24,7 @@ TABLES = {
     "profiler": facade.PROFILER,
     "io": facade.IO,
 }
-LISTED = ["optimizer", "optimizer.lr", "nn", "nn.initializer", "regularizer"]
+LISTED = ["optimizer", "optimizer.lr", "nn", "nn.initializer", "nn.utils", "regularizer"]
 RULE = re.compile(r"\b[A-Z]-\d+\b")
 WITHOUT = {"Run"}  # what `train` returns; its example is there
 

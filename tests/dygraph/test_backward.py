@@ -197,3 +197,34 @@ def test_parameters() -> None:
     assert b.name.endswith(".b_0") and b.tolist() == [0.0] * 3
     with pytest.raises(ValueError, match="must be known"):
         paddle.create_parameter([-1, 2], "float32")
+
+
+def test_sizes_and_axes_may_be_tensors() -> None:
+    """Their values are known; those of a program's variables are not."""
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    two = paddle.to_tensor([2, 1])
+    assert x.reshape(paddle.to_tensor([4])).shape == [4] and x.tile(two).shape == [4, 2]
+    assert paddle.zeros(two).shape == [2, 1] and paddle.concat([x, x], axis=paddle.to_tensor(1)).shape == [2, 4]
+    assert paddle.scale(x, paddle.to_tensor([2.0])).tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    made = paddle.put_along_axis(x, paddle.to_tensor([[0, 1], [1, 0]]), 9.0, 1)
+    made.sum().backward()
+    assert made.tolist() == [[9.0, 9.0], [9.0, 9.0]] and x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_gradient_is_set_like_one() -> None:
+    x = leaf([1.0, 2.0])
+    x.grad = paddle.to_tensor([3.0, 4.0])
+    assert not x.grad.stop_gradient
+    (x * 2).backward()
+    assert x.grad.tolist() == [5.0, 6.0]
+    with pytest.raises(TypeError, match=r"shape \[2\]"):
+        x.grad = paddle.to_tensor([1.0])
+    x.grad = None
+    assert x.grad is None
+
+
+def test_hooks_record_nothing() -> None:
+    x, seen = leaf([1.0]), []
+    x.register_hook(lambda g: seen.append((g.stop_gradient, (g * 2).is_leaf)))
+    (x * 2).backward()
+    assert seen == [(False, True)]

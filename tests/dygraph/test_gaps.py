@@ -28,9 +28,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "data": lambda x: static.data("x", [2]),
     "create_parameter": lambda x: static.create_parameter([2], "float32"),
     "create_global_var": lambda x: static.create_global_var([1], 0.0, "float32"),
-    "minimize": lambda x: paddle.optimizer.SGD(0.1).minimize(paddle.mean(x)),
-    "step": lambda x: paddle.optimizer.SGD(0.1).step(),
-    "Layer": lambda x: paddle.nn.Linear(3, 3),
 }
 
 

@@ -75,6 +75,11 @@ AREAS = (
         20,
     ),
     Area(
+        "open sizes",
+        ("Sizes", "OpenPlan", "OpenBinding", "MetaArray", "OpenBindings"),
+        ("tests/planning/test_sizes.py", "tests/planning/test_open_plans.py"),
+    ),
+    Area(
         "binding",
         ("ThreadProgram", "BoundValues", "ScopeStorage", "RowLowering", "BoundStep", "WholeStep", "Compiler",
          "StepCache", "Cache"),

@@ -265,6 +265,7 @@ def test_creation_dtypes() -> None:
     assert wb.full([2], 3).dtype == "float32" and wb.full([], 3).shape == []
     assert wb.arange(3).dtype == "int64" and wb.arange(0.0, 1.0, 0.25).dtype == "float32"
     assert wb.arange(5, 1, -2).tolist() == [5, 3]
+    assert wb.arange(wb.to_tensor(2), wb.to_tensor([5])).tolist() == [2, 3, 4]
     assert wb.full_like(tensor([1, 2], "int64"), 7).dtype == "int64"
     assert wb.ones_like(tensor([1, 2], "int64"), "float64").dtype == "float64"
     assert wb.assign([1.5, 2.0]).dtype == "float32" and wb.assign(np.arange(3)).dtype == "int64"

@@ -89,6 +89,13 @@ def adamax(p, g, t, s):
     return p - 0.05 / (1 - 0.7**t) * s["m"] / s["n"]
 
 
+def adadelta(p, g, t, s):
+    s["g"] = 0.7 * s.get("g", 0.0) + 0.3 * g * g
+    step = math.sqrt(s.get("u", 0.0) + 0.1) / math.sqrt(s["g"] + 0.1) * g
+    s["u"] = 0.7 * s.get("u", 0.0) + 0.3 * step * step
+    return p - 0.05 * step
+
+
 @pytest.mark.parametrize(
     ("make", "step"),
     [
@@ -101,8 +108,20 @@ def adamax(p, g, t, s):
         (lambda: optimizer.RMSProp(0.05, 0.9, 0.1, 0.5), rmsprop),
         (lambda: optimizer.RMSProp(0.05, 0.9, 0.1, 0.5, True), lambda *a: rmsprop(*a, centred=True)),
         (lambda: optimizer.Adamax(0.05, 0.7, 0.95, 0.1), adamax),
+        (lambda: optimizer.Adadelta(0.05, 0.1, 0.7), adadelta),
     ],
-    ids=["sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "rmsprop", "rmsprop-centred", "adamax"],
+    ids=[
+        "sgd",
+        "momentum",
+        "nesterov",
+        "adam",
+        "adamw",
+        "adagrad",
+        "rmsprop",
+        "rmsprop-centred",
+        "adamax",
+        "adadelta",
+    ],
 )
 def test_against_a_scalar_loop(make, step):
     assert np.allclose(history(make(), START, GRADIENTS), loop(step), rtol=1e-12, atol=1e-12)
@@ -125,6 +144,34 @@ def test_powers_start_at_beta_and_move_after_use():
         powers += [session.value("w_beta1_pow_acc_0")[0], session.value("w_beta2_pow_acc_0")[0]]
         session.run([], g_w=np.ones(2))
     assert powers == pytest.approx([0.5, 0.25, 0.25, 0.0625, 0.125, 0.015625])
+
+
+class TestLamb:
+    """Algorithm 2 of the paper, its scaling function the identity."""
+
+    def lamb(self, decay, adapts):
+        p, m, v, values = START.copy(), 0.0, 0.0, []
+        for t, g in enumerate(GRADIENTS, 1):
+            m, v = 0.7 * m + 0.3 * g, 0.95 * v + 0.05 * g**2
+            r = (m / (1 - 0.7**t)) / (np.sqrt(v / (1 - 0.95**t)) + 0.1) + decay * p
+            p = p - 0.05 * (np.linalg.norm(p) / np.linalg.norm(r) if adapts else 1.0) * r
+            values.append(p)
+        return np.array(values)
+
+    def test_the_rate_is_in_proportion_to_the_norm(self):
+        found = history(optimizer.Lamb(0.05, 0.3, 0.7, 0.95, 0.1), START, GRADIENTS)
+        assert np.allclose(found, self.lamb(0.3, True), rtol=1e-12)
+
+    @pytest.mark.parametrize("always", [False, True])
+    def test_without_decay_there_is_no_ratio_unless_asked_for(self, always):
+        excluded = optimizer.Lamb(
+            0.05, 0.3, 0.7, 0.95, 0.1, exclude_from_weight_decay_fn=lambda p: p.name == "w", always_adapt=always
+        )
+        assert np.allclose(history(excluded, START, GRADIENTS), self.lamb(0.0, always), rtol=1e-12)
+
+    def test_a_parameter_of_zeros_takes_plain_steps(self):
+        values = history(optimizer.Lamb(0.5, 0.3, 0.7, 0.95, 0.0), np.zeros(2), [[1.0, -3.0]])
+        assert values[0] == pytest.approx([-0.5, 0.5])
 
 
 class TestAdamW:

@@ -38,6 +38,25 @@ def polynomial_cycle(epoch: int) -> float:
     return 0.49 * ((end - epoch) / end) ** 1.5 + 0.01
 
 
+def one_cycle(epoch: int) -> float:
+    """Half a cosine up in the steps 0 … 17, half a cosine down in the steps 17 … 59."""
+    if epoch <= 17:
+        return 0.1 + 0.9 * (1 - math.cos(math.pi * epoch / 17)) / 2
+    return 1e-4 + (1 - 1e-4) * (1 + math.cos(math.pi * (epoch - 17) / 42)) / 2
+
+
+def cyclic(epoch: int) -> float:
+    """Up in 3 steps, down in 5, half as high each time."""
+    corners = [(8 * k + up, 0.1 if up == 0 else 0.1 + 0.8 / 2**k) for k in range(10) for up in (0, 3)]
+    return float(np.interp(epoch, *zip(*corners)))
+
+
+def restarts(epoch: int) -> float:
+    """Periods of 3, 6, 12, 24 steps begin at 0, 3, 9, 21."""
+    start, period = next(p for p in [(21, 24), (9, 12), (3, 6), (0, 3)] if epoch >= p[0])
+    return 0.01 + 0.49 * math.cos(math.pi * (epoch - start) / period / 2) ** 2
+
+
 # name: (a new schedule, its rate as a function of the epoch)
 CASES: dict[str, tuple[Callable[..., lr.LRScheduler], Callable[[int], float]]] = {
     "noam": (
@@ -74,8 +93,32 @@ CASES: dict[str, tuple[Callable[..., lr.LRScheduler], Callable[[int], float]]] =
     ),
     "step": (lambda **kw: lr.StepDecay(0.5, 5, 0.8, **kw), lambda e: 0.5 * 0.8 ** math.floor(e / 5)),
     "lambda": (lambda **kw: lr.LambdaDecay(0.5, lambda e: 0.95**e, **kw), lambda e: 0.5 * 0.95**e),
+    "linear": (
+        lambda **kw: lr.LinearLR(0.5, 10, 0.2, 0.8, **kw),
+        lambda e: float(np.interp(e, [0, 10], [0.1, 0.4])),
+    ),
+    "multiplicative": (
+        lambda **kw: lr.MultiplicativeDecay(0.5, lambda e: 1 - 1 / (e + 1), **kw),
+        lambda e: 0.5 / (e + 1),
+    ),
+    "one_cycle": (lambda **kw: lr.OneCycleLR(1.0, 60, divide_factor=10, phase_pct=0.3, **kw), one_cycle),
+    "one_cycle_back": (
+        lambda **kw: lr.OneCycleLR(1.0, 51, 5, 0.02, 0.41, "linear", three_phase=True, **kw),
+        lambda e: float(np.interp(e, [0, 19.91, 39.82, 50], [0.2, 1.0, 0.2, 0.02])),
+    ),
+    "cyclic": (lambda **kw: lr.CyclicLR(0.1, 0.9, 3, 5, "triangular2", **kw), cyclic),
+    "cyclic_exp": (
+        lambda **kw: lr.CyclicLR(0.1, 0.9, 2, mode="exp_range", exp_gamma=0.9, **kw),
+        lambda e: 0.1 + 0.8 * [0, 0.5, 1, 0.5][e % 4] * 0.9**e,
+    ),
+    "cyclic_function": (
+        lambda **kw: lr.CyclicLR(0.1, 0.9, 2, scale_fn=lambda k: 1 / k, scale_mode="cycle", **kw),
+        lambda e: 0.1 + 0.8 * [0, 0.5, 1, 0.5][e % 4] / (e // 4 + 1),
+    ),
+    "cosine_restarts": (lambda **kw: lr.CosineAnnealingWarmRestarts(0.5, 3, 2, 0.01, **kw), restarts),
     "cosine": (lambda **kw: lr.CosineAnnealingDecay(0.5, 7, eta_min=0.01, **kw), cosine),
 }
+HOLDING_A_FUNCTION = ("lambda", "multiplicative", "cyclic_function")
 every_case = pytest.mark.parametrize("name", CASES)
 
 
@@ -95,7 +138,7 @@ def test_jumps_to_an_epoch(name: str) -> None:
         assert schedule() == pytest.approx(expected(epoch), rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "cosine" not in name])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("cosine", "warmup_of_cosine")])
 def test_last_epoch_starts_later(name: str) -> None:
     make, expected = CASES[name]
     assert make(last_epoch=8)() == pytest.approx(expected(9), rel=1e-12)
@@ -118,7 +161,7 @@ def test_a_restored_state_goes_on_exactly(name: str) -> None:
         assert rates(other, 15) == rates(schedule, 15)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "lambda"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in HOLDING_A_FUNCTION])
 def test_a_schedule_is_written_with_its_program_and_read_back(name: str) -> None:
     make, _ = CASES[name]
     schedule = make()
@@ -132,11 +175,28 @@ def test_a_schedule_is_written_with_its_program_and_read_back(name: str) -> None
     assert rates(again, 20) == rates(schedule, 20)
 
 
-def test_a_function_is_not_written_with_a_program() -> None:
+@pytest.mark.parametrize("name", HOLDING_A_FUNCTION)
+def test_a_function_is_not_written_with_a_program(name: str) -> None:
     program = Program()
-    program.lr_schedulers["rate"] = lr.LambdaDecay(0.5, lambda epoch: 1.0)
-    with pytest.raises(InvalidArgument, match=r"LambdaDecay, which cannot be saved"):
+    program.lr_schedulers["rate"] = CASES[name][0]()
+    with pytest.raises(InvalidArgument, match=r"(Lambda|Multiplicative|Cyclic).*, which cannot be saved"):
         program.serialize_to_string()
+
+
+def test_one_cycle_ends() -> None:
+    schedule = lr.OneCycleLR(1.0, 4)
+    rates(schedule, 4)
+    with pytest.raises(InvalidArgument, match="has 4 steps and was moved on to step 5"):
+        schedule.step()
+
+
+def test_restarts_take_fractions_of_an_epoch() -> None:
+    schedule = lr.CosineAnnealingWarmRestarts(1.0, 2, 2)
+    schedule.step(3.5)
+    assert schedule.last_epoch == 3
+    assert schedule() == pytest.approx((1 + math.cos(math.pi * 1.5 / 4)) / 2)
+    with pytest.raises(InvalidArgument, match="at least 0, got -1"):
+        schedule.step(-1)
 
 
 def test_values_worked_out_by_hand() -> None:
@@ -289,6 +349,18 @@ def test_plateau_verbose_prints_reductions_only(capsys: pytest.CaptureFixture[st
         (lambda: lr.LinearWarmup(None, 3, 0.1, 0.4), "learning_rate must be a number"),
         (lambda: lr.LinearWarmup(lr.ReduceOnPlateau(0.1), 3, 0.1, 0.4), "cannot hold ReduceOnPlateau"),
         (lambda: lr.ReduceOnPlateau(0.1, mode="down"), r"mode must be one of \['min', 'max'\], got 'down'"),
+        (lambda: lr.LinearLR(0.1, 0), "total_steps must be greater than 0"),
+        (lambda: lr.LinearLR(0.1, 5, start_factor=0.0), r"start_factor must be in \(0, 1\], got 0.0"),
+        (lambda: lr.LinearLR(0.1, 5, end_factor=1.1), r"end_factor must be in \[0, 1\], got 1.1"),
+        (lambda: lr.MultiplicativeDecay(0.1, 0.5), "lr_lambda must be a function"),
+        (lambda: lr.OneCycleLR("a", 5), "max_learning_rate must be a number"),
+        (lambda: lr.OneCycleLR(0.1, 5, phase_pct=1.5), "phase_pct must be between 0 and 1"),
+        (lambda: lr.OneCycleLR(0.1, 5, phase_pct=0.5, three_phase=True), "less than 0.5 with three_phase"),
+        (lambda: lr.OneCycleLR(0.1, 5, anneal_strategy="exp"), r"one of \['cos', 'linear'\], got 'exp'"),
+        (lambda: lr.CyclicLR(0.1, 1.0, 2, mode="square"), "mode must be one of"),
+        (lambda: lr.CyclicLR(0.1, 1.0, 2, scale_fn=3), "scale_fn must be a function"),
+        (lambda: lr.CyclicLR(0.1, 1.0, 2, 0), "step_size_down must be greater than 0"),
+        (lambda: lr.CosineAnnealingWarmRestarts(0.1, 2, 0), "T_mult must be greater than 0"),
         (lambda: lr.ReduceOnPlateau(0.1, factor=1.0), "factor must be less than 1"),
     ],
 )

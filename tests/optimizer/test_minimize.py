@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders.building import Session, outputs, program, types
 from tests.optimizer.stepping import history, total, trained, weighted
-from workbench import optimizer
+from workbench import optimizer, to_tensor
 from workbench.builders.data import data
 from workbench.builders.dense import embedding, fc
 from workbench.builders.initializer import Constant
@@ -15,6 +15,7 @@ from workbench.builders.param_attr import ParamAttr
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework import names
 from workbench.framework.op.record import find_op
+from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, LR_SCHED, OPTIMIZE
 from workbench.optimizer import lr
@@ -223,6 +224,54 @@ class TestLearningRate:
         assert session.value("w") == pytest.approx([0.5])
 
 
+class TestGroups:
+    def test_options_of_a_group_replace_the_optimizers(self):
+        groups = [
+            {"params": ["a"], "learning_rate": 0.5, "weight_decay": 0.0},
+            {"params": ["b"], "momentum": 0.0, "grad_clip": ClipGradByValue(0.25)},
+            {"params": ["c"]},
+        ]
+        opt = optimizer.Momentum(0.1, 0.9, groups, weight_decay=0.5)
+        session, _ = trained(opt, {name: np.array([2.0]) for name in "abcd"})
+        for _ in range(2):
+            session.run([], g_a=np.array([1.0]), g_b=np.array([1.0]), g_c=np.array([1.0]), g_d=np.array([1.0]))
+        assert session.value("a")[0] == pytest.approx(2 - 0.05 * 1 - 0.05 * 1.9)
+        b = 2 - 0.1 * (0.25 + 1.0)
+        assert session.value("b")[0] == pytest.approx(b - 0.1 * (0.25 + 0.5 * b))
+        c, v = 2 - 0.1 * 2.0, 2.0
+        assert session.value("c")[0] == pytest.approx(c - 0.1 * (0.9 * v + 1 + 0.5 * c))
+        assert session.value("d")[0] == 2.0  # in no group
+
+    def test_global_norms_are_those_of_a_group(self):
+        groups = [{"params": ["a", "b"], "grad_clip": ClipGradByGlobalNorm(1.0)}, {"params": ["c"]}]
+        session, _ = trained(optimizer.SGD(1.0, groups), {name: np.array([0.0]) for name in "abc"})
+        session.run([], g_a=np.array([3.0]), g_b=np.array([4.0]), g_c=np.array([12.0]))
+        assert [session.value(name)[0] for name in "abc"] == pytest.approx([-0.6, -0.8, -12.0])
+
+
+class TestMasters:
+    def test_small_steps_are_not_rounded_away(self):
+        """1 - 1e-4 rounds to 1 in float16 (spacing 2**-11 below 1), 30 of these steps do not."""
+        values = {"w": np.array([1.0, 2.0], np.float16)}
+        plain, _ = trained(optimizer.SGD(1e-4), values)
+        kept, _ = trained(optimizer.SGD(1e-4, multi_precision=True), values)
+        for session in (plain, kept):
+            for _ in range(30):
+                session.run([], g_w=np.array([1.0, 2.0], np.float16))
+        assert plain.value("w").tolist() == [1.0, 2.0]
+        expected = np.float32([1 - 3e-3, 2 - 6e-3])
+        assert kept.value("w_fp32_master_0") == pytest.approx(expected, rel=1e-6)
+        assert kept.value("w").tolist() == expected.astype(np.float16).tolist()
+
+    def test_moments_are_float32(self):
+        _, main = trained(
+            optimizer.Adam(multi_precision=True), {"w": np.ones(2, np.float16), "v": np.ones(2, np.float32)}
+        )
+        dtypes = {v.name: v.dtype.name for v in main.persistables()}
+        assert dtypes["w_moment1_0"] == dtypes["w_fp32_master_0"] == "float32" and dtypes["w"] == "float16"
+        assert "v_fp32_master_0" not in dtypes
+
+
 class TestState:
     @pytest.mark.parametrize(
         ("make", "expected"),
@@ -240,8 +289,13 @@ class TestState:
             (lambda: optimizer.Adagrad(0.1, initial_accumulator_value=0.5), {"moment": 0.5}),
             (lambda: optimizer.RMSProp(0.1), {"momentum": 0, "mean_square": 0, "mean_grad": 0}),
             (lambda: optimizer.Adamax(0.1), {"moment": 0, "inf_norm": 0, "beta1_pow_acc": 0.9}),
+            (lambda: optimizer.Adadelta(0.1), {"_avg_squared_grad": 0, "_avg_squared_update": 0}),
+            (
+                lambda: optimizer.Lamb(0.1),
+                {"moment1": 0, "moment2": 0, "beta1_pow_acc": 0.9, "beta2_pow_acc": 0.999},
+            ),
         ],
-        ids=["sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "adamax"],
+        ids=["sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "adamax", "adadelta", "lamb"],
     )
     def test_p6_names_and_initial_values(self, make, expected):
         with program() as (main, startup):
@@ -455,14 +509,14 @@ class TestRefusals:
 
     def test_dynamic_mode(self):
         opt = optimizer.SGD(0.1)
-
-        class Tensor:
-            def numpy(self):
-                return 0.0
-
-        for call in (lambda: opt.minimize(Tensor()), opt.step, opt.clear_grad):
-            with pytest.raises(PreconditionNotMet, match=r"enable_static\(\)"):
+        for call in (lambda: opt.minimize(to_tensor([1.0])), opt.step, opt.clear_grad):
+            with pytest.raises(PreconditionNotMet, match=r"parameters=layer.parameters\(\)"):
                 call()
+        with program():
+            fc(data("X", [None, 1]), 2)
+            of_a_program = optimizer.SGD(0.1, parameters=default_main_program().all_parameters())
+        with pytest.raises(PreconditionNotMet, match=r"belong to a Program.*minimize\(loss\)"):
+            of_a_program.step()
         with pytest.raises(InvalidType, match="'loss'"):
             opt.minimize("loss")
 
@@ -478,9 +532,21 @@ class TestRefusals:
             (lambda: optimizer.SGD(0.1, name=1), InvalidType, "name"),
             (lambda: optimizer.SGD(0.1, parameters="w"), InvalidType, "parameters"),
             (lambda: optimizer.SGD(0.1, parameters=[3]), InvalidType, "3 in the list"),
-            (lambda: optimizer.SGD(0.1, parameters=[{"params": []}]), Unimplemented, "groups"),
+            (lambda: optimizer.SGD(0.1, parameters=[{"parameters": []}]), InvalidType, "a dict with 'params'"),
+            (lambda: optimizer.SGD(0.1, parameters=[{"params": [], "beta1": 1}]), InvalidArgument, "no option 'beta1'"),
+            (
+                lambda: optimizer.Adam(0.1, parameters=[{"params": [], "beta1": 1}]),
+                InvalidArgument,
+                r"beta1 in \[0, 1\)",
+            ),
+            (
+                lambda: optimizer.SGD(0.1, parameters=[{"params": ["a"]}, {"params": ["a"]}]),
+                InvalidArgument,
+                "two groups",
+            ),
             (lambda: optimizer.Momentum(0.1, "0.9"), InvalidType, "momentum"),
-            (lambda: optimizer.Momentum(0.1, multi_precision=True), Unimplemented, "multi_precision"),
+            (lambda: optimizer.Lamb(0.1, exclude_from_weight_decay_fn=3), InvalidType, "a function or None"),
+            (lambda: optimizer.Adadelta(0.1, rho=1.0), InvalidArgument, r"rho in \[0, 1\)"),
             (lambda: optimizer.Momentum(0.1, rescale_grad=0.5), Unimplemented, "rescale_grad"),
             (lambda: optimizer.Adam(beta1=1.0), InvalidArgument, r"beta1 in \[0, 1\)"),
             (lambda: optimizer.Adam(epsilon=-1e-8), InvalidArgument, "epsilon"),

@@ -1,13 +1,15 @@
 """Initializers: the op of the startup program that fills a parameter (P-12 … P-14).
 
 Also public as `workbench.nn.initializer`. An initializer is a description: `init(variable, block)` appends
-one op to `block`. Random ones fix their seed when they are applied, from the startup program's `random_seed`
-(P-14); every op draws from a stream of its own unless `FLAGS_paddle_seed_semantics` is set.
+one op to `block`, `init(tensor)` computes that op at once. Random ones fix their seed when they are applied, from the
+startup program's `random_seed` (P-14); every op draws from a stream of its own unless `FLAGS_paddle_seed_semantics` is
+set.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -330,6 +332,19 @@ class Assign(Initializer):
                 f"  expected: {shape_text(shape)}\n  got:      {shape_text(self.value.shape)}"
             )
         return ASSIGN_VALUE.type, {"values": self.value.astype(dtype.numpy)}
+
+    def compute(self, shape: Shape, dtype: DType) -> Any:
+        """A new tensor with this value, and with its shape, as in Paddle: that of the parameter gives way.
+
+        A warning says so.
+        """
+        if self.value.shape != tuple(shape):
+            warnings.warn(
+                f"Assign makes a parameter of the value's shape {shape_text(self.value.shape)}, not of the shape "
+                f"{shape_text(shape)} that was asked for",
+                stacklevel=2,
+            )
+        return super().compute(self.value.shape, dtype)
 
 
 _GAINS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from workbench.errors import InvalidArgument
@@ -18,16 +19,15 @@ def flatten(value: Any) -> list[Any]:
 
 def pack(like: Any, leaves: list[Any]) -> Any:
     """`leaves` in the structure of `like`."""
-    rest = iter(leaves)
+    return _packed(like, iter(leaves))
 
-    def build(part: Any) -> Any:
-        if isinstance(part, list | tuple):
-            return type(part)(build(p) for p in part)
-        if isinstance(part, dict):
-            return {key: build(part[key]) for key in sorted(part)}
-        return next(rest)
 
-    return build(like)
+def _packed(part: Any, rest: Iterator[Any]) -> Any:
+    if isinstance(part, list | tuple):
+        return type(part)(_packed(p, rest) for p in part)
+    if isinstance(part, dict):
+        return {key: _packed(part[key], rest) for key in sorted(part)}
+    return next(rest)
 
 
 def same_structure(what: str, first: Any, second: Any) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, Any
 
 from workbench.errors import InvalidArgument
 from workbench.framework.paths import path_text
@@ -27,17 +29,24 @@ PREFIX, SUFFIX = ".workbench-", ".tmp"
 _OPEN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 Bytes = bytes | bytearray | memoryview
+FilePath = str | os.PathLike[str] | IO[bytes]
+"""Of a file, or a file that is open for bytes, such as `io.BytesIO`."""
 
 
-def replace_file(path: str | os.PathLike[str], parts: Iterable[Bytes]) -> None:
+def replace_file(path: FilePath, parts: Iterable[Bytes]) -> None:
     """Make `parts`, one after the other, the content of the file at `path`; its folder is made if needed.
 
-    On any error or interrupt the file that was there is unchanged and the temporary file is gone.
+    On any error or interrupt the file that was there is unchanged and the temporary file is gone. An open file they are
+    just written to.
 
     Raises:
         InvalidArgument: `path` is a symbolic link, a folder, or no regular file.
         OSError: the operating system's reason (disk full, no permission …) with the path and what it means.
     """
+    if isinstance(path, io.IOBase):
+        for part in parts:
+            path.write(part)
+        return
     target = Path(path_text(path))
     try:
         mode = _mode_of_old(target)
@@ -52,13 +61,17 @@ def replace_file(path: str | os.PathLike[str], parts: Iterable[Bytes]) -> None:
         raise OSError(exc.errno, f"{target} was replaced, but perhaps not durably: {exc.strerror}") from exc
 
 
-def read_file(path: str | os.PathLike[str], size: int = -1) -> bytes:
-    """The content of a regular file, or its first `size` bytes.
+def read_file(path: FilePath, size: int = -1) -> bytes:
+    """The content of a regular file, or its first `size` bytes; of an open file, what follows from where it stands.
+
+    The first bytes of an open file can be read again.
 
     Raises:
         InvalidArgument: a folder, or no regular file (a pipe is not waited for).
         OSError: it cannot be read.
     """
+    if isinstance(path, io.IOBase):
+        return _read_open(path, size)
     target = Path(path_text(path))
     try:
         handle = os.open(target, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -70,6 +83,14 @@ def read_file(path: str | os.PathLike[str], size: int = -1) -> bytes:
         raise InvalidArgument(f"{target} is a folder, not a file") from None
     except OSError as exc:
         raise OSError(exc.errno, f"cannot read {target}: {exc.strerror}") from exc
+
+
+def _read_open(file: Any, size: int) -> bytes:
+    at = file.tell()
+    found: bytes = file.read(size)
+    if size >= 0:
+        file.seek(at)
+    return found
 
 
 def file_inside(folder: str | os.PathLike[str], name: str) -> Path:

@@ -6,6 +6,7 @@ and a format version. A tensor file is an ordinary safetensors file; what is our
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -17,7 +18,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from workbench.checkpoint.atomic import read_file, replace_file
+from workbench.checkpoint.atomic import FilePath, read_file, replace_file
 from workbench.checkpoint.stamp import BLANK, check_stamp, stamped
 from workbench.errors import InvalidArgument, InvalidType
 
@@ -47,9 +48,7 @@ _LARGEST_HEADER = 100_000_000  # the package refuses to read more
 _DOCUMENT_LEAD = b'{"workbench": "'
 
 
-def write_tensors(
-    path: str | os.PathLike[str], tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
-) -> None:
+def write_tensors(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
     """Write named arrays, and `metadata` (JSON types) with them, to one file.
 
     Args:
@@ -67,14 +66,14 @@ def write_tensors(
     replace_file(path, stamped(blob, _TENSOR_AT))
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_tensors(path: FilePath) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays (writable copies) and the metadata that `write_tensors` wrote.
 
     Raises:
         InvalidArgument: another kind of file, a newer version, truncated or damaged.
         OSError: it cannot be read.
     """
-    blob = read_file(path)
+    blob = _first_of(path, read_file(path))
     check_stamp(path, blob, _TENSOR_AT, _TENSOR_LEAD, "a workbench tensor file")
     try:
         views = safetensors.deserialize(blob)
@@ -86,7 +85,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], d
     return {name: _array(path, name, view) for name, view in views}, note["metadata"]
 
 
-def write_json(path: str | os.PathLike[str], document: Any, kind: str) -> None:
+def write_json(path: FilePath, document: Any, kind: str) -> None:
     """Write a document of JSON types.
 
     Args:
@@ -102,7 +101,7 @@ def write_json(path: str | os.PathLike[str], document: Any, kind: str) -> None:
     replace_file(path, stamped(blob, len(_DOCUMENT_LEAD)))
 
 
-def read_json(path: str | os.PathLike[str], kind: str) -> Any:
+def read_json(path: FilePath, kind: str) -> Any:
     """The document that `write_json` wrote.
 
     Raises:
@@ -121,13 +120,27 @@ def read_json(path: str | os.PathLike[str], kind: str) -> Any:
     return document["content"]
 
 
-def is_document(path: str | os.PathLike[str]) -> bool:
+def is_document(path: FilePath) -> bool:
     """Whether the file begins like those of `write_json`.
 
     Raises:
         InvalidArgument, OSError: as `read_json`.
     """
     return read_file(path, len(_DOCUMENT_LEAD)) == _DOCUMENT_LEAD
+
+
+def _first_of(path: FilePath, blob: bytes) -> bytes:
+    """Of an open file, which may hold several objects one after the other, the first; it then stands behind that."""
+    if not isinstance(path, io.IOBase):
+        return blob
+    try:
+        header = json.loads(blob[8 : 8 + _header_size(blob)])
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return blob  # no tensor file: the stamp says so
+    end = 8 + _header_size(blob) + max(ends, default=0)
+    path.seek(end - len(blob), os.SEEK_CUR)
+    return blob[:end]
 
 
 def _header_size(blob: bytes) -> int:

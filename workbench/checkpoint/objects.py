@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+import numpy as np
+
+from workbench.checkpoint.atomic import FilePath
 from workbench.checkpoint.files import is_document, read_json, read_tensors, write_json, write_tensors
 from workbench.checkpoint.tree import flatten, unflatten
+from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument
+from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_from_dict, program_to_dict
 
 PROGRAM = "program"
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: Any, path: FilePath, protocol: int = 4, **configs: Any) -> None:
     """Write an object to the file `path`; a file that was there is replaced whole or not at all.
 
     Args:
-        obj: a (nested) dict, list or tuple of arrays, numbers, strings and None, such as the state dicts of
-            optimizers, schedules and loaders; an array; or a Program, whose operators and variables are
-            written as JSON (their values are not, see `static.save`).
+        obj: a (nested) dict, list or tuple of tensors, arrays, numbers, strings and None, such as the state dicts of
+            layers, optimizers, schedules and loaders; a tensor or array; or a Program, whose operators and variables
+            are written as JSON (their values are not, see `static.save`).
+        path: of the file, whose folder is made if it is not there; or a file that is open for writing bytes.
+        protocol, configs: accepted for Paddle's sake; nothing is pickled.
 
     Raises:
         InvalidType: it holds something that is no data, naming where.
@@ -36,8 +42,13 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     write_tensors(path, tensors, {"object": structure})
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """What `save` wrote to `path`, arrays as NumPy arrays; {variable: array} for a file of `static.save`.
+def load(path: FilePath, return_numpy: bool = False, **configs: Any) -> Any:
+    """What `save` wrote to `path`; {variable: array} for a file of `static.save`.
+
+    Args:
+        path: of the file, or a file that is open for reading bytes.
+        return_numpy: give tensors as NumPy arrays; in static mode they are in any case.
+        configs: accepted for Paddle's sake.
 
     Raises:
         InvalidArgument: another kind of file, truncated or damaged. OSError: it cannot be read.
@@ -53,6 +64,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if "object" not in metadata:
         return tensors
     try:
-        return unflatten(metadata["object"], tensors)
+        as_arrays = return_numpy or in_static_mode()
+        return unflatten(metadata["object"], tensors, np.asarray if as_arrays else Tensor)
     except InvalidArgument as exc:
-        raise InvalidArgument(f"{os.fspath(path)}: {exc}") from exc
+        raise InvalidArgument(f"{path}: {exc}") from exc

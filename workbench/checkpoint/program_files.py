@@ -59,9 +59,9 @@ def save(program: Program, model_path: str | os.PathLike[str], protocol: int = 4
         >>> static.save(static.default_main_program(), "model")
     """
     _require_program(program, "save")
-    prefix = _prefix(model_path)
+    prefix = model_prefix(model_path)
     tensors, metadata = _snapshot(program, _persistables(program), global_scope())
-    write_json(prefix + MODEL, _document(program), PROGRAM)
+    write_json(prefix + MODEL, document_of(program), PROGRAM)
     write_tensors(prefix + PARAMS, tensors, metadata)
 
 
@@ -96,7 +96,7 @@ def load(
     _require_program(program, "load")
     if executor is not None:
         _require_executor(executor, "load")
-    path = _prefix(model_path) + PARAMS
+    path = model_prefix(model_path) + PARAMS
     chosen = None if var_list is None else _chosen(program, var_list)
     _restore(program, path, chosen)
 
@@ -260,7 +260,7 @@ def _metadata(program: Program) -> dict[str, Any]:
     }
 
 
-def _document(program: Program) -> dict[str, Any]:
+def document_of(program: Program) -> dict[str, Any]:
     """The program as JSON types; a schedule that is no data (it holds a function) is left out."""
     unportable = [name for name, scheduler in program.lr_schedulers.items() if config_of(scheduler) is None]
     if unportable:
@@ -336,7 +336,7 @@ def _folder(dirname: Any) -> str:
     return folder
 
 
-def _prefix(model_path: str | os.PathLike[str]) -> str:
+def model_prefix(model_path: str | os.PathLike[str]) -> str:
     """The path without a suffix of ours."""
     path = path_text(model_path, "model_path")
     for suffix in (PARAMS, MODEL):

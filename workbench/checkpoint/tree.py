@@ -3,6 +3,7 @@
 JSON has no word for some values; they become objects with one key that begins with `$`:
 
     array, NumPy scalar   {"$tensor": "name"}, {"$scalar": "name"}   (the value is among the tensors)
+    tensor                {"$dynamic": "name"}
     tuple                 {"$tuple": [...]}
     nan, inf              {"$float": "nan"}
     other dicts           {"$items": [[key, value], ...]}   (a key that is an int, or begins with `$`)
@@ -11,10 +12,12 @@ JSON has no word for some values; they become objects with one key that begins w
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType
 
 MAX_DEPTH = 100
@@ -26,8 +29,8 @@ def flatten(value: Any, what: str = "object") -> tuple[Any, dict[str, np.ndarray
     An array in nested dicts is named by its keys, joined by `/`; a name that is taken gets a number.
 
     Args:
-        value: None, bool, int, float, str, arrays, and dicts, lists and tuples of those; anything with
-            `__array__` (a Tensor) counts as an array.
+        value: None, bool, int, float, str, arrays, tensors, and dicts, lists and tuples of those; anything with
+            `__array__` counts as an array.
         what: begins the place named in messages.
 
     Raises:
@@ -51,6 +54,8 @@ class _Flattening:
             return items if isinstance(value, list) else {"$tuple": items}
         if isinstance(value, np.generic):
             return {"$scalar": self._tensor(np.asarray(value), name)}
+        if isinstance(value, Tensor):
+            return {"$dynamic": self._tensor(np.asarray(value), name)}
         if hasattr(value, "__array__"):
             return {"$tensor": self._tensor(np.asarray(value), name)}
         return _leaf(value, where)
@@ -91,42 +96,50 @@ def _leaf(value: Any, where: str) -> Any:
     )
 
 
-def unflatten(structure: Any, tensors: dict[str, np.ndarray]) -> Any:
+def unflatten(structure: Any, tensors: dict[str, np.ndarray], wrap: Callable[[np.ndarray], Any] = Tensor) -> Any:
     """What `flatten` was given; arrays are those of `tensors` themselves.
+
+    Args:
+        wrap: makes a tensor of an array.
 
     Raises:
         InvalidArgument: the structure is malformed, or names a tensor that is not there.
     """
     try:
-        return _value(structure, tensors)
+        return _Unflattening(tensors, wrap).value(structure)
     except RecursionError:
         raise InvalidArgument("a saved object is nested too deeply") from None
 
 
-def _value(structure: Any, tensors: dict[str, np.ndarray]) -> Any:
-    if isinstance(structure, list):
-        return [_value(item, tensors) for item in structure]
-    if not isinstance(structure, dict):
-        return structure
-    if len(structure) == 1:
-        (key, inner), *_ = structure.items()
-        if key.startswith("$"):
-            return _special(key, inner, tensors)
-    return {key: _value(item, tensors) for key, item in structure.items()}
+class _Unflattening:
+    def __init__(self, tensors: dict[str, np.ndarray], wrap: Callable[[np.ndarray], Any]) -> None:
+        self._tensors, self._wrap = tensors, wrap
 
+    def value(self, structure: Any) -> Any:
+        if isinstance(structure, list):
+            return [self.value(item) for item in structure]
+        if not isinstance(structure, dict):
+            return structure
+        if len(structure) == 1:
+            (key, inner), *_ = structure.items()
+            if key.startswith("$"):
+                return self._special(key, inner)
+        return {key: self.value(item) for key, item in structure.items()}
 
-def _special(key: str, inner: Any, tensors: dict[str, np.ndarray]) -> Any:
-    try:
-        if key == "$tensor":
-            return tensors[inner]
-        if key == "$scalar":
-            return tensors[inner][()]
-        if key == "$tuple":
-            return tuple(_value(item, tensors) for item in inner)
-        if key == "$items":
-            return {name: _value(item, tensors) for name, item in inner}
-        if key == "$float" and inner in ("nan", "inf", "-inf"):
-            return float(inner)
-    except (KeyError, TypeError, ValueError, IndexError) as exc:
-        raise InvalidArgument(f"malformed {key} in a saved object: {exc!r}") from exc
-    raise InvalidArgument(f"unknown {key} {inner!r} in a saved object")
+    def _special(self, key: str, inner: Any) -> Any:
+        try:
+            if key == "$tensor":
+                return self._tensors[inner]
+            if key == "$dynamic":
+                return self._wrap(self._tensors[inner])
+            if key == "$scalar":
+                return self._tensors[inner][()]
+            if key == "$tuple":
+                return tuple(self.value(item) for item in inner)
+            if key == "$items":
+                return {name: self.value(item) for name, item in inner}
+            if key == "$float" and inner in ("nan", "inf", "-inf"):
+                return float(inner)
+        except (KeyError, TypeError, ValueError, IndexError) as exc:
+            raise InvalidArgument(f"malformed {key} in a saved object: {exc!r}") from exc
+        raise InvalidArgument(f"unknown {key} {inner!r} in a saved object")

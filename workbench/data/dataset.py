@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 
 RowReader = Callable[[np.ndarray], list[np.ndarray]]
@@ -57,7 +58,7 @@ class IterableDataset(Dataset):
 
 
 class TensorDataset(Dataset):
-    """Arrays in memory; sample i is the tuple of row i of each array.
+    """Arrays or tensors in memory; sample i is the tuple of row i of each.
 
     A `DataLoader` reads a whole batch of it with one `take` per array.
 
@@ -87,9 +88,10 @@ class TensorDataset(Dataset):
         rows = [len(array) for array in self.tensors]
         if len(set(rows)) > 1:
             raise InvalidArgument(f"the arrays of a TensorDataset need the same number of rows, got {rows}")
+        self._given = [t if isinstance(t, Tensor) else a for t, a in zip(tensors, self.tensors, strict=True)]
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        return tuple(array[index] for array in self.tensors)
+        return tuple(given[index] for given in self._given)
 
     def __len__(self) -> int:
         return len(self.tensors[0])

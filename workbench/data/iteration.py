@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ from workbench.data.dataset import IterableDataset, RowReader, row_reader
 from workbench.data.prefetch import Prefetcher
 from workbench.data.sampler import batches_from
 from workbench.data.split import check_groups, check_rows
+from workbench.data.worker import Sample, in_turn, workers_of, working
 from workbench.errors import EnforceNotMet, InvalidArgument
 from workbench.framework.outside import is_from_outside
 
@@ -30,6 +32,7 @@ class EpochRecipe:
         batching: False if every item is one sample (`batch_size=None`).
         names: names of the feed dict, or None for lists.
         places: batches of one item.
+        workers: how many take turns in reading; 0 if the dataset is not to know of any.
     """
 
     dataset: Any
@@ -43,6 +46,8 @@ class EpochRecipe:
     devices: int | None
     prefetch: int
     timeout: float
+    workers: int
+    worker_init_fn: Callable[[int], None] | None
 
 
 @dataclass
@@ -67,11 +72,20 @@ class LoaderIterator(Iterator[Any]):
     """The items of one epoch, from batch number `start` on.
 
     `report(token, epoch, position, begun)` is called for every item handed over and at the end of the epoch:
-    the position counts what the consumer got, not what was made ahead.
+    the position counts what the consumer got, not what was made ahead. `finish(item)` is called, in the consumer's
+    thread, for every item before it is handed over.
     """
 
-    def __init__(self, recipe: EpochRecipe, epoch: int, start: int, report: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        recipe: EpochRecipe,
+        epoch: int,
+        start: int,
+        report: Callable[..., None],
+        finish: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.token = object()
+        self._finish = finish
         self._recipe, self._report = recipe, report
         self._open = True
         self._begin(epoch, start)
@@ -94,7 +108,7 @@ class LoaderIterator(Iterator[Any]):
             raise
         self._position += self._recipe.places
         self._report(self.token, self._epoch, self._position, True)
-        return item
+        return item if self._finish is None else self._finish(item)
 
     def _item(self) -> Any:
         try:
@@ -145,11 +159,13 @@ def _batches(recipe: EpochRecipe, start: int, progress: LoadProgress) -> Iterato
 
 def _indexed_batches(recipe: EpochRecipe, start: int, progress: LoadProgress) -> Iterator[Any]:
     rows = row_reader(recipe.dataset) if recipe.batching and recipe.collate_fn is None else None
-    for indices in batches_from(recipe.batch_sampler, progress.epoch, start):
+    workers = workers_of(recipe.dataset, recipe.workers, recipe.worker_init_fn)
+    for number, indices in enumerate(batches_from(recipe.batch_sampler, progress.epoch, start), start):
         if rows is not None:
             yield _read_rows(rows, indices, progress)
             continue
-        samples = [_sample(recipe.dataset, index, progress) for index in _as_ints(indices)]
+        with working(workers[number % recipe.workers]) if workers else nullcontext():
+            samples = [_sample(recipe.dataset, index, progress) for index in _as_ints(indices)]
         yield _join(recipe, samples, indices, progress)
 
 
@@ -181,14 +197,20 @@ def _sample(dataset: Any, index: Any, progress: LoadProgress) -> Any:
 
 
 def _stream_batches(recipe: EpochRecipe, start: int, progress: LoadProgress) -> Iterator[Any]:
+    for chunk in islice(_chunks(recipe, progress), start, None):
+        if len(chunk) == recipe.batch_size or not recipe.drop_last:
+            yield _join(recipe, [sample for _, sample in chunk], [number for number, _ in chunk], progress)
+
+
+def _chunks(recipe: EpochRecipe, progress: LoadProgress) -> Iterator[list[Sample]]:
+    """The samples of a stream, as many as a batch has, with their numbers."""
+    if recipe.workers:
+        workers = workers_of(recipe.dataset, recipe.workers, recipe.worker_init_fn)
+        yield from in_turn(workers, lambda dataset: _stream(dataset, progress), recipe.batch_size)
+        return
     samples = enumerate(_stream(recipe.dataset, progress))
-    skip = start * recipe.batch_size
-    for _ in islice(samples, skip):
-        pass
     while chunk := list(islice(samples, recipe.batch_size)):
-        if len(chunk) < recipe.batch_size and recipe.drop_last:
-            return
-        yield _join(recipe, [sample for _, sample in chunk], [number for number, _ in chunk], progress)
+        yield chunk
 
 
 def _stream(dataset: IterableDataset, progress: LoadProgress) -> Iterator[Any]:

@@ -15,7 +15,9 @@ from workbench.data.sampler import (
     random_sampler_of,
 )
 from workbench.data.split import check_groups, check_last_batch
-from workbench.errors import InvalidArgument, InvalidType, Unimplemented
+from workbench.data.tensors import as_tensors
+from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.program.guard import in_static_mode
 
 SMALL_BATCH_BYTES = 256 << 10  # gathering this much takes about as long as handing it to another thread
 
@@ -24,8 +26,8 @@ class DataLoader:
     """Iterates over batches of `dataset`; signature and defaults of `paddle.io.DataLoader`.
 
     Every `iter()` is one epoch. A batch has the structure of a sample, with a new first axis: a list for
-    tuple samples, a dict for dict samples, an array for array samples. With `return_list=False` it is a feed
-    dict.
+    tuple samples, a dict for dict samples; what is in it are tensors in dynamic mode, and arrays in static mode.
+    With `return_list=False` it is a feed dict of arrays.
 
     Args:
         dataset: a `Dataset`, an `IterableDataset`, or anything with `__getitem__` and `__len__`.
@@ -38,11 +40,13 @@ class DataLoader:
         batch_size: None turns batching off: every item is one sample, through `collate_fn` if given.
         drop_last: leave out a last batch with fewer than `batch_size` rows.
         collate_fn: makes a batch of a list of samples; default: `default_collate_fn`.
-        num_workers: only 0: there are no worker processes; a thread prefetches.
+        num_workers: how many workers take turns in reading; `get_worker_info()` tells a dataset which of them it is
+            read for. They are no processes: one thread makes all batches ahead, in the order workers would give them.
         use_buffer_reader, prefetch_factor: Paddle's way to say `prefetch=prefetch_factor` or `prefetch=0`.
         use_shared_memory: has no effect without worker processes, as in Paddle.
         timeout: seconds to wait for a prefetched batch; 0 means no limit.
-        worker_init_fn, persistent_workers: only the defaults.
+        worker_init_fn: called with the number of every worker before it reads.
+        persistent_workers: has no effect without worker processes.
         seed: (ours) fixes the shuffles of all epochs; default: drawn from NumPy's global generator.
         prefetch: (ours) batches made ahead by a background thread; 0 makes them in the calling thread.
             Default: what the line above says, but 0 for a `TensorDataset` whose batches are so small that
@@ -52,12 +56,11 @@ class DataLoader:
 
     Raises:
         InvalidArgument, InvalidType: an argument is wrong or contradicts another.
-        Unimplemented: worker processes were asked for.
 
     Example:
         >>> data = wb.io.TensorDataset([np.zeros((5, 4), np.float32), np.arange(5)])
         >>> [images.shape for images, labels in wb.io.DataLoader(data, batch_size=2)]
-        [(2, 4), (2, 4), (1, 4)]
+        [[2, 4], [2, 4], [1, 4]]
     """
 
     def __init__(
@@ -83,12 +86,16 @@ class DataLoader:
         prefetch: int | None = None,
         devices: int | None = None,
     ) -> None:
-        _refuse_workers(num_workers, worker_init_fn, persistent_workers)
+        self.num_workers = checked_count("num_workers", num_workers)
+        if not (worker_init_fn is None or callable(worker_init_fn)):
+            raise InvalidType(f"worker_init_fn must be a function of a worker's number, got {worker_init_fn!r}")
+        self.worker_init_fn = worker_init_fn
         self._given = {
             "feed_list": feed_list, "places": places, "return_list": return_list, "batch_sampler": batch_sampler,
             "batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last, "collate_fn": collate_fn,
             "use_buffer_reader": use_buffer_reader, "prefetch_factor": prefetch_factor,
             "use_shared_memory": use_shared_memory, "timeout": timeout, "prefetch": prefetch, "devices": devices,
+            "num_workers": num_workers, "worker_init_fn": worker_init_fn, "persistent_workers": persistent_workers,
         }  # fmt: skip
         self.dataset = dataset
         self.feed_list = feed_list
@@ -181,16 +188,25 @@ class DataLoader:
     def __iter__(self) -> LoaderIterator:
         """Begin the next epoch, or take up the one that `load_state_dict` restored.
 
+        In dynamic mode the batches have tensors, in static mode, and as feed dicts, arrays.
+
         Raises:
             InvalidArgument: the last batch is smaller than `devices`, or the places cannot share the batches.
         """
+        return self._begin(None if in_static_mode() or self._names is not None else as_tensors)
+
+    def arrays(self) -> LoaderIterator:
+        """As `iter()`, with arrays in either mode."""
+        return self._begin(None)
+
+    def _begin(self, finish: Callable[[Any], Any] | None) -> LoaderIterator:
         if self.devices is not None:
             self.check_devices(self.devices)
         check_groups(self._batch_count(), self.places, self.drop_last)
         epoch, position, begun = self._at
         if begun:
             epoch, position = epoch + 1, 0
-        iterator = LoaderIterator(self._recipe(), epoch, position, self._report)
+        iterator = LoaderIterator(self._recipe(), epoch, position, self._report, finish)
         self._at = (epoch, position, True)
         self._newest = iterator.token
         return iterator
@@ -208,6 +224,8 @@ class DataLoader:
             devices=self.devices,
             prefetch=self.prefetch,
             timeout=self.timeout,
+            workers=self.num_workers,
+            worker_init_fn=self.worker_init_fn,
         )
 
     def _report(self, token: object, epoch: int, position: int, begun: bool) -> None:
@@ -319,16 +337,6 @@ class DataLoader:
             raise InvalidArgument(f"the state was taken from another DataLoader: seed was {seed}, is {mine}")
         if sampler is not None:
             checked_count("seed", seed)
-
-
-def _refuse_workers(num_workers: int, worker_init_fn: Any, persistent_workers: bool) -> None:
-    if checked_count("num_workers", num_workers):
-        raise Unimplemented(
-            f"num_workers={num_workers}: workbench has no loader processes; leave num_workers=0 and let the "
-            "prefetch thread work ahead (prefetch=N)"
-        )
-    if worker_init_fn is not None or persistent_workers:
-        raise Unimplemented("worker_init_fn= and persistent_workers= need loader processes: there are none")
 
 
 def _prefetch_depth(prefetch: int | None, use_buffer_reader: bool, prefetch_factor: int) -> int:

@@ -7,13 +7,15 @@ not have been written to since. So neither tensors nor recorded ops carry versio
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from functools import partial
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
-from workbench.framework.site import Site, is_ours
+from workbench.framework.site import OURS, Site
 
 
 class CodeSpot(NamedTuple):
@@ -28,19 +30,19 @@ class CodeSpot(NamedTuple):
         return site_of(self.code, self.lasti)
 
 
-class Write(NamedTuple):
+class Write:
     """The latest write to a piece of memory.
 
     Attributes:
         time: how many writes there were then, this one included. version: how many there were to this memory.
-        by: name of the op or method.
+        by: name of the op or method. spot: where.
     """
 
-    time: int
-    version: int
-    by: str
-    spot: CodeSpot
-    memory: ref[Any]
+    __slots__ = ("by", "memory", "spot", "time", "version")
+
+    def __init__(self, memory: ref[Any]) -> None:
+        self.memory, self.version = memory, 0
+        self.time, self.by, self.spot = 0, "", here()
 
 
 class _Clock:
@@ -53,13 +55,13 @@ class _Clock:
 
 
 clock = _Clock()
-_writes: dict[int, Write] = {}
+_writes: dict[int, Any] = {}  # Write, or what is like it
 
 
 def here(depth: int = 2) -> CodeSpot:
     """The nearest frame that is not workbench's own, from `depth` frames up."""
     frame = sys._getframe(depth)
-    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+    while OURS[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return CodeSpot(frame.f_code, frame.f_lasti)
 
@@ -82,13 +84,20 @@ def memory_of(array: Any) -> Any:
 
 def written(array: Any, by: str) -> None:
     """Note that the memory of an array was just written to."""
-    memory = memory_of(array)
-    clock.now += 1
-    key = id(memory)
-    before = _writes.get(key)
-    _writes[key] = Write(
-        clock.now, before.version + 1 if before else 1, by, here(), ref(memory, lambda gone: _forget(key, gone))
-    )
+    all_written([array], by, here())
+
+
+def all_written(arrays: Iterable[Any], by: str, spot: CodeSpot) -> None:
+    """Note that the memory of arrays was just written to, at a place in the user's code."""
+    for array in arrays:
+        memory = memory_of(array)
+        key = id(memory)
+        write = _writes.get(key)
+        if write is None:
+            write = _writes[key] = Write(ref(memory, partial(_forget, key)))
+        clock.now = write.time = clock.now + 1
+        write.version += 1
+        write.by, write.spot = by, spot
 
 
 def _forget(key: int, gone: ref[Any]) -> None:
@@ -109,3 +118,51 @@ def writes_to(array: Any) -> int:
     """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
     found = _writes.get(id(memory_of(array)))
     return found.version if found is not None else 0
+
+
+class _Repeated:
+    """What `Write` is, of a write that happens again and again."""
+
+    __slots__ = ("_writes", "memory", "version")
+
+    def __init__(self, writes: RepeatedWrites, version: int, memory: ref[Any]) -> None:
+        self._writes, self.version, self.memory = writes, version, memory
+
+    @property
+    def time(self) -> int:
+        return self._writes.time
+
+    @property
+    def by(self) -> str:
+        return self._writes.by
+
+    @property
+    def spot(self) -> CodeSpot:
+        return self._writes.spot
+
+
+class RepeatedWrites:
+    """Writes to the same pieces of memory again and again, by something that dynamic mode does not see at work.
+
+    They do not count in `writes_to`.
+
+    Args:
+        by: its name.
+
+    Attributes:
+        time: of the latest. spot: where the user had it done.
+    """
+
+    def __init__(self, arrays: Iterable[Any], by: str) -> None:
+        self.by, self.time, self.spot = by, clock.now, here()
+        for array in arrays:
+            memory = memory_of(array)
+            key, before = id(memory), _writes.get(id(memory))
+            version = 0 if before is None else before.version
+            known = ref(memory, partial(_forget, key)) if before is None else before.memory
+            _writes[key] = _Repeated(self, version, known)
+
+    def again(self) -> None:
+        """All of it has just been written."""
+        clock.now += 1
+        self.time = clock.now

@@ -1,7 +1,5 @@
-"""Neural networks: functions, initializers, gradient clipping (Paddle 2.x's `paddle.nn`)."""
+"""Neural networks: layers, functions, initializers, gradient clipping (Paddle 2.x's `paddle.nn`)."""
 
-from workbench.facade import lazy
+from workbench.facade import NN, lazy
 
-NN = {"workbench.optimizer.clip": "ClipGradByGlobalNorm ClipGradByNorm ClipGradByValue"}
-
-__getattr__, __dir__, __all__ = lazy("workbench.nn", NN, ["functional", "initializer"])
+__getattr__, __dir__, __all__ = lazy("workbench.nn", NN, ["functional", "initializer", "loss", "utils"])

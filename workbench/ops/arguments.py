@@ -11,13 +11,18 @@ from workbench.framework.op.infix import Infix
 from workbench.framework.values.spec import normalize_axis
 
 
+def has_value(x: Infix) -> bool:
+    """Whether a tensor's value is known now: that of dynamic mode is, a Program's has none while it is built."""
+    return hasattr(type(x), "__index__")
+
+
 def one_int(what: str, value: Any) -> int:
     """`value` as an int.
 
     Raises:
-        InvalidType: it is a tensor (a Program's shapes and axes are fixed when it is built) or no integer.
+        InvalidType: it is a tensor of a Program, whose shapes and axes are fixed when it is built, or no integer.
     """
-    if isinstance(value, Infix):
+    if isinstance(value, Infix) and not has_value(value):
         raise InvalidType(f"{what} takes an int, got a tensor; shapes and axes are fixed when a program is built")
     try:
         return operator.index(value)
@@ -29,8 +34,10 @@ def int_list(what: str, value: Any) -> list[int]:
     """An int or a sequence of ints as a list of ints.
 
     Raises:
-        InvalidType: anything else, tensors included.
+        InvalidType: anything else, tensors of a Program included.
     """
+    if isinstance(value, Infix) and has_value(value):
+        value = value.tolist()  # type: ignore[attr-defined]
     if isinstance(value, (Infix, str)) or not isinstance(value, Iterable):
         return [one_int(what, value)]
     return [one_int(what, v) for v in value]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.framework.program.variable import Parameter
 from workbench.ops.update import optimizers as update
+from workbench.optimizer.checks import checked_number
 from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.groups import GroupOption
 from workbench.optimizer.lr import LRScheduler
-from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number
+from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.states import Accumulator
 
 
 class Adagrad(Optimizer):
@@ -32,12 +34,13 @@ class Adagrad(Optimizer):
     """
 
     op_type = update.ADAGRAD.type
+    options = {**Optimizer.options, "epsilon": GroupOption("_epsilon", checked_number)}
 
     def __init__(
         self,
         learning_rate: float | LRScheduler,
         epsilon: float = 1e-06,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
         name: str | None = None,
@@ -50,5 +53,5 @@ class Adagrad(Optimizer):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Accumulator("moment", "Moment", self._initial),)
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         return {"epsilon": self._epsilon}

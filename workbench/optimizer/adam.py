@@ -6,17 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import InvalidType
-from workbench.framework.program.variable import Parameter
 from workbench.ops.update import optimizers as update
+from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.groups import GroupOption
 from workbench.optimizer.lr import LRScheduler
-from workbench.optimizer.optimizer import (
-    Accumulator,
-    Optimizer,
-    checked_beta,
-    checked_number,
-    refuse_multi_precision,
-)
+from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.states import Accumulator
 
 
 class Adam(Optimizer):
@@ -32,7 +28,8 @@ class Adam(Optimizer):
     Args:
         beta1, beta2: in [0, 1). epsilon: at least 0.
         lazy_mode: with a sparse gradient, update only the rows that were read.
-        multi_precision: float32 copies of half-precision parameters; not supported.
+        multi_precision: keep float32 copies of half-precision parameters, and update those.
+        use_multi_tensor: accepted for Paddle's sake; updates of a program are joined anyway.
         Others: see `Optimizer`.
 
     Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, end of section 2; epsilon
@@ -48,6 +45,12 @@ class Adam(Optimizer):
     """
 
     op_type = update.ADAM.type
+    options = {
+        **Optimizer.options,
+        "beta1": GroupOption("_beta1", checked_beta),
+        "beta2": GroupOption("_beta2", checked_beta),
+        "epsilon": GroupOption("_epsilon", checked_number),
+    }
 
     def __init__(
         self,
@@ -55,16 +58,17 @@ class Adam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-08,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
         lazy_mode: bool = False,
         multi_precision: bool = False,
+        use_multi_tensor: bool = False,
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         owner = type(self).__name__
-        refuse_multi_precision(owner, multi_precision)
+        self._multi_precision = bool(multi_precision)
         self._beta1, self._beta2 = checked_beta(owner, "beta1", beta1), checked_beta(owner, "beta2", beta2)
         self._epsilon = checked_number(owner, "epsilon", epsilon)
         self._lazy_mode = bool(lazy_mode)
@@ -77,7 +81,7 @@ class Adam(Optimizer):
             Accumulator("beta2_pow_acc", "Beta2Pow", self._beta2, scalar=True),
         )
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         return {
             "beta1": self._beta1,
             "beta2": self._beta2,
@@ -91,7 +95,7 @@ class AdamW(Adam):
 
     Args:
         weight_decay: the factor; not added to the gradient.
-        lr_ratio: function of a Parameter giving a factor on the rate.
+        lr_ratio: function of a parameter giving a factor on the rate.
         apply_decay_param_fun: function of a parameter's name; where it is false there is no decay.
         Others: see `Adam`.
 
@@ -107,6 +111,7 @@ class AdamW(Adam):
     """
 
     op_type = update.ADAMW.type
+    options = {**Adam.options, "weight_decay": GroupOption("_coeff", checked_number)}
 
     def __init__(
         self,
@@ -114,9 +119,9 @@ class AdamW(Adam):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-08,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: float = 0.01,
-        lr_ratio: Callable[[Parameter], float] | None = None,
+        lr_ratio: Callable[[Any], float] | None = None,
         apply_decay_param_fun: Callable[[str], bool] | None = None,
         grad_clip: ClipGradBase | None = None,
         lazy_mode: bool = False,
@@ -133,7 +138,7 @@ class AdamW(Adam):
             grad_clip,
             lazy_mode,
             multi_precision,
-            name,
+            name=name,
         )
         for what, function in (("lr_ratio", lr_ratio), ("apply_decay_param_fun", apply_decay_param_fun)):
             if not (function is None or callable(function)):
@@ -141,7 +146,7 @@ class AdamW(Adam):
         self._coeff = checked_number("AdamW", "weight_decay", weight_decay)
         self._lr_ratio, self._decays = lr_ratio, apply_decay_param_fun
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         decays = self._decays is None or bool(self._decays(parameter.name))
         ratio = 1.0 if self._lr_ratio is None else checked_number("AdamW", "lr_ratio", self._lr_ratio(parameter))
         return {

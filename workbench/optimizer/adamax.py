@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.framework.program.variable import Parameter
 from workbench.ops.update import optimizers as update
+from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.groups import GroupOption
 from workbench.optimizer.lr import LRScheduler
-from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_beta, checked_number
+from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.states import Accumulator
 
 
 class Adamax(Optimizer):
@@ -35,6 +37,12 @@ class Adamax(Optimizer):
     """
 
     op_type = update.ADAMAX.type
+    options = {
+        **Optimizer.options,
+        "beta1": GroupOption("_beta1", checked_beta),
+        "beta2": GroupOption("_beta2", checked_beta),
+        "epsilon": GroupOption("_epsilon", checked_number),
+    }
 
     def __init__(
         self,
@@ -42,7 +50,7 @@ class Adamax(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-08,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
         name: str | None = None,
@@ -61,5 +69,5 @@ class Adamax(Optimizer):
             Accumulator("beta1_pow_acc", "Beta1Pow", self._beta1, scalar=True),
         )
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         return {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon}

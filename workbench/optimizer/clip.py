@@ -13,16 +13,15 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.program.roles import OPTIMIZE
-from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import promote
-from workbench.framework.values.spec import ROWS
 from workbench.ops.math.accumulate import SUM
 from workbench.ops.math.arithmetic import CLIP, DIV, MAX, MUL
 from workbench.ops.math.unary import SQRT
 from workbench.ops.tensor.creation import FILL_CONSTANT
 from workbench.ops.update.gradient_clip import clip_by_norm, clip_rows, multiply_rows, squared_l2_norm
+from workbench.optimizer.role import role_of
 
-Pairs = list[tuple[Parameter, Variable]]
+Pairs = list[tuple[Any, Any]]
 
 
 def _positive(owner: str, what: str, value: Any) -> float:
@@ -36,7 +35,7 @@ def _positive(owner: str, what: str, value: Any) -> float:
 class ClipGradBase:
     """Base class. Parameters with `need_clip=False` pass untouched and do not count in norms."""
 
-    def __call__(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> Pairs:
+    def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> Pairs:
         """Append the clipping operators.
 
         Args:
@@ -46,13 +45,13 @@ class ClipGradBase:
             the pairs with clipped gradients, in the same order.
         """
         pairs = [(p, g) for p, g in params_grads if g is not None]
-        chosen = [(p, g) for p, g in pairs if p.need_clip]
+        chosen = [(p, g) for p, g in pairs if getattr(p, "need_clip", True)]
         if not chosen:
             return pairs
         clipped = {p.name: g for (p, _), g in zip(chosen, self.clip(chosen), strict=True)}
         return [(p, clipped.get(p.name, g)) for p, g in pairs]
 
-    def clip(self, pairs: Pairs) -> list[Variable]:
+    def clip(self, pairs: Pairs) -> list[Any]:
         """Append operators; returns the clipped gradient of every pair."""
         raise NotImplementedError
 
@@ -81,11 +80,11 @@ class ClipGradByValue(ClipGradBase):
             raise InvalidArgument(f"ClipGradByValue takes min <= max, got min={min} and max={max}")
         self.max, self.min = float(max), float(min)
 
-    def clip(self, pairs: Pairs) -> list[Variable]:
+    def clip(self, pairs: Pairs) -> list[Any]:
         clipped = []
         for parameter, grad in pairs:
-            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                clip = clip_rows if grad.kind == ROWS else CLIP
+            with role_of(parameter, OPTIMIZE, [parameter, grad]):
+                clip = clip_rows if grad.is_selected_rows() else CLIP
                 clipped.append(clip(grad, min=self.min, max=self.max))
         return clipped
 
@@ -106,10 +105,10 @@ class ClipGradByNorm(ClipGradBase):
     def __init__(self, clip_norm: float) -> None:
         self.clip_norm = _positive("ClipGradByNorm", "clip_norm", clip_norm)
 
-    def clip(self, pairs: Pairs) -> list[Variable]:
+    def clip(self, pairs: Pairs) -> list[Any]:
         clipped = []
         for parameter, grad in pairs:
-            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
+            with role_of(parameter, OPTIMIZE, [parameter, grad]):
                 clipped.append(clip_by_norm(grad, max_norm=self.clip_norm))
         return clipped
 
@@ -137,22 +136,22 @@ class ClipGradByGlobalNorm(ClipGradBase):
         self.clip_norm = _positive("ClipGradByGlobalNorm", "clip_norm", clip_norm)
         self.group_name = group_name
 
-    def clip(self, pairs: Pairs) -> list[Variable]:
+    def clip(self, pairs: Pairs) -> list[Any]:
         squares = []
         for parameter, grad in pairs:
-            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
+            with role_of(parameter, OPTIMIZE, [parameter, grad]):
                 squares.append(squared_l2_norm(grad))
-        with pairs[0][0].block.program.role_guard(OPTIMIZE):
+        with role_of(pairs[0][0], OPTIMIZE):
             factor = self._factor(squares)
             factors = {grad.dtype: factor.astype(grad.dtype) for _, grad in pairs}
         clipped = []
         for parameter, grad in pairs:
-            with parameter.block.program.role_guard(OPTIMIZE, [parameter, grad]):
-                multiply = multiply_rows if grad.kind == ROWS else MUL
+            with role_of(parameter, OPTIMIZE, [parameter, grad]):
+                multiply = multiply_rows if grad.is_selected_rows() else MUL
                 clipped.append(multiply(grad, factors[grad.dtype]))
         return clipped
 
-    def _factor(self, squares: list[Variable]) -> Variable:
+    def _factor(self, squares: list[Any]) -> Any:
         """clip_norm / max(clip_norm, global norm), shape [1]."""
         dtype = squares[0].dtype
         for square in squares:

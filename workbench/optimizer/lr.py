@@ -8,12 +8,14 @@ epoch or once a batch, is the user's. In the formulas below `e` is `last_epoch`,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, suggesting
 from workbench.framework.values.portable import portable
+from workbench.optimizer.lr_cycles import CosineAnnealingWarmRestarts, CyclicLR, LinearLR, OneCycleLR
+from workbench.optimizer.lr_functions import LambdaDecay, MultiplicativeDecay
 from workbench.optimizer.plateau import ReduceOnPlateau
 from workbench.optimizer.schedule import LRScheduler, number, positive, positive_int, rate, shrinking
 
@@ -31,6 +33,11 @@ __all__ = [
     "LambdaDecay",
     "ReduceOnPlateau",
     "CosineAnnealingDecay",
+    "MultiplicativeDecay",
+    "OneCycleLR",
+    "CyclicLR",
+    "LinearLR",
+    "CosineAnnealingWarmRestarts",
 ]
 
 __getattr__ = suggesting(__name__, __all__)
@@ -314,33 +321,6 @@ class StepDecay(LRScheduler):
 
     def get_lr(self) -> float:
         return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
-
-
-class LambdaDecay(LRScheduler):
-    """base_lr * lr_lambda(e). It holds a function, so it is not saved with a program; its state is.
-
-    Example:
-        >>> rate = wb.optimizer.lr.LambdaDecay(0.1, lr_lambda=lambda epoch: 0.5**epoch)
-        >>> for epoch in range(3):
-        ...     print(round(rate(), 5), end=' ')
-        ...     rate.step()
-        0.1 0.05 0.025
-    """
-
-    def __init__(
-        self,
-        learning_rate: float,
-        lr_lambda: Callable[[int], float],
-        last_epoch: int = -1,
-        verbose: bool = False,
-    ) -> None:
-        if not callable(lr_lambda):
-            raise InvalidType(f"lr_lambda must be a function of the epoch, got {lr_lambda!r}")
-        self.lr_lambda = lr_lambda
-        super().__init__(learning_rate, last_epoch, verbose)
-
-    def get_lr(self) -> float:
-        return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
 @portable

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import Unimplemented
-from workbench.framework.program.variable import Parameter
 from workbench.ops.update import optimizers as update
+from workbench.optimizer.checks import checked_number
 from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.groups import GroupOption
 from workbench.optimizer.lr import LRScheduler
-from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_number, refuse_multi_precision
+from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.states import Accumulator
 
 
 class Momentum(Optimizer):
@@ -21,8 +23,9 @@ class Momentum(Optimizer):
     Args:
         momentum: factor on the velocity.
         use_nesterov: param -= learning_rate * (grad + momentum * velocity), with the new velocity.
-        multi_precision: float32 copies of half-precision parameters; not supported.
+        multi_precision: keep float32 copies of half-precision parameters, and update those.
         rescale_grad: only 1.0; scale the loss instead.
+        use_multi_tensor: accepted for Paddle's sake; updates of a program are joined anyway.
         Others: see `Optimizer`.
 
     Example:
@@ -35,21 +38,27 @@ class Momentum(Optimizer):
     """
 
     op_type = update.MOMENTUM.type
+    options = {
+        **Optimizer.options,
+        "momentum": GroupOption("_momentum", checked_number),
+        "use_nesterov": GroupOption("_use_nesterov", lambda owner, what, value: bool(value)),
+    }
 
     def __init__(
         self,
         learning_rate: float | LRScheduler = 0.001,
         momentum: float = 0.9,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         use_nesterov: bool = False,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
         multi_precision: bool = False,
         rescale_grad: float = 1.0,
+        use_multi_tensor: bool = False,
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        refuse_multi_precision("Momentum", multi_precision)
+        self._multi_precision = bool(multi_precision)
         self._momentum = checked_number("Momentum", "momentum", momentum)
         if rescale_grad != 1.0:
             raise Unimplemented(f"Momentum: rescale_grad={rescale_grad!r} is not supported; scale the loss instead")
@@ -58,5 +67,5 @@ class Momentum(Optimizer):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Accumulator("velocity", "Velocity"),)
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         return {"mu": self._momentum, "use_nesterov": self._use_nesterov}

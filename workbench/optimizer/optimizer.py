@@ -1,56 +1,54 @@
-"""Optimizer: from a loss to update operators (P-40 … P-48).
+"""Optimizer: from gradients to updates of parameters, in a program (P-40 … P-48) and in dynamic mode.
 
-`minimize` = `backward` (gradients) + `apply_gradients`, which takes the parameters in the order of their
-names and appends: clip, decay, then per parameter one update operator. Everything appended here has role
-Optimize; what belongs to one parameter also carries `op_role_var = [P, P@GRAD]`.
+In a program `minimize` = `backward` (gradients) + `apply_gradients`, which takes the parameters in the order of their
+names and appends: clip, decay, then per parameter one update operator. Everything appended here has role Optimize; what
+belongs to one parameter also carries `op_role_var = [P, P@GRAD]`. In dynamic mode `step` applies the same ops, in the
+same order, to tensors.
 
-State is kept per program, parameter and kind in persistable variables (P-6), filled by the startup program.
+State is kept per parameter and kind: in persistable variables of the program (P-6), filled by the startup program, or
+in tensors with the same names.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, ClassVar
 
 import workbench.ops  # noqa: F401  (registers the ops updates are made of)
 from workbench.autodiff import append_backward
-from workbench.builders.initializer import Constant
-from workbench.builders.layer import global_variable
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented, one_of
-from workbench.framework import names
+from workbench.errors import InvalidType, PreconditionNotMet, one_of
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
-from workbench.framework.program.block import Block
+from workbench.framework.op.infix import Infix
+from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import current_recorder
+from workbench.framework.op.write import OpWrite
 from workbench.framework.program.guard import default_startup_program, program_guard, static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import LOSS_GRAD, LR_SCHED, OPTIMIZE
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
-from workbench.framework.values.dtype import DType, bfloat16, float16, float32
+from workbench.framework.values.dtype import float32
 from workbench.framework.values.portable import portable
+from workbench.ops.math.arithmetic import CAST
+from workbench.optimizer.checks import (
+    Pairs,
+    are_tensors,
+    checked_clip,
+    checked_number,
+    checked_pairs,
+    checked_parameters,
+    checked_rate,
+)
 from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.groups import GroupOption, Groups
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.regularizer import add_decay, as_regularizer
-
-Pairs = list[tuple[Parameter, Variable]]
-
-
-class Accumulator(NamedTuple):
-    """One kind of state a parameter has.
-
-    Attributes:
-        name: middle part of the variable's name, `fc_0.w_0_<name>_0` (P-6).
-        slot: the update op's input slot; it writes the new value to `<slot>Out`.
-        fill: initial value.
-        scalar: shape [1] instead of the parameter's.
-    """
-
-    name: str
-    slot: str
-    fill: float = 0.0
-    scalar: bool = False
+from workbench.optimizer.role import role_of
+from workbench.optimizer.states import MASTER, Accumulator, ProgramStates, States, TensorStates, is_half
 
 
 @portable
@@ -65,8 +63,10 @@ class Optimizer:
     """Base class. A subclass names its update op and states, and gives the op's attributes.
 
     Args:
-        learning_rate: a number, or an `optimizer.lr` schedule read before every run.
-        parameters: Parameters or names to update; None for every trainable one.
+        learning_rate: a number, or an `optimizer.lr` schedule read before every run or step.
+        parameters: what to update. In a program: Parameters or names, None for every trainable one. In dynamic mode:
+            tensors, such as `layer.parameters()`. Or a list of dicts, one per group: `"params"` and options of its own:
+            `"learning_rate"` (a factor on the rate), `"weight_decay"`, `"grad_clip"` and those of the optimizer.
         weight_decay: a number (stands for L2Decay) or a regularizer.
         grad_clip: a `ClipGradBy…`.
         name: put before the kind in the names of states.
@@ -75,6 +75,14 @@ class Optimizer:
         InvalidType, InvalidArgument: an argument of the wrong kind, a negative rate.
 
     Example:
+        >>> w = wb.create_parameter([2], "float32", default_initializer=wb.nn.initializer.Constant(1.0))
+        >>> optimizer = wb.optimizer.SGD(0.5, parameters=[w])
+        >>> (w * w).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.clear_grad()
+        >>> w.numpy()
+        array([0., 0.], dtype=float32)
+
         >>> wb.enable_static()
         >>> x = static.data("x", [None, 4])
         >>> loss = wb.mean(static.nn.fc(x, 2))
@@ -85,25 +93,34 @@ class Optimizer:
     """
 
     op_type = ""
+    options: ClassVar[dict[str, GroupOption]] = {
+        "learning_rate": GroupOption("_rate_factor", checked_number),
+        "weight_decay": GroupOption("_regularizer", lambda owner, what, value: as_regularizer(value, owner)),
+        "grad_clip": GroupOption("_grad_clip", lambda owner, what, value: checked_clip(owner, value)),
+    }
+    """What a group of parameters may have of its own."""
 
     def __init__(
         self,
         learning_rate: float | LRScheduler = 0.001,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
         name: str | None = None,
     ) -> None:
-        self._learning_rate = _checked_rate(type(self).__name__, learning_rate)
-        self._parameters = _checked_parameters(type(self).__name__, parameters)
+        self._learning_rate = checked_rate(type(self).__name__, learning_rate)
         self._regularizer = as_regularizer(weight_decay, type(self).__name__)
-        if not (grad_clip is None or isinstance(grad_clip, ClipGradBase)):
-            raise InvalidType(f"{type(self).__name__} takes a ClipGradBy… object as grad_clip, got {grad_clip!r}")
+        self._grad_clip = checked_clip(type(self).__name__, grad_clip)
         if not (name is None or isinstance(name, str)):
             raise InvalidType(f"{type(self).__name__} takes a string or None as name, got {name!r}")
-        self._grad_clip, self._name = grad_clip, name
-        self._states: dict[tuple[int, str, str], Variable] = {}
-        self._rates: dict[int, Variable] = {}
+        self._name = name
+        self._rate_factor: float | None = None
+        self._multi_precision = False
+        self._programs: dict[int, ProgramStates] = {}
+        self._tensors = TensorStates()
+        self._updates: dict[int, ParameterUpdate] = {}
+        self._of_groups: dict[int, Optimizer] = {}
+        self._groups = Groups(type(self).__name__, parameters, self.options)
 
     # What a subclass says
 
@@ -111,20 +128,30 @@ class Optimizer:
         """The states every parameter has."""
         return ()
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         """Attributes of a parameter's update op."""
         return {}
+
+    def scaled_rate(self, rate: Any, parameter: Any, held: Any, grad: Any, states: dict[str, Any]) -> Any:
+        """The rate of one update: `rate`, or what a rule that looks at norms makes of it.
+
+        Args:
+            held: what is updated, the parameter or its float32 copy.
+        """
+        return rate
 
     # From loss to updates
 
     def minimize(
         self,
-        loss: Variable,
+        loss: Any,
         startup_program: Program | None = None,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         no_grad_set: set[Variable | str] | None = None,
     ) -> tuple[list[Operator], Pairs]:
         """Append gradient and update operators to the program of `loss`; if that fails, nothing is appended.
+
+        In dynamic mode: update from the gradients that `loss.backward()` has computed, as `step` does.
 
         Args:
             loss: shape [1].
@@ -133,13 +160,15 @@ class Optimizer:
             no_grad_set: Variables or names no gradient flows through.
 
         Returns:
-            the update operators, and the raw (parameter, gradient) pairs in the order of creation.
+            the update operators (none in dynamic mode), and the raw (parameter, gradient) pairs, as they were created.
 
         Raises:
-            PreconditionNotMet: in dynamic mode.
             InvalidArgument, InvalidType: no scalar loss, nothing to update.
         """
-        loss = self._require_loss(loss)
+        if not isinstance(loss, Variable):
+            pairs = self._accumulated(loss, parameters)
+            self._update_tensors(pairs)
+            return [], pairs
         startup = startup_program if startup_program is not None else default_startup_program()
         updated = _updated_for(loss)
         with self._all_or_nothing(loss.block.program, startup):
@@ -150,17 +179,21 @@ class Optimizer:
 
     def backward(
         self,
-        loss: Variable,
+        loss: Any,
         startup_program: Program | None = None,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         no_grad_set: set[Variable | str] | None = None,
         callbacks: Sequence[Any] | None = None,
     ) -> Pairs:
-        """Append the gradient operators alone; returns (parameter, gradient) pairs in creation order."""
-        loss = self._require_loss(loss)
-        chosen = _checked_parameters("minimize", parameters)
+        """Append the gradient operators alone; returns (parameter, gradient) pairs in creation order.
+
+        In dynamic mode it only returns the pairs that `loss.backward()` has left.
+        """
+        if not isinstance(loss, Variable):
+            return self._accumulated(loss, parameters)
+        chosen = checked_parameters("minimize", parameters)
         if chosen is None:
-            chosen = self._parameters
+            chosen = self._groups.parameters
         startup = startup_program if startup_program is not None else default_startup_program()
         with (
             unchanged_on_error(loss.block.program),
@@ -169,12 +202,12 @@ class Optimizer:
         ):
             return append_backward(loss, chosen, no_grad_set, callbacks)
 
-    def apply_optimize(self, loss: Variable, startup_program: Program | None, params_grads: Pairs) -> list[Operator]:
+    def apply_optimize(self, loss: Any, startup_program: Program | None, params_grads: Pairs) -> list[Operator]:
         """Append the update operators for gradients that exist, with states filled by `startup_program`."""
         return self._apply(params_grads, startup_program)
 
-    def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
-        """Append clip, decay and update operators for (parameter, gradient) pairs.
+    def apply_gradients(self, params_grads: Sequence[tuple[Any, Any]]) -> list[Operator]:
+        """Append clip, decay and update operators for (parameter, gradient) pairs; in dynamic mode, update.
 
         Returns:
             the update operators, in the order of the parameters' names.
@@ -186,74 +219,95 @@ class Optimizer:
         return self._apply(list(params_grads), None)
 
     def _apply(self, params_grads: Pairs, startup_program: Program | None) -> list[Operator]:
-        pairs = _checked_pairs(type(self).__name__, params_grads)
+        if are_tensors(params_grads):
+            self._update_tensors([(p, g) for p, g in params_grads if g is not None])
+            return []
+        pairs = checked_pairs(type(self).__name__, params_grads)
         program = pairs[0][0].block.program
         startup = startup_program if startup_program is not None else default_startup_program()
         with self._all_or_nothing(program, startup), program_guard(program, startup), static_mode():
+            states = self._programs.setdefault(program.uid, ProgramStates(program, startup))
+            states.startup = startup
             ordered = sorted(pairs, key=lambda pair: pair[0].name)
-            clipped = self._grad_clip(ordered) if self._grad_clip is not None else ordered
-            decayed = [(p, raw, self._decayed(p, raw, g)) for (p, raw), (_, g) in zip(ordered, clipped, strict=True)]
-            block = program.current_block()
-            self._create_states(ordered, startup)
-            return [self._append_update(block, p, raw, g) for p, raw, g in decayed]
+            decayed = self._decayed(ordered)
+            self._make_states(states, [parameter for parameter, _ in ordered])
+            return [self._update(states, *each) for each in decayed]
 
-    def _decayed(self, parameter: Parameter, raw: Variable, grad: Variable) -> Variable:
-        with parameter.block.program.role_guard(OPTIMIZE, [parameter, raw]):
-            return add_decay(parameter, grad, self._regularizer)
+    def _make_states(self, states: ProgramStates, parameters: Sequence[Parameter]) -> None:
+        """Have the startup program fill all states, then the rate."""
+        for parameter in parameters:
+            self._settings(parameter).states_of(parameter, states)
+        if states.make_rate(parameters[0].dtype, self.get_lr()) and isinstance(self._learning_rate, LRScheduler):
+            states.program.lr_schedulers[states.rate(parameters[0].dtype).name] = self._learning_rate
 
-    def _append_update(self, block: Block, parameter: Parameter, raw: Variable, grad: Variable) -> Operator:
-        program = block.program
-        rate = self._rate_of(parameter)
-        states = {a.slot: self._states[program.uid, parameter.name, a.name] for a in self.accumulators()}
-        with program.role_guard(OPTIMIZE, [parameter, raw]):
-            return block.append_op(
-                self.op_type,
-                inputs={"Param": parameter, "Grad": grad, "LearningRate": rate, **states},
-                outputs={"ParamOut": parameter, **{f"{slot}Out": state for slot, state in states.items()}},
-                attrs=self.attributes(parameter),
-            )
+    # Updates, in either mode
 
-    # State and rate
+    def _settings(self, parameter: Any) -> Optimizer:
+        """This optimizer, with the options of the parameter's group."""
+        fields = self._groups.fields_of(parameter)
+        if not fields:
+            return self
+        own = self._of_groups.get(id(fields))
+        if own is None:
+            own = self._of_groups[id(fields)] = copy(self)
+            vars(own).update(fields)
+        return own
 
-    def _create_states(self, pairs: Pairs, startup: Program) -> None:
-        for parameter, _ in pairs:
-            for kind in self.accumulators():
-                self._create_state(parameter, kind, startup)
-        self._create_rate(pairs, startup)
+    def _decayed(self, pairs: Pairs) -> list[tuple[Any, Any, Any]]:
+        """(parameter, raw gradient, clipped and decayed gradient)."""
+        clips: dict[int, tuple[ClipGradBase, Pairs]] = {}
+        for parameter, grad in pairs:
+            clip = self._settings(parameter)._grad_clip
+            if clip is not None:
+                clips.setdefault(id(clip), (clip, []))[1].append((parameter, grad))
+        clipped = {p.name: g for clip, members in clips.values() for p, g in clip(members)}
+        return [(p, raw, self._with_decay(p, raw, clipped.get(p.name, raw))) for p, raw in pairs]
 
-    def _create_state(self, parameter: Parameter, kind: Accumulator, startup: Program) -> None:
-        program = parameter.block.program
-        key = program.uid, parameter.name, kind.name
-        if key in self._states:
-            return
+    def _with_decay(self, parameter: Any, raw: Any, grad: Any) -> Any:
+        with role_of(parameter, OPTIMIZE, [parameter, raw]):
+            return add_decay(parameter, grad, self._settings(parameter)._regularizer)
+
+    def _update(self, states: States, parameter: Any, raw: Any, grad: Any) -> Any:
+        update = self._update_of(parameter, states)
+        rate = update.settings.rate_of(parameter, states)
+        with role_of(parameter, OPTIMIZE, [parameter, raw]):
+            return update.apply(grad, rate)
+
+    def _update_of(self, parameter: Any, states: States) -> ParameterUpdate:
+        """How a parameter is updated; kept for a tensor."""
+        known = self._updates.get(id(parameter))
+        if known is None or not known.is_of(parameter, states):
+            settings = self._settings(parameter)
+            known = ParameterUpdate(settings, parameter, states)
+            if not isinstance(parameter, Variable):
+                self._updates[id(parameter)] = known
+        return known
+
+    def has_master(self, parameter: Any) -> bool:
+        """Whether a float32 copy of the parameter is what is updated."""
+        return self._multi_precision and is_half(parameter.dtype)
+
+    def states_of(self, parameter: Any, states: States) -> dict[str, Any]:
+        """The states of a parameter by the slots of the update op."""
         prefix = f"{self._name}_" if self._name else ""
-        self._states[key] = _new_variable(
-            f"{parameter.name}_{prefix}{kind.name}",
-            program,
-            startup,
-            (1,) if kind.scalar else parameter.shape,
-            _wide(parameter.dtype) if kind.scalar else parameter.dtype,
-            kind.fill,
-        )
+        dtype = parameter.dtype
+        if self.has_master(parameter):
+            states.master(parameter)
+            dtype = float32
+        return {kind.slot: states.of(parameter, kind, prefix, dtype) for kind in self.accumulators()}
 
-    def _create_rate(self, pairs: Pairs, startup: Program) -> None:
-        """The learning rate variable of a program: persistable, shape [1]."""
-        program = pairs[0][0].block.program
-        if program.uid in self._rates:
-            return
-        rate = _new_variable("learning_rate", program, startup, (1,), _wide(pairs[0][0].dtype), self.get_lr())
-        self._rates[program.uid] = rate
-        if isinstance(self._learning_rate, LRScheduler):
-            program.lr_schedulers[rate.name] = self._learning_rate
-
-    def _rate_of(self, parameter: Parameter) -> Variable:
-        """The rate variable, through a `scale` operator if the parameter has a factor of its own (P-46)."""
-        rate = self._rates[parameter.block.program.uid]
-        factor = parameter.optimize_attr.get("learning_rate", 1.0)
+    def rate_of(self, parameter: Any, states: States) -> Any:
+        """The rate, through a `scale` if the parameter has a factor of its own."""
+        rate = states.rate(parameter.dtype)
+        factor = self._rate_factor
+        if factor is None:
+            factor = getattr(parameter, "optimize_attr", {}).get("learning_rate", 1.0)
         if factor == 1.0:
             return rate
-        with parameter.block.program.role_guard(OPTIMIZE | LR_SCHED):
+        with role_of(parameter, OPTIMIZE | LR_SCHED):
             return rate * factor
+
+    # The rate
 
     def get_lr(self) -> float:
         """The current learning rate."""
@@ -261,92 +315,187 @@ class Optimizer:
         return float(rate()) if isinstance(rate, LRScheduler) else rate
 
     def set_lr(self, value: float) -> None:
-        """Use another constant rate from the next run on, in every program this optimizer has updates in.
+        """Use another constant rate from the next run or step on.
 
         Raises:
             PreconditionNotMet: the rate comes from a schedule.
         """
         if isinstance(self._learning_rate, LRScheduler):
             raise PreconditionNotMet("the learning rate comes from a schedule, which alone can change it; step() that")
-        self._learning_rate = _checked_rate("set_lr", value)
-        for rate in self._rates.values():
-            rate.block.program.lr_schedulers[rate.name] = ConstantRate(self._learning_rate)
+        self._learning_rate = checked_rate("set_lr", value)
+        self._follow(ConstantRate(self._learning_rate))
+
+    def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
+        """Take the rate from a schedule from the next run or step on.
+
+        Raises:
+            InvalidType: it is no schedule.
+        """
+        if not isinstance(scheduler, LRScheduler):
+            raise InvalidType(f"set_lr_scheduler takes an optimizer.lr schedule, got {scheduler!r}")
+        self._learning_rate = scheduler
+        self._follow(scheduler)
+
+    def _follow(self, schedule: LRScheduler) -> None:
+        for states in self._programs.values():
+            if states.rate_variable is not None:
+                states.program.lr_schedulers[states.rate_variable.name] = schedule
 
     # Dynamic mode
 
     def step(self) -> None:
-        """Update from accumulated gradients: dynamic mode only."""
-        raise _dynamic_gap(f"{type(self).__name__}.step()")
+        """Update the parameters from the gradients `backward()` has left in them.
+
+        Raises:
+            PreconditionNotMet: in static mode, or the optimizer was made without `parameters`.
+
+        Example:
+            >>> w = wb.create_parameter([2], "float32", default_initializer=wb.nn.initializer.Constant(1.0))
+            >>> optimizer = wb.optimizer.Momentum(0.1, parameters=[w])
+            >>> (w * w).sum().backward()
+            >>> optimizer.step()
+            >>> w.numpy()
+            array([0.8, 0.8], dtype=float32)
+        """
+        self._update_tensors(self._accumulated(None, None))
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
-        """Forget accumulated gradients: dynamic mode only."""
-        raise _dynamic_gap(f"{type(self).__name__}.clear_grad()")
+        """Make the gradients of all parameters zero, or None."""
+        for parameter in self._own_tensors(f"{type(self).__name__}.clear_grad()"):
+            if not parameter.stop_gradient:
+                parameter.clear_gradient(set_to_zero)
 
     clear_gradients = clear_grad
 
-    def _require_loss(self, loss: Any) -> Variable:
-        if isinstance(loss, Variable):
-            return loss
-        if hasattr(loss, "numpy"):
-            raise _dynamic_gap(f"{type(self).__name__}.minimize() of a Tensor")
-        raise InvalidType(f"{type(self).__name__}.minimize takes a Variable of a static Program as loss, got {loss!r}")
+    def _accumulated(self, loss: Any, parameters: Sequence[Any] | None) -> Pairs:
+        """The parameters that have gradients, and those."""
+        owner = type(self).__name__
+        if not (loss is None or isinstance(loss, Infix)):
+            raise InvalidType(
+                f"{owner}.minimize takes a Tensor, or a Variable of a static Program, as loss, got {loss!r}"
+            )
+        chosen = checked_parameters("minimize", parameters) or self._own_tensors(f"{owner}.step()")
+        return [(p, p.grad) for p in chosen if not p.stop_gradient and p.grad is not None]
+
+    def _own_tensors(self, what: str) -> list[Any]:
+        own = self._groups.parameters
+        if own is None:
+            raise PreconditionNotMet(
+                f"{what} works on tensors of dynamic mode: make the optimizer with parameters=layer.parameters(); "
+                "a program is trained by minimize(loss)"
+            )
+        if any(isinstance(p, str | Variable) for p in own):
+            raise PreconditionNotMet(
+                f"{what} works in dynamic mode only; the parameters of this optimizer belong to a Program, "
+                "which is trained by minimize(loss)"
+            )
+        return own
+
+    def _update_tensors(self, pairs: Pairs) -> None:
+        if not pairs:
+            return
+        with recording_gradients.replaced(False):
+            current_recorder().begin_update(self, pairs)
+            self.refresh_rate()
+            for each in self._decayed(sorted(pairs, key=lambda pair: pair[0].name)):
+                self._update(self._tensors, *each)
+
+    def refresh_rate(self) -> None:
+        """Have the tensor that holds the learning rate hold the current one."""
+        self._tensors.set_rate(self.get_lr())
+
+    def make_states(self, parameters: Iterable[Any]) -> None:
+        """Make the states of tensors, and the learning rate, before they are needed."""
+        self.refresh_rate()
+        for parameter in parameters:
+            self._update_of(parameter, self._tensors)
+            self._tensors.rate(parameter.dtype)
+
+    # Saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states by their names, with the schedule's under `LR_Scheduler`; `save` takes it.
+
+        In dynamic mode tensors, in a program its variables. Float32 copies of parameters are under `master_weights`.
+        """
+        found = self._tensors.listed([kind.name for kind in self.accumulators()])
+        for states in self._programs.values():
+            found.update((v.name, v) for (_, kind), v in states.variables.items() if kind != MASTER)
+        masters = self._tensors.masters()
+        if masters:
+            found["master_weights"] = masters
+        if isinstance(self._learning_rate, LRScheduler):
+            found["LR_Scheduler"] = self._learning_rate.state_dict()
+        return found
+
+    def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over states: those of dynamic mode, or the arrays a program's were saved as.
+
+        States of parameters that were not updated yet are kept until they are.
+
+        Raises:
+            InvalidType: no dict. InvalidArgument: a state of another shape, or of another schedule; nothing is changed.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise InvalidType(f"{type(self).__name__}.set_state_dict takes a dict, got {state_dict!r}")
+        states = dict(state_dict)
+        schedule, masters = states.pop("LR_Scheduler", None), states.pop("master_weights", {})
+        follows = schedule is not None and isinstance(self._learning_rate, LRScheduler)
+        if follows:
+            self._learning_rate.check_state(schedule)
+        self._tensors.load(states, masters)
+        if follows:
+            self._learning_rate.set_state_dict(schedule)
+
+    set_dict = set_state_dict
+
+    @property
+    def _parameter_list(self) -> list[Any] | None:
+        """What Paddle calls the parameters; programs for it read them."""
+        return self._groups.parameters
 
     @contextmanager
     def _all_or_nothing(self, program: Program, startup: Program) -> Iterator[None]:
         """If the `with` body raises, programs and optimizer are as before."""
-        kept = dict(self._states), dict(self._rates), dict(program.lr_schedulers)
+        kept = {uid: states.copied() for uid, states in self._programs.items()}, dict(program.lr_schedulers)
         try:
             with unchanged_on_error(program, startup):
                 yield
         except BaseException:
-            self._states, self._rates, program.lr_schedulers = kept
+            self._programs, program.lr_schedulers = kept
             raise
 
 
-def _dynamic_gap(what: str) -> PreconditionNotMet:
-    return PreconditionNotMet(
-        f"{what} works in dynamic mode only, which cannot train yet; "
-        "call workbench.enable_static(), build a Program and use minimize(loss)"
-    )
+class ParameterUpdate:
+    """How a parameter is updated: the ops of its update, with all that is the same in every step.
 
+    Attributes:
+        settings: the optimizer with the options of the parameter's group.
+    """
 
-def _wide(dtype: DType) -> DType:
-    """The dtype of rates and powers: half precision would round them away."""
-    return float32 if dtype in (float16, bfloat16) else dtype
+    def __init__(self, settings: Optimizer, parameter: Any, states: States) -> None:
+        self.settings, self._parameter, self._states, self._dtype = settings, parameter, states, parameter.dtype
+        self._kept = kept = settings.states_of(parameter, states)
+        self._held = held = states.master(parameter) if settings.has_master(parameter) else parameter
+        after = {"ParamOut": held, **{f"{slot}Out": state for slot, state in kept.items()}}
+        op = find_op(settings.op_type)
+        self._write = OpWrite(op, {"Param": held, **kept}, after, settings.attributes(parameter))
+        self._rounding: OpWrite | None = None
+        if held is not parameter:
+            self._rounding = OpWrite(CAST, {"X": held}, {"Out": parameter}, {"dtype": parameter.dtype.name})
 
+    def is_of(self, parameter: Any, states: States) -> bool:
+        """Whether it was made for this parameter as it is."""
+        return self._parameter is parameter and self._states is states and self._dtype is parameter.dtype
 
-def _new_variable(
-    key: str, program: Program, startup: Program, shape: tuple[int, ...], dtype: DType, value: float
-) -> Variable:
-    """A persistable variable named after `key` in both programs, filled with `value`."""
-    block, startup_block = program.global_block(), startup.global_block()
-    name = names.generate(key)
-    while block.has_var(name) or startup_block.has_var(name):  # counters started afresh over the same program
-        name = names.generate(key)
-    return global_variable(block, startup_block, name, shape, dtype, Constant(value))
-
-
-def checked_number(owner: str, what: str, value: Any) -> float:
-    """A finite number of at least 0, or InvalidType / InvalidArgument naming optimizer and argument."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidType(f"{owner} takes a number as {what}, got {value!r}")
-    if not (value >= 0 and math.isfinite(value)):
-        raise InvalidArgument(f"{owner} takes a finite {what} of at least 0, got {value}")
-    return float(value)
-
-
-def checked_beta(owner: str, what: str, value: Any) -> float:
-    """A decay rate in [0, 1)."""
-    beta = checked_number(owner, what, value)
-    if beta >= 1:
-        raise InvalidArgument(f"{owner} takes a {what} in [0, 1), got {value}")
-    return beta
-
-
-def refuse_multi_precision(owner: str, multi_precision: bool) -> None:
-    """Raise Unimplemented for float32 master copies of parameters."""
-    if multi_precision:
-        raise Unimplemented(f"{owner}: multi_precision is not supported; keep the parameters in float32")
+    def apply(self, grad: Any, rate: Any) -> Any:
+        """Update the parameter, or append the operators; returns that of the update."""
+        recorder = current_recorder()
+        rate = self.settings.scaled_rate(rate, self._parameter, self._held, grad, self._kept)
+        done = recorder.record_into(self._write, {"Grad": grad, "LearningRate": rate})
+        if self._rounding is not None:
+            recorder.record_into(self._rounding, {})
+        return done
 
 
 def _updated_for(loss: Variable) -> set[str]:
@@ -364,50 +513,3 @@ def _tell_of_second_update(loss: Variable, twice: set[str]) -> None:
             f"the program minimizes {loss.name!r} already: every step now computes its gradients twice and updates "
             f"{one_of(twice, limit=3)} twice. To change the optimizer, build the program anew"
         )
-
-
-def _checked_rate(owner: str, rate: Any) -> Any:
-    if isinstance(rate, LRScheduler):
-        return rate
-    if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise InvalidType(f"{owner} takes a number or an optimizer.lr schedule as learning rate, got {rate!r}")
-    return checked_number(owner, "learning rate", rate)
-
-
-def _checked_parameters(owner: str, parameters: Any) -> list[Parameter | str] | None:
-    if parameters is None:
-        return None
-    if isinstance(parameters, str | Variable) or not isinstance(parameters, Iterable):
-        raise InvalidType(f"{owner} takes a list of Parameters or names as parameters, got {parameters!r}")
-    chosen = list(parameters)
-    for p in chosen:
-        if isinstance(p, dict):
-            raise Unimplemented(
-                f"{owner}: groups of parameters with options of their own are not supported; "
-                "give ParamAttr(learning_rate=…, regularizer=…) to the parameters instead"
-            )
-        if not isinstance(p, str | Parameter):
-            raise InvalidType(f"{owner} takes Parameters or names as parameters, got {p!r} in the list")
-    return chosen
-
-
-def _checked_pairs(owner: str, params_grads: Any) -> Pairs:
-    pairs: Pairs = []
-    for pair in params_grads:
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Parameter)):
-            raise InvalidType(f"{owner} takes (Parameter, gradient) pairs, got {pair!r}")
-        parameter, grad = pair
-        if not (grad is None or isinstance(grad, Variable)):
-            raise InvalidType(f"{owner}: the gradient of {parameter.name!r} is a Variable or None, got {grad!r}")
-        if grad is not None and parameter.trainable:
-            pairs.append((parameter, grad))
-    if not pairs:
-        raise InvalidArgument(f"{owner}: no trainable parameter has a gradient, so there is nothing to update")
-    seen: set[str] = set()
-    for parameter, _ in pairs:
-        if parameter.name in seen:
-            raise InvalidArgument(f"{owner}: parameter {parameter.name!r} comes twice")
-        if parameter.block.program is not pairs[0][0].block.program:
-            raise InvalidArgument(f"{owner}: {pairs[0][0].name!r} and {parameter.name!r} belong to different programs")
-        seen.add(parameter.name)
-    return pairs

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.framework.names import grad_name
-from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.program.variable import Variable
 from workbench.framework.values.portable import portable
 from workbench.framework.values.spec import ROWS
 from workbench.ops.math.accumulate import SUM
@@ -35,7 +35,7 @@ class WeightDecayRegularizer:
             raise InvalidArgument(f"{type(self).__name__} takes a finite coeff of at least 0, got {coeff}")
         self.coeff = float(coeff)
 
-    def term(self, parameter: Variable) -> Variable:
+    def term(self, parameter: Any) -> Any:
         """Append the operators that compute the term; shape and dtype of `parameter`."""
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ class L2Decay(WeightDecayRegularizer):
         >>> ops, pairs = wb.optimizer.SGD(0.1, weight_decay=wb.regularizer.L2Decay(1e-4)).minimize(loss)
     """
 
-    def term(self, parameter: Variable) -> Variable:
+    def term(self, parameter: Any) -> Any:
         return SCALE(parameter, scale=self.coeff)
 
 
@@ -79,7 +79,7 @@ class L1Decay(WeightDecayRegularizer):
         >>> ops, pairs = wb.optimizer.SGD(0.1, weight_decay=wb.regularizer.L1Decay(1e-4)).minimize(loss)
     """
 
-    def term(self, parameter: Variable) -> Variable:
+    def term(self, parameter: Any) -> Any:
         return SCALE(SIGN(parameter), scale=self.coeff)
 
 
@@ -113,20 +113,23 @@ def as_regularizer(weight_decay: Any, owner: str) -> WeightDecayRegularizer | No
     return L2Decay(weight_decay)
 
 
-def add_decay(parameter: Parameter, grad: Variable, default: WeightDecayRegularizer | None) -> Variable:
-    """Append the decay of one parameter to its gradient.
+def add_decay(parameter: Any, grad: Any, default: WeightDecayRegularizer | None) -> Any:
+    """Append the decay of one parameter to its gradient, or add it at once.
 
     Args:
         default: used unless the parameter has a regularizer of its own (P-44).
 
     Returns:
-        `grad` itself, written in place (P-43); for a sparse gradient a new dense variable `P@GRAD@NEWGRAD@`
-        (P-8).
+        in a program `grad` itself, written in place (P-43); for a sparse gradient a new dense variable
+        `P@GRAD@NEWGRAD@` (P-8). In dynamic mode a new tensor.
     """
-    regularizer = parameter.regularizer if parameter.regularizer is not None else default
+    own = getattr(parameter, "regularizer", None)
+    regularizer = own if own is not None else default
     if regularizer is None:
         return grad
     term = regularizer.term(parameter)
+    if not isinstance(grad, Variable):
+        return SUM([grad, term])
     block = grad.block
     out = grad
     if grad.kind == ROWS:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.framework.program.variable import Parameter
 from workbench.ops.update import optimizers as update
+from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
+from workbench.optimizer.groups import GroupOption
 from workbench.optimizer.lr import LRScheduler
-from workbench.optimizer.optimizer import Accumulator, Optimizer, checked_beta, checked_number
+from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.states import Accumulator
 
 
 class RMSProp(Optimizer):
@@ -38,6 +40,13 @@ class RMSProp(Optimizer):
     """
 
     op_type = update.RMSPROP.type
+    options = {
+        **Optimizer.options,
+        "rho": GroupOption("_rho", checked_beta),
+        "epsilon": GroupOption("_epsilon", checked_number),
+        "momentum": GroupOption("_momentum", checked_number),
+        "centered": GroupOption("_centered", lambda owner, what, value: bool(value)),
+    }
 
     def __init__(
         self,
@@ -46,7 +55,7 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-06,
         momentum: float = 0.0,
         centered: bool = False,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
         name: str | None = None,
@@ -65,7 +74,7 @@ class RMSProp(Optimizer):
             Accumulator("mean_grad", "MeanGrad"),
         )
 
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+    def attributes(self, parameter: Any) -> dict[str, Any]:
         return {
             "decay": self._rho,
             "epsilon": self._epsilon,

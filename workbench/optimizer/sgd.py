@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.framework.program.variable import Parameter
 from workbench.ops.update import optimizers as update
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
@@ -13,7 +12,11 @@ from workbench.optimizer.optimizer import Optimizer
 
 
 class SGD(Optimizer):
-    """param -= learning_rate * grad. Arguments: see `Optimizer`.
+    """param -= learning_rate * grad.
+
+    Args:
+        multi_precision: keep float32 copies of half-precision parameters, and update those.
+        Others: see `Optimizer`.
 
     Example:
         >>> wb.enable_static()
@@ -29,9 +32,11 @@ class SGD(Optimizer):
     def __init__(
         self,
         learning_rate: float | LRScheduler = 0.001,
-        parameters: Sequence[Parameter | str] | None = None,
+        parameters: Sequence[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: ClipGradBase | None = None,
+        multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._multi_precision = bool(multi_precision)

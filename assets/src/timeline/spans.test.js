@@ -37,7 +37,7 @@ test("waits are spans of their own: no node, no longest op, and what they wait f
   const waits = [...waiting.kinds.keys()].filter((i) => waiting.kinds[i] === "wait");
   assert.ok(waits.length > 0);
   for (const i of waits) {
-    assert.match(waiting.name(i), /^wait for op 'relu_grad' of device \d$/);
+    assert.match(waiting.name(i), /^wait for op 'relu_grad' on cpu:\d$/);
     assert.deepEqual(waiting.nodes(i), []);
     assert.deepEqual(waiting.devicesOf(i), [waiting.device(i)]);
   }

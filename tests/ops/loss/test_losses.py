@@ -273,7 +273,14 @@ def test_class_weights_have_one_dimension() -> None:
 
 def test_nll_loss_refuses_other_shapes() -> None:
     with pytest.raises(InvalidArgument, match=r"input \[N, C, \.\.\.\] and label \[N, \.\.\.\]"):
-        run(F.nll_loss, LOGITS, LABEL[:, None])
+        run(F.nll_loss, LOGITS, np.stack([LABEL, LABEL], axis=1))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_nll_loss_takes_a_column_of_labels(reduction: str) -> None:
+    logp = log_softmax(LOGITS, axis=1)
+    found = run(F.nll_loss, logp, LABEL[:, None], reduction=reduction)
+    assert np.array_equal(found, run(F.nll_loss, logp, LABEL, reduction=reduction))
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -76,5 +76,20 @@ CASES = [
         id="uint8",
     ),
     Case("randperm", [], {"n": 50}, check=permutation),
+    Case(
+        "uniform_random_like",
+        [np.zeros((N, 2))],
+        {"min": -1.0, "max": 3.0},
+        check=within(-1, 3, 1, 4 / 12**0.5),
+        known={},
+        dtypes=("float32", "float64"),
+    ),
+    Case(
+        "uniform_random_like",
+        [np.zeros((3, 2))],
+        {"min": -1.0, "max": 3.0, "is_test": True},
+        id="test",
+        ref=lambda x, **attrs: np.full(x.shape, 1.0),
+    ),
     Case("bernoulli", [np.tile([0.0, 0.3, 1.0], (500, 1))], check=coins, known={}),
 ]

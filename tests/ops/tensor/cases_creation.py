@@ -71,6 +71,7 @@ CASES = [
         ref=lambda values, shape, dtype: np.array([0.5, -1.0], np.float32),
         id="list",
     ),
+    Case("detach", [np.arange(6.0).reshape(2, 3)], ref=lambda x: x),
     Case("assign", [X], ref=lambda x: x),
     Case("assign", [VALUES], ref=lambda x: x, id="integers"),
     Case("range", [], {"end": 5}, ref=counted),

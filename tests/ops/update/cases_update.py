@@ -73,6 +73,29 @@ def adamax(
     return p - lr / (1 - power) * m / n, m, n, power * beta1
 
 
+def adadelta(
+    p: float, g: float, lr: float, s: float, u: float, rho: float = 0.95, epsilon: float = 1e-6
+) -> tuple[float, ...]:
+    s = rho * s + (1 - rho) * g**2
+    step = math.sqrt(u + epsilon) / math.sqrt(s + epsilon) * g
+    return p - lr * step, s, rho * u + (1 - rho) * step**2
+
+
+def lamb(
+    p: float, g: float, lr: float, m: float, v: float, power1: float, power2: float,
+    beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-6, weight_decay: float = 0.01,
+) -> tuple[float, ...]:  # fmt: skip
+    """An Adam step with decay: the ratio of norms is part of the rate."""
+    moved, *rest = adam(p, g, lr, m, v, power1, power2, beta1, beta2, epsilon)
+    return moved - lr * weight_decay * p, *rest
+
+
+def lamb_ratio(p: np.ndarray, g: Any, *state: np.ndarray, **attrs: Any) -> np.ndarray:
+    """Norms of the parameter and of a step with rate 1."""
+    moved = by_element(lamb, 2, 2)(p, g, np.ones(1), *state, **attrs)[0]
+    return np.array([np.linalg.norm(p) / np.linalg.norm(p - moved)])
+
+
 def by_element(
     scalar: Callable[..., tuple[Any, ...]], held: int, powers: int = 0, touched_only: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
@@ -120,6 +143,7 @@ SGD, MOMENTUM = by_element(sgd, 0), by_element(momentum, 1)
 ADAM, LAZY_ADAM = by_element(adam, 2, 2), by_element(adam, 2, 2, touched_only=True)
 ADAMW, LAZY_ADAMW = by_element(adamw, 2, 2), by_element(adamw, 2, 2, touched_only=True)
 ADAGRAD, RMSPROP, ADAMAX = by_element(adagrad, 1), by_element(rmsprop, 3), by_element(adamax, 2, 1)
+ADADELTA, LAMB = by_element(adadelta, 2), by_element(lamb, 2, 2)
 BIG = [rng.standard_normal((150, 131)) for _ in range(2)]  # more than one block of elements
 
 
@@ -152,6 +176,12 @@ CASES = [
     update("rmsprop", [P, SPARSE, LR, V, U], RMSPROP, "rows", momentum=0.9),
     update("adamax", [P, G, LR, M, V, POWERS[0]], ADAMAX),
     update("adamax", [P, SPARSE, LR, M, V, POWERS[0]], ADAMAX, "rows"),
+    update("adadelta", [P, G, LR, V, U**2], ADADELTA),
+    update("adadelta", [P, SPARSE, LR, V, U**2], ADADELTA, "rows", rho=0.8, epsilon=0.1),
+    update("lamb", [P, G, LR, M, V, *POWERS], LAMB),
+    update("lamb", [P, SPARSE, LR, M, V, *POWERS], LAMB, "rows", weight_decay=0.3),
+    update("lamb_ratio", [P, G, M, V, *POWERS], lamb_ratio, weight_decay=0.3),
+    update("lamb_ratio", [P, SPARSE, M, V, *POWERS], lamb_ratio, "rows"),
     Case(
         "clip_by_norm",
         [SPARSE],

@@ -84,7 +84,7 @@ def test_what_is_left_to_updates_is_done_by_nobody_else() -> None:
     contributions = [last.array(v) for row in rows for v in row.node.reads]
     before = [a.copy() for a in contributions]
     for row in rows:
-        for call in last.lowering._by_numpy(row):
+        for call in last.lowering.by_numpy(row):
             call()
     assert before and all(map(np.array_equal, before, contributions))
 

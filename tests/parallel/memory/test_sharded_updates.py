@@ -21,6 +21,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "momentum": lambda: wb.optimizer.Momentum(0.1, 0.9),
     "adam": lambda: wb.optimizer.Adam(0.01),
     "adamax": lambda: wb.optimizer.Adamax(0.01),
+    "adadelta": lambda: wb.optimizer.Adadelta(1.0),
 }
 
 

@@ -84,7 +84,8 @@ def grad(
         for target, given in zip(targets, first, strict=True):
             if not target.stop_gradient:
                 seed = first_gradient(target, given)
-                walk.start(target.source or target, (given or Tensor(seed)) if create_graph else seed)
+                beginning = given if given is not None else Tensor(seed)
+                walk.start(target.source or target, beginning if create_graph else seed)
         walk.run()
         found = [_found(math, walk, source) for source in sources]
     for number, one in enumerate(found):

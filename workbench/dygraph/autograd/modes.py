@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Any
 
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.framework.current import Replaced
+from workbench.framework.gradmode import recording_gradients
 
 
 class GradientRecording(Replaced):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from workbench.dygraph.autograd.modes import enable_grad, no_grad
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.kinds import Kind
 from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
 from workbench.dygraph.tape.packing import PackingHooks, hooks_in_use, pack, packing
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.site import is_ours
 from workbench.framework.values.rows import Rows
 

@@ -86,6 +86,9 @@ def fast_backward(
     if op.grad_view is not None and tuple(wanted) == (True,) and kinds[0].dtype is out.dtype:
         show = view_call(op.grad_view, attrs, out, kinds[0])
         return None if show is None else lambda *arrays: (show(arrays[-1]),)
+    if op.grad_prepare is not None:
+        body = op.grad_prepare(tuple(wanted), *[k.spec for k in kinds], **attrs)
+        return None if body is None else lambda *arrays: quiet.run(body, *arrays)
     if not op.is_elementwise or op.sparse:
         return None
     saved_outputs = [s for s in op.outputs if s.name in op.saved]

@@ -36,14 +36,17 @@ class PreparedOp:
         is_plain: every input is one tensor, the output is one tensor of `kind`.
         outputs: how many there are, lists opened. is_single: one output that is no list.
         receivers: positions of the inputs that can get a gradient; empty if there is none.
+        constants: numbers of the outputs no gradient flows through: those that take over an input that gets none, as
+            the running statistics of a normalisation.
         saves: the gradient needs values. saves_inputs_only: those of all inputs, and no others.
         is_users: False, see `RecordedCall`.
         compute: from arrays to the body's result.
     """
 
     __slots__ = (
-        "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "input_kinds", "is_plain",
-        "is_single", "kind", "name", "op", "outputs", "receivers", "saves", "saves_inputs_only", "specs",
+        "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "constants",
+        "input_kinds", "is_plain", "is_single", "kind", "name", "op", "outputs", "receivers", "saves",
+        "saves_inputs_only", "specs",
     )  # fmt: skip
 
     is_users = False
@@ -57,6 +60,7 @@ class PreparedOp:
         self.is_plain = one and all(type(kind) is Kind for kind in kinds)
         self.outputs = sum(1 for _ in _opened(specs))
         self.receivers = self._receivers()
+        self.constants = self._constants()
         self._uses = 0
         self._back: dict[Any, Callable[..., Any]] = {}
         self.compute: Callable[..., Any] = self._first
@@ -113,6 +117,12 @@ class PreparedOp:
             if slot.name not in op.no_grad and _is_float(kind)
         )
 
+    def _constants(self) -> frozenset[int]:
+        op = self.op
+        if not op.no_grad or not op.aliases:
+            return frozenset()
+        return frozenset(i for i, slot in enumerate(op.outputs) if op.aliases.get(slot.name) in op.no_grad)
+
     def _plan_saving(self) -> None:
         op = self.op
         kept = [slot.name in op.saved or kind is None for slot, kind in zip(op.inputs, self.input_kinds, strict=True)]
@@ -152,27 +162,42 @@ class PreparedOp:
         return found
 
     def _backward_call(self, wanted: tuple[bool, ...]) -> Callable[..., Sequence[Any]]:
+        """`call(*saved values, gradients)` gives the gradients of the receivers, None for those not wanted."""
         if self.is_plain:
             fast = fast_backward(self.op, self.attrs, self.input_kinds, self.kind, self.receivers, wanted)
             if fast is not None:
                 return fast
-        return partial(self._general_backward, wanted)
-
-    def _general_backward(self, wanted: tuple[bool, ...], *given: Any) -> list[Any]:
-        *arrays, gradients = given
         record = self.op.backward
-        gs = self.by_slot([gradients] if self.is_single else gradients, _zeros)
-        flags = self._wanted_slots(record, wanted)
-        found = quiet.run(partial(record.forward, numpy_xp, *arrays, *gs, wanted=flags, **self.attrs))
-        slots = found if len(record.outputs) > 1 else (found,)
-        by_name = {slot.name: result for slot, result in zip(record.outputs, slots, strict=True)}
+        body = partial(record.forward, numpy_xp, wanted=self._wanted_slots(record, wanted), **self.attrs)
+        names = [slot.name for slot in record.outputs]
+        places = [names.index(grad_slot(self.op.inputs[i].name)) for i in self.receivers]
+        has_lists = any(isinstance(kind, list) for kind in [*self.input_kinds, *self.specs])
+        if has_lists:
+            return partial(self._backward_with_lists, body, places)
+        open_gradients = not self.is_single
+        one = len(names) == 1
+
+        def call(*given: Any) -> Sequence[Any]:
+            if open_gradients:
+                given = (*given[:-1], *given[-1])
+            found = quiet.run(body, *given)
+            if one:
+                return (found if found.__class__ is np.ndarray else _array(found),)
+            return [_array(found[place]) for place in places]
+
+        return call
+
+    def _backward_with_lists(self, body: Callable[..., Any], places: Sequence[int], *given: Any) -> list[Any]:
+        *arrays, gradients = given
+        found = quiet.run(body, *arrays, *self.by_slot([gradients] if self.is_single else gradients, _zeros))
+        slots = found if isinstance(found, tuple) else (found,)
         results: list[Any] = []
-        for i in self.receivers:
-            result, kind = by_name[grad_slot(self.op.inputs[i].name)], self.input_kinds[i]
+        for i, place in zip(self.receivers, places, strict=True):
+            kind, result = self.input_kinds[i], slots[place]
             if isinstance(kind, list):
                 results += [None] * len(kind) if result is None else list(result)
             else:
-                results.append(np.asarray(result) if isinstance(result, np.generic) else result)
+                results.append(_array(result))
         return results
 
     def by_slot(self, parts: Sequence[Any], zeros: Callable[[Spec], Any]) -> list[Any]:
@@ -215,6 +240,11 @@ def _placeholder(kind: Any) -> Any:
     if isinstance(kind, list):
         return [_placeholder(k) for k in kind]
     return np.broadcast_to(np.zeros((), kind.dtype.numpy), kind.shape)
+
+
+def _array(value: Any) -> Any:
+    """An array also where NumPy makes a number of one without dimensions."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _zeros(spec: Spec) -> Any:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from marshal import dumps
 from typing import Any, NoReturn
 
 import numpy as np
 
 from workbench.dygraph.dispatch.prepared import PreparedOp
-from workbench.dygraph.gradmode import recording_gradients
+from workbench.dygraph.dispatch.writes import PreparedWrite
 from workbench.dygraph.kinds import kind_of
 from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
 from workbench.dygraph.tape.packing import hooks_in_use, pack
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import EnforceNotMet, ExecutionError, InvalidType, add_line
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.record import Op
+from workbench.framework.op.write import OpWrite
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.infer import infer
 from workbench.framework.program.variable import Variable
@@ -72,7 +75,7 @@ class DynamicRecorder:
             try:
                 result = made.array = call.compute(x.array)
             except Exception as error:
-                _fail(call, error)
+                _fail(call.name, error)
             if call.receivers and not x.stop_gradient and recording_gradients.get():
                 made.stop_gradient, made.source = False, _node(call, (x.source or x,), arrays, result)
                 return made
@@ -81,7 +84,7 @@ class DynamicRecorder:
             try:
                 result = made.array = call.compute(x.array, y.array)
             except Exception as error:
-                _fail(call, error)
+                _fail(call.name, error)
             if call.receivers and not (x.stop_gradient and y.stop_gradient) and recording_gradients.get():
                 first = None if x.stop_gradient else x.source or x
                 second = None if y.stop_gradient else y.source or y
@@ -91,6 +94,29 @@ class DynamicRecorder:
                     return made
         made.stop_gradient, made.source = True, None
         return made
+
+    def record_into(self, write: OpWrite, given: dict[str, Any]) -> None:
+        """Compute an op over the tensors it writes.
+
+        Raises:
+            InvalidArgument, InvalidType: naming op, expected, got and the line.
+        """
+        prepared = write.prepared
+        if prepared is None or not prepared.fits(given):
+            inputs = [_operand(write.op, {**write.inputs, **given}.get(slot.name)) for slot in write.op.inputs]
+            call, _ = self._prepared(write.op, tuple(inputs), write.attrs)
+            prepared = write.prepared = PreparedWrite(write, given, call.attrs)
+        try:
+            prepared.run(given)
+        except Exception as error:
+            _fail(write.op.type, error)
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Nothing: there are no operators."""
+        return nullcontext()
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """Nothing: it is done at once."""
 
     def apply(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Any:
         """Compute a prepared op on tensors of the kinds it was prepared for, and record it."""
@@ -104,7 +130,7 @@ class DynamicRecorder:
         try:
             result = made.array = call.compute(*arrays)
         except Exception as error:
-            _fail(call, error)
+            _fail(call.name, error)
         edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
         if any(e is not None for e in edges) and recording_gradients.get():
             made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
@@ -152,7 +178,7 @@ class DynamicRecorder:
         try:
             results = call.compute(*arrays)
         except Exception as error:
-            _fail(call, error)
+            _fail(call.name, error)
         slots = (results,) if len(call.op.outputs) == 1 else results
         sources = _sources(call, inputs, arrays, slots)
         made: list[Any] = []
@@ -183,7 +209,7 @@ def _sources(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], slots
     node = _node(call, tuple([_edge(t) for i in call.receivers for t in _opened(inputs[i])]), arrays, slots)
     if call.is_single:
         return iter([node])
-    return (TapeOutput(node, i) for i in range(call.outputs))
+    return (None if i in call.constants else TapeOutput(node, i) for i in range(call.outputs))
 
 
 def _opened(value: Any) -> Sequence[Any]:
@@ -264,11 +290,11 @@ def _key(op: Op, attrs: dict[str, Any], kinds: Sequence[Any]) -> Any:
     return (op, written, *parts) if len(written) <= _LONG else None
 
 
-def _fail(call: PreparedOp, error: Exception) -> NoReturn:
+def _fail(name: str, error: Exception) -> NoReturn:
     """Raise the error of a body, with the op and the user's line."""
     if is_from_outside(error):
         raise error
-    line = f"in op {call.name!r} at {caller()}"
+    line = f"in op {name!r} at {caller()}"
     if isinstance(error, EnforceNotMet):
         if not error.located:
             add_line(error, line)

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.dygraph.tape.node import TapeNode
 from workbench.dygraph.tape.walk import BackwardWalk
 from workbench.errors import InvalidArgument
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.values import rows
 from workbench.framework.values.rows import Rows
 
@@ -41,7 +42,10 @@ class ArrayGradients:
         Raises:
             InvalidArgument: something of another shape.
         """
-        made = hook(self._wrap(gradient))
+        shown = self._wrap(gradient)
+        shown.stop_gradient = False  # as Paddle shows it; nothing is recorded all the same
+        with recording_gradients.replaced(False):
+            made = hook(shown)
         if made is None:
             return gradient
         array = np.array(made)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.overwrites import here
 from workbench.dygraph.tape.node import TapeNode, node_and_index
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import is_number
 from workbench.framework.values.random import RandomStream
 from workbench.ops.math.arithmetic import SCALE
@@ -31,6 +31,24 @@ SHAPES = """
     cast equal flatten greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor
     not_equal reshape squeeze t transpose unsqueeze
 """  # shape or dtype change
+
+_WITH_ONE_LIKE_IT = """
+    add divide equal floor_divide floor_mod greater_equal greater_than less_equal less_than logical_and logical_or
+    logical_xor maximum minimum mod multiply not_equal remainder subtract
+"""
+_GIVEN = {
+    **dict.fromkeys(_WITH_ONE_LIKE_IT.split(), "x"),
+    "squeeze": "0",
+    "unsqueeze": "0",
+    "cast": '"float64"',
+    "clip": "0.0, 1.0",
+    "index_add": "wb.to_tensor([0]), 0, wb.to_tensor([[1.0, 1.0]])",
+    "pow": "2.0",
+    "put_along_axis": "wb.to_tensor([[0]]), 3.0, 1",
+    "reshape": "[2, 1]",
+    "scatter": "wb.to_tensor([0]), wb.to_tensor([[3.0, 4.0]])",
+    "transpose": "[1, 0]",
+}  # what the examples of the docstrings give
 
 
 def as_it_was(x: Tensor) -> Tensor:
@@ -75,6 +93,11 @@ def _described(method: Callable[..., Tensor], name: str) -> Callable[..., Tensor
     Raises:
         InvalidArgument: the result has another shape; or it is a leaf that wants a gradient, while gradients are
             recorded. What `{name}` raises.
+
+    Example:
+        >>> x = wb.to_tensor({"[[True, False]]" if name.startswith("logical") else "[[1.0, 2.0]]"})
+        >>> x.{name}_({_GIVEN.get(name, "")}) is x
+        True
     """
     return method
 
@@ -116,7 +139,13 @@ def uniform_(x: Tensor, min: float = -1.0, max: float = 1.0, seed: int = 0, name
 
 
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> Tensor:
-    """Write normal numbers over all elements. Raises: as for `fill_`."""
+    """Write normal numbers over all elements. Raises: as for `fill_`.
+
+    Example:
+        >>> x = wb.zeros([3])
+        >>> x.normal_() is x
+        True
+    """
     return _drawn(x, RandomStream.dynamic().normal(np, x.kind.shape, np.float64) * std + mean, "normal_")
 
 

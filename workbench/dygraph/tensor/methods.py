@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import workbench.ops  # noqa: F401 (methods and operators every tensor has)
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.tensor import inplace, operators, views  # noqa: F401 (they attach theirs)
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import is_number
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import bool_

@@ -8,14 +8,15 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.dygraph.gradmode import recording_gradients
 from workbench.dygraph.kinds import Kind, kind_of
 from workbench.dygraph.overwrites import here, writes_to, written
+from workbench.dygraph.tape.hooks import HookRemover
 from workbench.dygraph.tape.leaves import backward
 from workbench.dygraph.tape.node import node_and_index
 from workbench.dygraph.tensor.text import values_text
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework import names
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op, find_op
@@ -49,7 +50,7 @@ class Tensor(Infix):
     kind: Kind
     source: Any
     stop_gradient: bool
-    grad: Tensor | None = None
+    _grad: Tensor | None = None
     persistable = False
     is_distributed = False
     _name: str | None = None
@@ -130,10 +131,6 @@ class Tensor(Infix):
     def is_dense(self) -> bool:
         """Whether it is no sparse gradient."""
         return self.kind.is_dense
-
-    def element_size(self) -> int:
-        """Bytes per element."""
-        return self.kind.dtype.itemsize
 
     # Its value in Python
 
@@ -222,19 +219,22 @@ class Tensor(Infix):
         self.source, self.stop_gradient = None, True
         return self
 
-    def cpu(self) -> Tensor:
-        """This tensor: its value is on the processor."""
-        return self
-
-    def cuda(self, device_id: Any = None, blocking: bool = True) -> Tensor:
-        """Not available: dynamic mode runs on the CPU so far."""
-        raise Unimplemented("dynamic mode runs on the CPU so far; there is no copy on a GPU")
-
-    def pin_memory(self) -> Tensor:
-        """This tensor: there is no device to copy it to."""
-        return self
-
     # Gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward()` left; None if there is none."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient: Tensor | None) -> None:
+        if gradient is None:
+            self._grad = None
+            return
+        if not isinstance(gradient, Tensor) or gradient.kind.shape != self.kind.shape:
+            raise InvalidType(f"the gradient of a tensor of shape {self.shape} is a Tensor like it, got {gradient!r}")
+        self._grad = tensor_from(gradient.array, gradient.source)
+        self._grad.stop_gradient = False
 
     def retain_grads(self) -> None:
         """Have `backward()` leave the gradient in `grad` though an op made this tensor; leaves do so anyway."""
@@ -318,9 +318,7 @@ class Tensor(Infix):
         """Make the gradient zero, or None."""
         if self.grad is None:
             return
-        if set_to_zero and self.grad.kind.is_dense:
-            self.grad._write(np.zeros((), self.grad.array.dtype), "clear_gradient")
-        else:
+        if not (set_to_zero and self.grad._become_zero("clear_gradient")):
             self.grad = None
 
     clear_grad = clear_gradient
@@ -339,11 +337,16 @@ class Tensor(Infix):
 
     def _become(self, made: Tensor, by: str) -> Tensor:
         """Take over value and history of a tensor."""
-        require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
-        self._write(made.array, by)
+        if made.kind is not self.kind:
+            require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
+        made._write_over(self, by)
         if made.source is not None:
             self.source, self.stop_gradient = made.source, False
         return self
+
+    def _write_over(self, target: Tensor, by: str) -> None:
+        """Have another tensor hold this value, in its own memory."""
+        target._write(self.array, by)
 
     def _require_writable(self, by: str) -> None:
         if self.source is None and not self.stop_gradient and recording_gradients.get():
@@ -359,6 +362,19 @@ class Tensor(Infix):
             return
         np.copyto(self.array, value)
         written(self.array, by)
+
+    def _become_zero(self, by: str) -> bool:
+        """Write zeros; False where a value does not lie in memory to be written."""
+        if not self.kind.is_dense:
+            return False
+        self._write(np.zeros((), self.array.dtype), by)
+        return True
+
+    def memory(self) -> np.ndarray:
+        """The array its value is in, to be written to."""
+        if isinstance(self.array, Rows) or not self.array.flags.writeable:
+            self._put(np.array(self._dense()))
+        return self.array
 
     def _changed(self, array: Any, by: str) -> None:
         """Note that the value was written to, in its own memory or in `array`, that takes its place."""
@@ -403,18 +419,6 @@ def first_gradient(tensor: Tensor, given: Any) -> Any:
             f"  expected: {tensor.kind.spec}\n  got:      {given.kind.spec}"
         )
     return given.array
-
-
-class HookRemover:
-    """The handle of a hook."""
-
-    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
-        self._hooks, self._id = hooks, id(self)
-        hooks[self._id] = hook
-
-    def remove(self) -> bool:
-        """End the hook; False if it has ended already."""
-        return self._hooks.pop(self._id, None) is not None
 
 
 def tensor_from(array: Any, source: Any) -> Tensor:

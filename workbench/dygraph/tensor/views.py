@@ -166,6 +166,26 @@ def contiguous(x: Tensor) -> Any:
     return x if is_contiguous(x) else assign(x)
 
 
+def element_size(x: Tensor) -> int:
+    """Bytes per element."""
+    return x.kind.dtype.itemsize
+
+
+def cpu(x: Tensor) -> Tensor:
+    """The tensor: its value is on the processor."""
+    return x
+
+
+def cuda(x: Tensor, device_id: Any = None, blocking: bool = True) -> Tensor:
+    """Not available: dynamic mode runs on the CPU so far."""
+    raise Unimplemented("dynamic mode runs on the CPU so far; there is no copy on a GPU")
+
+
+def pin_memory(x: Tensor) -> Tensor:
+    """The tensor: there is no device to copy it to."""
+    return x
+
+
 def value(x: Tensor) -> Tensor:
     """The tensor; Paddle's way to what it holds."""
     return x
@@ -209,7 +229,7 @@ def write_data(x: Tensor, given: Any) -> None:
 METHODS: dict[str, Any] = {
     **{f.__name__: f for f in (
         view, view_as, nonzero, masked_select, is_floating_point, is_integer, is_complex, to, is_contiguous, contiguous,
-        value, data_ptr, is_same_shape,
+        value, data_ptr, is_same_shape, element_size, cpu, cuda, pin_memory,
     )},
     "get_strides": strides, "get_tensor": value, "to_dense": value,
     "is_sparse_coo": no, "is_sparse_csr": no, "is_dist": no,

@@ -57,7 +57,12 @@ def is_one_shot(loader: Any) -> bool:
 
 def from_the_start(loader: Iterable[Any]) -> Iterator[Any]:
     """A pass over the loader that leaves it where it is."""
-    return iter(loader.again() if isinstance(loader, DataLoader) else loader)
+    return batches_of(loader.again() if isinstance(loader, DataLoader) else loader)
+
+
+def batches_of(loader: Iterable[Any]) -> Iterator[Any]:
+    """A pass over the loader; a DataLoader gives arrays, which programs are fed with."""
+    return loader.arrays() if isinstance(loader, DataLoader) else iter(loader)
 
 
 def close(batches: Iterator[Any]) -> None:

@@ -13,7 +13,7 @@ from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
 from workbench.experiments.run import Evaluated, Run
 from workbench.experiments.runners import Runner, guarded
-from workbench.experiments.training.batches import close, feed_names, feed_of, length_of
+from workbench.experiments.training.batches import batches_of, close, feed_names, feed_of, length_of
 from workbench.experiments.training.kept import KeptFiles
 from workbench.experiments.training.position import Position
 from workbench.experiments.training.validation import Validation
@@ -141,7 +141,7 @@ class TrainingLoop:
 
     def _epoch(self, run: Run) -> Iterator[dict[str, float]]:
         length, before = self.length, self.batches
-        batches, count = iter(self.loader), before
+        batches, count = batches_of(self.loader), before
         try:
             left = batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, before, None)
             for count, batch in enumerate(left, before + 1):

@@ -7,8 +7,10 @@ any rule made of element-wise ops into an expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from workbench.errors import PreconditionNotMet
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import DType, as_dtype
@@ -45,6 +47,17 @@ class Evaluator:
         inputs, attrs = op.every_input(inputs), op.complete(attrs)
         arrays = [self.unwrap(value) for value in inputs]
         return self.wrap_outputs(op, op.forward(self.xp, *arrays, **self.extras(op, attrs), **attrs))
+
+    def record_into(self, write: Any, given: dict[str, Any]) -> Any:
+        """Rules make values, they write none."""
+        raise PreconditionNotMet(f"op {write.op.type!r} writes existing values, which a gradient rule cannot do")
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Nothing: there are no operators."""
+        return nullcontext()
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """Rules update nothing."""
 
     def extras(self, op: Op, attrs: dict[str, Any]) -> dict[str, Any]:
         """What the op `needs` besides attributes."""

@@ -94,6 +94,8 @@ class Op:
             slots that are `shape_only` nothing but shape and dtype is read.
         prepare: `(*specs, **attrs)` -> `body(*arrays)` that gives what `forward` gives for dense NumPy arrays of these
             specs, bit for bit, with all settled that the specs settle; or None.
+        grad_prepare: the same of the backward op, up to rounding, `(wanted, *specs of the inputs, **attrs)` ->
+            `body(*arrays of its slots)` that gives a sequence of gradients, None for those that are not `wanted`.
         patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
             where a sparse gradient changes every row.
         is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
@@ -120,6 +122,7 @@ class Op:
     bind: Callable[..., list[Callable[[], Any]] | None] | None = None
     grad_bind: Callable[..., list[Callable[[], Any]] | None] | None = None
     prepare: Callable[..., Callable[..., Any] | None] | None = None
+    grad_prepare: Callable[..., Callable[..., Any] | None] | None = None
     patch: Callable[..., list[Any] | None] | None = None
     cost: Callable[..., Cost] | None = None
     saved: tuple[str, ...] = ()

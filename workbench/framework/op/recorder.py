@@ -6,8 +6,8 @@ the default program, a dynamic one computes at once. No op asks which mode it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -31,6 +31,25 @@ class Recorder(Protocol):
 
         Returns the outputs in slot order: one value, or a tuple if the op has several output slots.
         """
+
+    def record_into(self, write: Any, given: dict[str, Any]) -> Any:
+        """Handle an op that writes values there are (an `OpWrite`).
+
+        Args:
+            given: the inputs that change, by slot.
+
+        Returns:
+            the operator where one was appended, else None.
+        """
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """What is recorded in the `with` body belongs to an update, that of `pair` (parameter and gradient) if given.
+
+        Called by updates of tensors.
+        """
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """An optimizer is about to update tensors, given with their gradients."""
 
 
 _default: Recorder | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
@@ -12,6 +12,7 @@ from workbench.framework.current import Current, Replaced
 from workbench.framework.op.infix import LAYER
 from workbench.framework.op.record import Op, Slot
 from workbench.framework.op.recorder import current_recorder, recording
+from workbench.framework.op.write import OpWrite
 from workbench.framework.program.block import Block
 from workbench.framework.program.infer import infer
 from workbench.framework.program.program import Program
@@ -112,6 +113,17 @@ class StaticRecorder:
         given = {slot.name: read for slot, read in zip(op.inputs, in_names) if read is not None}
         block.add_operator(op.type, given, outputs, attrs, site)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def record_into(self, write: OpWrite, given: dict[str, Any]) -> Any:
+        block, inputs = _main.get().current_block(), {**write.inputs, **given}
+        return block.append_op(write.op.type, inputs=inputs, outputs=write.outputs, attrs=write.attrs)
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Give operators appended in the `with` body this role."""
+        return _main.get().role_guard(role, pair)
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """Nothing: programs have no tensors."""
 
 
 def _count_steps(program: Program) -> None:

@@ -10,7 +10,7 @@ from workbench.framework.op.infix import Infix
 from workbench.framework.program.infer import infer_specs
 from workbench.framework.site import caller
 from workbench.framework.values.dtype import DType
-from workbench.framework.values.spec import DENSE, Shape, Spec, require_place_for
+from workbench.framework.values.spec import DENSE, ROWS, Shape, Spec, require_place_for
 
 if TYPE_CHECKING:
     from workbench.framework.op.record import Op
@@ -88,6 +88,10 @@ class Variable(Infix):
     def spec(self) -> Spec:
         """Shape, dtype and kind in one value."""
         return Spec(self.shape, self.dtype, self.kind)
+
+    def is_selected_rows(self) -> bool:
+        """Whether it is a sparse gradient."""
+        return self.kind == ROWS
 
     @property
     def op(self) -> Operator | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, ShapeError
 from workbench.framework.op.declare import op
-from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.infix import is_number, tensor_method
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_same_dtype, same_dim, shape_text
@@ -473,7 +473,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int, reduce: str =
     """`arr` with `values` put (or added) where `take_along_axis(arr, indices, axis)` reads.
 
     Args:
-        values: of the shape of `indices`.
+        values: of the shape of `indices`, or a number.
         reduce: `"assign"` (where an index repeats, the last one stays) or `"add"`.
 
     Raises:
@@ -486,4 +486,6 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int, reduce: str =
          [9 4]]
     """
     axis = one_int("put_along_axis's axis", axis)
+    if is_number(values):
+        values = _zeros_like(indices).astype(arr.dtype) + values
     return PUT_ALONG_AXIS(arr, _expanded_index(arr, indices, axis), values, axis=axis, reduce=reduce)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.errors import DtypeError, ShapeError
+from workbench.errors import DtypeError, InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text
@@ -134,3 +134,26 @@ def count_labels(xp: Any, label: Any, ignore_index: int, dtype: str, zero_dim: b
     """How many labels are not `ignore_index`, at least 1, in shape [1] or []: the divisor of their mean loss."""
     count = (label != ignore_index).sum()
     return xp.maximum(count, 1).reshape(() if zero_dim else (1,)).astype(as_dtype(dtype).numpy)
+
+
+def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1, name: str | None = None) -> Any:
+    """(1 - epsilon) * label + epsilon * prior: labels that are a little unsure.
+
+    Args:
+        label: one-hot labels `[N, ..., C]`, floating.
+        prior_dist: `[1, C]`; equal chances if None.
+        epsilon: in [0, 1].
+
+    Raises:
+        InvalidArgument: `epsilon` out of range.
+
+    Source: Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015.
+
+    Example:
+        >>> print(F.label_smooth(wb.to_tensor([[0.0, 1.0]]), epsilon=0.2).numpy().round(3))
+        [[0.1 0.9]]
+    """
+    if not 0 <= epsilon <= 1:
+        raise InvalidArgument(f"label_smooth takes an epsilon in [0, 1], got {epsilon}")
+    kept = label * (1.0 - epsilon)
+    return kept + (epsilon / label.shape[-1] if prior_dist is None else prior_dist * epsilon)

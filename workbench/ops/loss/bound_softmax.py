@@ -40,12 +40,11 @@ def prepare_softmax(x: Spec, axis: int) -> Callable[..., Any] | None:
         return None
     most: Any = np.maximum.reduce
     total: Any = np.add.reduce
-    exp, subtract, divide = np.exp, np.subtract, np.divide
 
     def body(array: Any) -> Any:
-        grown = subtract(array, most(array, axis, None, None, True))
-        exp(grown, grown)
-        return divide(grown, total(grown, axis, None, None, True), grown)
+        grown = np.subtract(array, most(array, axis, None, None, True))
+        np.exp(grown, grown)
+        return np.divide(grown, total(grown, axis, None, None, True), grown)
 
     return body
 

@@ -11,22 +11,27 @@ from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import float16
 from workbench.framework.values.spec import normalize_axis, shape_text
-from workbench.ops.index.embedding import LOOKUP_TABLE
-from workbench.ops.index.label import IGNORE_INDEX, count_labels, pick_label
+from workbench.ops.index.embedding import LOOKUP_TABLE, one_hot
+from workbench.ops.index.label import IGNORE_INDEX, count_labels, label_smooth, pick_label
 from workbench.ops.loss.softmax import softmax_with_cross_entropy
 from workbench.ops.math.arithmetic import clip
 from workbench.ops.math.reduce import mean
 from workbench.ops.math.reduce import sum as reduce_sum
 from workbench.ops.math.unary import log, sign
 from workbench.ops.nn.activation import sigmoid
-from workbench.ops.tensor.creation import ones_like
-from workbench.ops.tensor.shape import reshape, squeeze, unsqueeze
+from workbench.ops.tensor.creation import detach, ones_like
+from workbench.ops.tensor.shape import moveaxis, reshape, squeeze, unsqueeze
 
 REDUCTIONS = ("none", "mean", "sum")
 
 
-def _reduced(loss: Any, reduction: str, name: str | None = None) -> Any:
-    _require_reduction(reduction)
+def reduced(loss: Any, reduction: str, name: str | None = None) -> Any:
+    """A loss per element made one number, by "mean" or "sum"; "none" leaves it as it is.
+
+    Raises:
+        InvalidArgument: another reduction.
+    """
+    require_reduction(reduction)
     if reduction == "none":
         return loss
     return mean(loss, name=name) if reduction == "mean" else reduce_sum(loss, name=name)
@@ -37,7 +42,8 @@ def _count(label: Any, ignore_index: int, loss: Any) -> Any:
     return count_labels(label, ignore_index=ignore_index, dtype=loss.dtype.name, zero_dim=zero_dim())
 
 
-def _require_reduction(reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+def require_reduction(reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+    """Raise InvalidArgument unless the reduction is one that is allowed."""
     if reduction not in allowed:
         raise InvalidArgument(f"reduction must be one of {', '.join(map(repr, allowed))}, got {reduction!r}")
 
@@ -76,8 +82,8 @@ def mse_loss(input: Any, label: Any, reduction: str = "mean", name: str | None =
         >>> print(F.mse_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
         2.0
     """
-    _require_reduction(reduction)
-    return _reduced(square_error_cost(input, label), reduction, name)
+    require_reduction(reduction)
+    return reduced(square_error_cost(input, label), reduction, name)
 
 
 def l1_loss(input: Any, label: Any, reduction: str = "mean", name: str | None = None) -> Any:
@@ -87,8 +93,8 @@ def l1_loss(input: Any, label: Any, reduction: str = "mean", name: str | None = 
         >>> print(F.l1_loss(wb.to_tensor([1.0, 2.0]), wb.to_tensor([1.0, 4.0])).numpy())
         1.0
     """
-    _require_reduction(reduction)
-    return _reduced(abs(input - label), reduction, name)
+    require_reduction(reduction)
+    return reduced(abs(input - label), reduction, name)
 
 
 def _huber_rule(g: Any, out: Any, x: Any, y: Any, delta: float) -> Any:
@@ -121,10 +127,10 @@ def smooth_l1_loss(input: Any, label: Any, reduction: str = "mean", delta: float
         >>> print(F.smooth_l1_loss(wb.to_tensor([0.0, 0.0]), wb.to_tensor([0.5, 3.0])).numpy())
         1.3125
     """
-    _require_reduction(reduction)
+    require_reduction(reduction)
     if delta <= 0:
         raise InvalidArgument(f"delta of smooth_l1_loss must be above 0, got {delta}")
-    return _reduced(HUBER_LOSS(input, label, delta=float(delta)), reduction, name)
+    return reduced(HUBER_LOSS(input, label, delta=float(delta)), reduction, name)
 
 
 def _sigmoid_cross_entropy_rule(g: Any, out: Any, x: Any, label: Any, ignore_index: int) -> Any:
@@ -186,13 +192,13 @@ def binary_cross_entropy_with_logits(
         >>> print(F.binary_cross_entropy_with_logits(score, label).numpy().round(3))
         0.693
     """
-    _require_reduction(reduction)
+    require_reduction(reduction)
     loss = SIGMOID_CROSS_ENTROPY(logit, label)
     if pos_weight is not None:
         # The part of the loss that belongs to positive labels, -label log(sigmoid(logit)), weighs pos_weight.
-        positive = label * SIGMOID_CROSS_ENTROPY(logit, ones_like(label))
+        positive = detach(label) * SIGMOID_CROSS_ENTROPY(logit, ones_like(label))
         loss = loss + (pos_weight - 1.0) * positive
-    return _reduced(loss if weight is None else loss * weight, reduction, name)
+    return reduced(loss if weight is None else loss * weight, reduction, name)
 
 
 def _binary_cross_entropy_rule(g: Any, out: Any, x: Any, label: Any) -> Any:
@@ -224,9 +230,9 @@ def binary_cross_entropy(
         >>> print(F.binary_cross_entropy(p, label).numpy().round(3))
         0.693
     """
-    _require_reduction(reduction)
+    require_reduction(reduction)
     loss = BCE_LOSS(input, label)
-    return _reduced(loss if weight is None else loss * weight, reduction, name)
+    return reduced(loss if weight is None else loss * weight, reduction, name)
 
 
 def _kl_rule(g: Any, out: Any, x: Any, target: Any) -> Any:
@@ -256,10 +262,10 @@ def kl_div(input: Any, label: Any, reduction: str = "mean", name: str | None = N
         >>> print(F.kl_div(wb.log(p), p, reduction="sum").numpy().round(3))
         0.0
     """
-    _require_reduction(reduction, (*REDUCTIONS, "batchmean"))
+    require_reduction(reduction, (*REDUCTIONS, "batchmean"))
     loss = KL_LOSS(input, label)
     if reduction != "batchmean":
-        return _reduced(loss, reduction, name)
+        return reduced(loss, reduction, name)
     rest = list(range(1, len(loss.shape)))
     return mean(reduce_sum(loss, axis=rest) if rest else loss, name=name)
 
@@ -273,6 +279,7 @@ def cross_entropy(
     soft_label: bool = False,
     axis: int = -1,
     use_softmax: bool = True,
+    label_smoothing: float = 0.0,
     name: str | None = None,
 ) -> Any:
     """Cross entropy of class scores with labels.
@@ -287,6 +294,8 @@ def cross_entropy(
         reduction: `"mean"` (with weights: divided by the sum of the weights that took part), `"sum"`, both of
             shape [1] (in dynamic mode []), or `"none"` (shape of a hard label; of `input` with 1 at `axis` for soft
             ones).
+        label_smoothing: this share of every label is spread over all classes (`label_smooth`); labels are then soft, so
+            `ignore_index` has no part in it.
 
     Raises:
         InvalidArgument: shapes, dtypes or options that do not fit; when run, a label out of range.
@@ -296,15 +305,25 @@ def cross_entropy(
         >>> print(F.cross_entropy(scores, label).numpy().round(3))
         0.347
     """
-    _require_reduction(reduction)
+    require_reduction(reduction)
     axis = normalize_axis(axis, len(input.shape))
+    if label_smoothing:
+        label, soft_label = _smoothed(input, label, soft_label, axis, label_smoothing), True
     losses = _soft_losses if soft_label else _hard_losses
     loss, share = losses(input, label, weight, ignore_index, axis, use_softmax)
     if reduction == "mean":
         return mean(loss, name=name) if share is None else reduce_sum(loss) / share()
     if reduction == "none" and len(label.shape) == len(input.shape) - 1:
         return squeeze(loss, axis=axis, name=name)
-    return _reduced(loss, reduction, name)
+    return reduced(loss, reduction, name)
+
+
+def _smoothed(input: Any, label: Any, soft_label: bool, axis: int, share: float) -> Any:
+    """Soft labels, the classes along `axis`."""
+    if soft_label or (len(label.shape) == len(input.shape) and label.shape[axis] != 1):
+        return label_smooth(label.astype(input.dtype), epsilon=share)
+    classes = squeeze(label, axis=axis) if len(label.shape) == len(input.shape) else label
+    return moveaxis(label_smooth(one_hot(classes, input.shape[axis]).astype(input.dtype), epsilon=share), -1, axis)
 
 
 def _columns(vector: Any, rank: int, axis: int) -> Any:
@@ -373,11 +392,11 @@ def nll_loss(
 
     Args:
         input: log-probabilities `[N, C]` or `[N, C, d1, ...]`.
-        label: integers in [0, C), `[N]` or `[N, d1, ...]`.
+        label: integers in [0, C), `[N]`, `[N, 1]` or `[N, d1, ...]`.
         weight: `[C]`, a factor per class.
         ignore_index: labels of this value give loss 0 and take no part in the mean.
-        reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1] (in dynamic mode []), or
-            `"none"`.
+        reduction: `"mean"` (divided by the weights that took part), `"sum"`, both of shape [1] (in dynamic mode []),
+            or `"none"`.
 
     Raises:
         InvalidArgument: shapes or options that do not fit; when run, a label out of range.
@@ -387,7 +406,9 @@ def nll_loss(
         >>> print(F.nll_loss(logp, wb.to_tensor([0])).numpy().round(3))
         0.693
     """
-    _require_reduction(reduction)
+    require_reduction(reduction)
+    if len(label.shape) == len(input.shape) and label.shape[1] == 1:
+        label = squeeze(label, axis=1)
     if len(input.shape) < 2 or len(label.shape) != len(input.shape) - 1:
         raise InvalidArgument(
             "nll_loss takes log-probabilities and labels without the class dimension\n"

@@ -15,6 +15,7 @@ from workbench.framework.values.dtype import as_dtype, float32
 from workbench.framework.values.spec import (
     Spec,
 )
+from workbench.ops.arguments import has_value
 from workbench.ops.math.compare import logical_and, where
 from workbench.ops.math.unary import floor, log
 from workbench.ops.pointwise import Tensor, binary, float_elementwise, into, number_for, require_whole
@@ -332,6 +333,8 @@ def scale(
         >>> print(wb.scale(wb.to_tensor([1.0, 2.0]), scale=10.0, bias=1.0).numpy())
         [11. 21.]
     """
+    if isinstance(scale, Infix) and has_value(scale):
+        scale = float(scale)
     for what, value in (("scale", scale), ("bias", bias)):
         if not is_number(value):
             raise InvalidType(f"{what} of scale is a number, got {value!r}; multiply tensors with *")

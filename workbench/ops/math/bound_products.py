@@ -82,14 +82,53 @@ def _batched(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Calls:
     return [multiplied(a, b, out.reshape(*batch, a.shape[-2], b.shape[-1]))]
 
 
+def _is_prepared(x: Spec, y: Spec, trans_x: bool) -> bool:
+    """Whether a product is one of matrices, or of batches of rows with one matrix, in their own precision."""
+    return x.dtype.name in ("float32", "float64") and len(y.shape) == 2 <= len(x.shape) and (
+        len(x.shape) == 2 or not trans_x
+    )  # fmt: skip
+
+
 def prepare_matmul(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Callable[..., Any] | None:
-    """`prepare` of matmul_v2 on matrices, of which the right one is not batched alone."""
-    if x.dtype.name not in ("float32", "float64") or len(x.shape) != 2 or len(y.shape) != 2:
+    """`prepare` of matmul_v2."""
+    if not _is_prepared(x, y, trans_x):
         return None
-    matmul = np.matmul
-    if not trans_x and not trans_y:
-        return lambda a, b: matmul(a, b)
-    return lambda a, b: matmul(a.T if trans_x else a, b.T if trans_y else b)
+    if len(x.shape) == 2:
+        return lambda a, b: np.matmul(a.T if trans_x else a, b.T if trans_y else b)
+    rows, inner, columns = math.prod(x.shape[:-1]), x.shape[-1], y.shape[0 if trans_y else 1]
+
+    def body(a: Any, b: Any) -> Any:
+        b = b.T if trans_y else b
+        if not a.flags.c_contiguous:
+            return np.matmul(a, b)
+        return np.matmul(a.reshape(rows, inner), b).reshape(*a.shape[:-1], columns)
+
+    return body
+
+
+def grad_prepare_matmul(
+    wanted: Sequence[bool], x: Spec, y: Spec, trans_x: bool, trans_y: bool
+) -> Callable[..., Any] | None:
+    """`grad_prepare` of matmul_v2."""
+    if not _is_prepared(x, y, trans_x):
+        return None
+    rows, inner, columns = math.prod(x.shape[:-1]), x.shape[-1], y.shape[0 if trans_y else 1]
+    by_x, by_y = wanted if len(wanted) == 2 else (True, True)
+
+    def matrices(a: Any, b: Any, g: Any) -> Any:
+        a, b = a.T if trans_x else a, b.T if trans_y else b
+        gx: Any = np.matmul(g, b.T) if by_x else None
+        gy: Any = np.matmul(a.T, g) if by_y else None
+        return gx.T if trans_x and by_x else gx, gy.T if trans_y and by_y else gy
+
+    def batches(a: Any, b: Any, g: Any) -> Any:
+        shape, b = a.shape, b.T if trans_y else b
+        g = np.ascontiguousarray(g).reshape(rows, columns)
+        gx: Any = np.matmul(g, b.T).reshape(shape) if by_x else None
+        gy: Any = np.matmul(a.reshape(rows, inner).T, g) if by_y else None
+        return gx, gy.T if trans_y and by_y else gy
+
+    return matrices if len(x.shape) == 2 else batches
 
 
 def bind_matmul(

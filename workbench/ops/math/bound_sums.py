@@ -47,6 +47,26 @@ def prepare_mean(x: Spec, zero_dim: bool, **where: Any) -> Callable[..., Any] | 
     return lambda array: np.asarray(total(array) / count)
 
 
+def grad_prepare_spread(average: bool) -> Callable[..., Any]:
+    """`grad_prepare` of sums and means: g, or g / count, repeated."""
+
+    def prepare(wanted: Sequence[bool], x: Spec, **where: Any) -> Callable[..., Any] | None:
+        if x.dtype.name not in WIDE or where.get("out_dtype"):
+            return None
+        axes = _axes(len(x.shape), where.get("dim", ()), where.get("reduce_all", True))
+        kept = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+        count, dtype = max(math.prod(x.shape[a] for a in axes), 1), x.dtype.numpy
+
+        def body(like: Any, g: Any) -> Any:
+            out = np.empty(x.shape, dtype)
+            out[...] = (g / count if average else g).reshape(kept)
+            return (out,)
+
+        return body
+
+    return prepare
+
+
 def bind_sum(
     outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
     dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool, out_dtype: str,

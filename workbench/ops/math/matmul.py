@@ -15,7 +15,14 @@ from workbench.framework.op.record import Cost
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
-from workbench.ops.math.bound_products import bind_matmul, bind_matmul_grad, bind_mul, bind_mul_grad, prepare_matmul
+from workbench.ops.math.bound_products import (
+    bind_matmul,
+    bind_matmul_grad,
+    bind_mul,
+    bind_mul_grad,
+    grad_prepare_matmul,
+    prepare_matmul,
+)
 from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.shape import FLATTEN, RESHAPE_LIKE, UNSQUEEZE
 
@@ -273,6 +280,7 @@ def _matmul_cost(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Cost:
     forward_out=_matmul_into,
     bind=bind_matmul,
     prepare=prepare_matmul,
+    grad_prepare=grad_prepare_matmul,
     grad_bind=bind_matmul_grad,
     cost=_matmul_cost,
 )

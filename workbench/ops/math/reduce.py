@@ -20,7 +20,14 @@ from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype, bool_, int64
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, require_float, same_dim
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.math.bound_sums import bind_mean, bind_spread, bind_sum, prepare_mean, prepare_sum
+from workbench.ops.math.bound_sums import (
+    bind_mean,
+    bind_spread,
+    bind_sum,
+    grad_prepare_spread,
+    prepare_mean,
+    prepare_sum,
+)
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
@@ -139,6 +146,7 @@ def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     bind=bind_sum,
     prepare=prepare_sum,
     grad_bind=bind_spread(average=False),
+    grad_prepare=grad_prepare_spread(average=False),
     saved="",
     shape_only="X",
     layer="sum",
@@ -161,6 +169,7 @@ def REDUCE_SUM(xp: Any, x: Any, out_dtype: str, **where: Any) -> Any:
     bind=bind_mean,
     prepare=prepare_mean,
     grad_bind=bind_spread(average=True),
+    grad_prepare=grad_prepare_spread(average=True),
     saved="",
     shape_only="X",
     layer="mean",
@@ -187,6 +196,7 @@ def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
     bind=bind_mean,
     prepare=prepare_mean,
     grad_bind=bind_spread(average=True),
+    grad_prepare=grad_prepare_spread(average=True),
     saved="",
     shape_only="X",
 )

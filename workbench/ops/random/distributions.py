@@ -85,6 +85,28 @@ def uniform(
     return UNIFORM_RANDOM(shape=dims, dtype=kind, min=low, max=high, seed=one_int("seed", seed), name=name)
 
 
+def _infer_uniform_like(x: Spec, min: float, max: float, **keys: Any) -> Spec:
+    require_float("uniform_like", x)
+    if min > max:
+        raise ShapeError("uniform numbers lie in [min, max)", f"max >= {min}", max)
+    return x
+
+
+@op(
+    "uniform_random_like",
+    "X -> Out",
+    attrs={"min": 0.0, "max": 1.0, "is_test": False, **KEYS},
+    like_x="Out",
+    infer=_infer_uniform_like,
+    needs="rng",
+)
+def UNIFORM_LIKE(xp: Any, x: Any, rng: Any, min: float, max: float, is_test: bool, **keys: Any) -> Any:
+    """Uniform numbers in [min, max) in the shape and dtype of `x`; their mean, in a test program."""
+    if is_test:
+        return xp.full(x.shape, (min + max) / 2, x.dtype)
+    return (rng.uniform(xp, x.shape, x.dtype) * (max - min) + min).astype(x.dtype)
+
+
 def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Uniform random numbers in [0, 1). Args and Raises: as for `uniform`.
 

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import uint8
-from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_float
+from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_float, shape_text
 from workbench.ops.bound import Calls, Scratch, copied, filled, number
 
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
@@ -165,3 +165,43 @@ def dropout(
         x, dropout_prob=p, is_test=not training, dropout_implementation=implementation, axis=axes, name=name
     )
     return out
+
+
+def dropout2d(x: Any, p: float = 0.5, training: bool = True, data_format: str = "NCHW", name: str | None = None) -> Any:
+    """Set whole channels of images to 0 with probability `p`.
+
+    Args:
+        x: `[N, C, H, W]`, or `[N, H, W, C]` for `data_format="NHWC"`.
+        Others: as in `dropout`.
+
+    Example:
+        >>> print(F.dropout2d(wb.ones([1, 1, 1, 2]), training=False).numpy())
+        [[[[1. 1.]]]]
+    """
+    return _dropped_channels("dropout2d", x, p, training, data_format, ("NCHW", "NHWC"), name)
+
+
+def dropout3d(
+    x: Any, p: float = 0.5, training: bool = True, data_format: str = "NCDHW", name: str | None = None
+) -> Any:
+    """Set whole channels of volumes to 0 with probability `p`.
+
+    Args:
+        x: `[N, C, D, H, W]`, or `[N, D, H, W, C]` for `data_format="NDHWC"`.
+        Others: as in `dropout`.
+
+    Example:
+        >>> print(F.dropout3d(wb.ones([1, 1, 1, 1, 2]), training=False).numpy())
+        [[[[[1. 1.]]]]]
+    """
+    return _dropped_channels("dropout3d", x, p, training, data_format, ("NCDHW", "NDHWC"), name)
+
+
+def _dropped_channels(
+    what: str, x: Any, p: float, training: bool, data_format: str, formats: tuple[str, str], name: str | None
+) -> Any:
+    if data_format not in formats:
+        raise InvalidArgument(f"{what} takes {formats[0]!r} or {formats[1]!r} as data_format, got {data_format!r}")
+    if len(x.shape) != len(data_format):
+        raise ShapeError(f"{what} takes {len(data_format)} dimensions", data_format, shape_text(x.shape))
+    return dropout(x, p, axis=[0, data_format.index("C")], training=training, name=name)

@@ -17,7 +17,7 @@ from workbench.framework.op.infix import Infix, is_number, tensor_method
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import RESHAPED
-from workbench.ops.arguments import one_int
+from workbench.ops.arguments import has_value, one_int
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 
@@ -33,6 +33,8 @@ def as_shape(what: str, shape: Any) -> Shape:
     Raises:
         InvalidType: a tensor, or a tensor among the dims. InvalidArgument: a negative dim.
     """
+    if isinstance(shape, Infix) and has_value(shape):
+        shape = shape.tolist()  # type: ignore[attr-defined]
     if isinstance(shape, Infix | str):
         raise InvalidType(f"{what} takes a shape of ints fixed when it is called, got {shape!r}")
     given = list(shape) if hasattr(shape, "__iter__") else [shape]
@@ -216,6 +218,18 @@ def ASSIGN(xp: Any, x: Any) -> Any:
     return xp.array(x)
 
 
+@op("detach", "X -> Out", like_x="Out", infer=lambda x: x)
+def DETACH(xp: Any, x: Any) -> Any:
+    """A copy of X through which no gradient flows."""
+    return xp.array(x)
+
+
+@tensor_method("detach")
+def detach(x: Any) -> Tensor:
+    """The value of `x` without its history: no gradient flows through it."""
+    return DETACH(x)
+
+
 @tensor_method("clone")
 def assign(x: Any, output: Tensor | None = None, name: str | None = None) -> Tensor:
     """A copy of a tensor, or a tensor with the values of an array, list or number.
@@ -281,14 +295,15 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
     """start, start + step, start + 2 step, ... without `end`.
 
     Args:
-        start, end, step: numbers; with `end` None the range goes from 0 to `start`.
+        start, end, step: numbers, or in dynamic mode tensors of one element; with `end` None the range goes from 0 to
+            `start`.
         dtype: by default int64 if all three are ints, otherwise float32.
 
     Returns:
         shape `[ceil((end - start) / step)]`, empty if that is negative.
 
     Raises:
-        InvalidType: an argument is no number (a tensor, for example). InvalidArgument: step is 0.
+        InvalidType: an argument is no number (a Variable, for example). InvalidArgument: step is 0.
 
     Example:
         >>> print(wb.arange(0, 10, 3).numpy())
@@ -296,6 +311,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
     """
     if end is None:
         start, end = 0, start
+    start, end, step = (v.item() if isinstance(v, Infix) and hasattr(v, "item") else v for v in (start, end, step))
     for what, value in (("start", start), ("end", end), ("step", step)):
         if not is_number(value):
             raise InvalidType(f"arange takes numbers, got {value!r} as {what}")

@@ -177,3 +177,16 @@ def _spatial_axes(data_format: str, rank: int) -> tuple[int, ...]:
         if len(layout) == rank and (layout[-1] == "C") == channels_last:
             return axes
     raise ShapeError("pad along spatial dimensions takes 3, 4 or 5 dimensions", "rank 3, 4 or 5", rank)
+
+
+def zeropad2d(x: Any, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Any:
+    """An image with zeros around it.
+
+    Args:
+        padding: an int, or [left, right, top, bottom].
+
+    Example:
+        >>> list(F.zeropad2d(wb.ones([1, 1, 2, 2]), [1, 0, 0, 2]).shape)
+        [1, 1, 4, 3]
+    """
+    return pad(x, [padding] * 4 if isinstance(padding, int) else padding, CONSTANT, 0.0, data_format, name)

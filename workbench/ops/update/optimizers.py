@@ -20,7 +20,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.values.rows import Patch, Rows, dense
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.bound import Calls, Scratch
-from workbench.ops.precision import NARROW, wide
+from workbench.ops.precision import NARROW, wide, wide_dtype
 from workbench.ops.update.bound_updates import bind_update
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
@@ -305,6 +305,36 @@ def _adamax(
     return p - (lr / (1 - beta1_power)) * (m / n), m, n
 
 
+def _adadelta(xp: Any, p: Any, g: Any, lr: Any, s: Any, u: Any, rho: float, epsilon: float) -> tuple[Any, ...]:
+    """s = rho s + (1 - rho) g^2; d = sqrt((u + eps) / (s + eps)) g; u = rho u + (1 - rho) d^2; p -= lr d.
+
+    Source: Zeiler, "ADADELTA: An Adaptive Learning Rate Method", 2012.
+    """
+    s = rho * s + (1 - rho) * (g * g)
+    step = xp.sqrt((u + epsilon) / (s + epsilon)) * g
+    return p - lr * step, s, rho * u + (1 - rho) * (step * step)
+
+
+def lamb_direction(
+    xp: Any, p: Any, g: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any,
+    beta1: float, beta2: float, epsilon: float, weight_decay: float,
+) -> tuple[Any, ...]:  # fmt: skip
+    """m and v as in Adam, and m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay p."""
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * (g * g)
+    adapted = (m / (1 - beta1_power)) / (xp.sqrt(v / (1 - beta2_power)) + epsilon)
+    return adapted + weight_decay * p, m, v
+
+
+def _lamb(xp: Any, p: Any, g: Any, lr: Any, *state: Any, **attrs: Any) -> tuple[Any, ...]:
+    """p -= lr direction, where lr was multiplied with the ratio of norms (`lamb_ratio`).
+
+    Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020.
+    """
+    direction, m, v = lamb_direction(xp, p, g, *state, **attrs)
+    return p - lr * direction, m, v
+
+
 _ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": False}
 
 SGD = _declare("sgd", _sgd, touched_only=_always)
@@ -322,3 +352,31 @@ RMSPROP = _declare(
 ADAMAX = _declare(
     "adamax", _adamax, "Moment InfNorm", ("beta1",), attrs={"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 )
+ADADELTA = _declare("adadelta", _adadelta, "AvgSquaredGrad AvgSquaredUpdate", attrs={"rho": 0.95, "epsilon": 1e-6})
+LAMB_ATTRS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
+LAMB = _declare("lamb", _lamb, "Moment1 Moment2", ("beta1", "beta2"), attrs=LAMB_ATTRS)
+
+
+def _infer_ratio(param: Spec, grad: Spec, *state: Spec, **attrs: Any) -> Spec:
+    require_float("lamb_ratio", param, grad, *state)
+    return Spec((1,), wide_dtype(param.dtype))
+
+
+@op(
+    "lamb_ratio",
+    "Param, Grad, Moment1, Moment2, Beta1Pow, Beta2Pow -> Out",
+    sparse="Grad",
+    attrs=LAMB_ATTRS,
+    infer=_infer_ratio,
+)
+def LAMB_RATIO(
+    xp: Any, param: Any, grad: Any, moment1: Any, moment2: Any, beta1_power: Any, beta2_power: Any, **attrs: Any
+) -> Any:
+    """||param|| / ||direction of LAMB's step||, in shape [1]; 1 where one of them is 0."""
+    p = wide(param)
+    powers = (power.reshape(()).astype(p.dtype) for power in (beta1_power, beta2_power))
+    grad = dense(xp, grad).astype(p.dtype)
+    direction, *_ = lamb_direction(xp, p, grad, wide(moment1), wide(moment2), *powers, **attrs)
+    length, step = xp.sqrt((p * p).sum()), xp.sqrt((direction * direction).sum())
+    both = (length > 0) & (step > 0)
+    return xp.where(both, length / xp.where(both, step, 1), 1).astype(p.dtype).reshape(1)

@@ -1,0 +1,122 @@
+"""Models written once for both modes: parameters by name, and a loss as a function of them, of x and of y."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import workbench as wb
+import workbench.nn.functional as F
+from workbench.framework.program.guard import static_mode
+from workbench.runtime.scope import Scope
+
+BATCH, CLASSES = 8, 3
+
+
+class Model(NamedTuple):
+    shapes: dict[str, list[int]]
+    x: np.ndarray
+    loss: Callable[[dict[str, Any], Any, Any], Any]
+
+
+def _images() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((BATCH, 2, 6, 6)).astype(np.float32)
+
+
+def _rows() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((BATCH, 5)).astype(np.float32)
+
+
+def _ids() -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 9, (BATCH, 4))
+
+
+def _cross_entropy(logits: Any, y: Any) -> Any:
+    return wb.mean(F.softmax_with_cross_entropy(logits, y))
+
+
+def mlp(p: dict[str, Any], x: Any, y: Any) -> Any:
+    hidden = F.relu(wb.matmul(x, p["a"]) + p["b"])
+    return _cross_entropy(wb.matmul(hidden, p["c"]) + p["d"], y)
+
+
+def dropped(p: dict[str, Any], x: Any, y: Any) -> Any:
+    hidden = F.dropout(wb.tanh(wb.matmul(x, p["a"]) + p["b"]), 0.4)
+    return _cross_entropy(wb.matmul(hidden, p["c"]) + p["d"], y)
+
+
+def convolutions(p: dict[str, Any], x: Any, y: Any) -> Any:
+    maps = F.max_pool2d(F.relu(F.conv2d(x, p["kernel"], p["bias"], padding=1)), 2)
+    return _cross_entropy(wb.matmul(wb.flatten(maps, 1), p["out"]), y)
+
+
+def normed_embedding(p: dict[str, Any], x: Any, y: Any) -> Any:
+    words = F.layer_norm(F.embedding(x, p["table"]), [6], p["scale"], p["shift"])
+    return _cross_entropy(wb.matmul(wb.mean(F.gelu(words), axis=1), p["out"]), y)
+
+
+DENSE = {"a": [5, 7], "b": [7], "c": [7, CLASSES], "d": [CLASSES]}
+MODELS = {
+    "mlp": Model(DENSE, _rows(), mlp),
+    "dropout": Model(DENSE, _rows(), dropped),
+    "convolutions": Model({"kernel": [4, 2, 3, 3], "bias": [4], "out": [36, CLASSES]}, _images(), convolutions),
+    "embedding": Model({"table": [9, 6], "scale": [6], "shift": [6], "out": [6, CLASSES]}, _ids(), normed_embedding),
+}
+LABELS = np.random.default_rng(2).integers(0, CLASSES, (BATCH, 1))
+
+
+def values(model: Model) -> dict[str, np.ndarray]:
+    """What the parameters begin with."""
+    rng = np.random.default_rng(3)
+    return {name: rng.standard_normal(shape).astype(np.float32) * 0.3 for name, shape in model.shapes.items()}
+
+
+def parameters(model: Model) -> dict[str, Any]:
+    made = {name: wb.create_parameter(shape, "float32", name=name) for name, shape in model.shapes.items()}
+    with wb.no_grad():
+        for name, value in values(model).items():
+            made[name].set_value(value)
+    return made
+
+
+def as_program(
+    model: Model, optimizer: Callable[[], Any], steps: int, devices: int
+) -> tuple[list[Any], dict[str, Any]]:
+    """Losses and parameters of the static program of a model, run by ParallelExecutor's engine."""
+    main, startup, scope = wb.static.Program(), wb.static.Program(), Scope()
+    with static_mode(), wb.static.program_guard(main, startup), wb.utils.unique_name.guard():
+        p = {name: wb.create_parameter(shape, "float32", name=name) for name, shape in model.shapes.items()}
+        x = wb.static.data("x", [None, *model.x.shape[1:]], model.x.dtype)
+        y = wb.static.data("y", [None, 1], "int64")
+        loss = model.loss(p, x, y)
+        optimizer().minimize(loss)
+    executor = wb.static.Executor()
+    executor.run(startup, scope=scope)
+    for name, value in values(model).items():
+        scope.var(name).set(value)
+    compiled = wb.static.CompiledProgram(main).with_data_parallel(loss.name, places=wb.static.cpu_places(devices))
+    feed = {"x": model.x, "y": LABELS}
+    losses = [executor.run(compiled, feed=feed, fetch_list=[loss], scope=scope)[0] for _ in range(steps)]
+    return losses, {name: np.array(scope.get(name).get_tensor()) for name in model.shapes}
+
+
+def training(model: Model, optimizer: Callable[..., Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """A step of dynamic mode, and the parameters it works on."""
+    p = parameters(model)
+    updates = optimizer(parameters=list(p.values()))
+    loss_of = model.loss
+
+    def train_step(x: Any, y: Any) -> Any:
+        loss = loss_of(p, x, y)
+        loss.backward()
+        updates.step()
+        updates.clear_grad()
+        return loss
+
+    return train_step, p
+
+
+def run(step: Callable[..., Any], model: Model, steps: int) -> list[np.ndarray]:
+    return [step(wb.to_tensor(model.x), wb.to_tensor(LABELS)).numpy() for _ in range(steps)]

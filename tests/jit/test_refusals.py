@@ -1,0 +1,176 @@
+"""What cannot be recorded is refused, with the line; nothing is left behind."""
+
+import inspect
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import EnforceNotMet, PreconditionNotMet, Unimplemented
+from workbench.jit.captured_tensor import NeedsValue
+
+kept: list[Any] = []
+counted = 0
+
+
+def branching(x: Any) -> Any:
+    if x.sum() > 0:  # here
+        return x
+    return -x
+
+
+def looping(x: Any) -> Any:
+    while bool((x < 9.0).all()):  # here
+        x = x * 2
+    return x
+
+
+def printing(x: Any) -> Any:
+    print(x)  # here
+    return x
+
+
+def formatting(x: Any) -> Any:
+    assert f"{x.mean():.2f}"  # here
+    return x
+
+
+def asking(x: Any) -> Any:
+    return x * float(x.mean())  # here
+
+
+def reading(x: Any) -> Any:
+    return wb.to_tensor(x.numpy() + 1)  # here
+
+
+def choosing(x: Any) -> Any:
+    return [1, 2, 3][wb.argmax(x)]  # here
+
+
+def assigning(x: Any) -> Any:
+    x[0] = 1.0  # here
+    return x
+
+
+def adding_in_place(x: Any) -> Any:
+    x.add_(x)  # here
+    return x
+
+
+def hooking(x: Any) -> Any:
+    (x * 2).register_hook(print)  # here
+    return x
+
+
+def counting(x: Any) -> Any:
+    global counted
+    counted += 1  # here
+    return x * counted
+
+
+def appending(x: Any) -> Any:  # here
+    kept.append(x)
+    return x * 1.0
+
+
+def drawing(x: Any) -> Any:  # here
+    return x * float(np.random.rand())
+
+
+def drawing_in_python(x: Any) -> Any:  # here
+    return x * random.random()
+
+
+FUNCTIONS = [
+    branching, looping, printing, formatting, asking, reading, choosing, assigning, adding_in_place, hooking, counting,
+    appending, drawing, drawing_in_python,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_what_cannot_be_recorded_is_refused_with_the_line(function: Callable[..., Any]) -> None:
+    lines, start = inspect.getsourcelines(function)
+    line = start + next(i for i, text in enumerate(lines) if text.rstrip().endswith("# here"))
+    captured = wb.jit.capture(function)
+    with pytest.raises(NeedsValue, match=re.escape(f"{__file__}, line {line}")):
+        captured(wb.to_tensor([0.5, 2.0]))
+    assert captured.captures == 0
+
+
+def test_a_branch_is_told_of_control_flow() -> None:
+    with pytest.raises(NeedsValue, match=re.escape("static.nn.cond")):
+        wb.jit.capture(branching)(wb.to_tensor([1.0]))
+
+
+def test_a_tensor_that_leaks_is_of_no_use_afterwards() -> None:
+    def step(x: Any) -> Any:
+        globals()["leak"] = y = x * 2
+        return y
+
+    wb.jit.capture(step)(wb.to_tensor([1.0]))
+    leak = globals().pop("leak")
+    with pytest.raises(NeedsValue, match="that is over; have the function return it"):
+        leak.numpy()
+    with pytest.raises(NeedsValue, match="stood for a value"):
+        wb.jit.capture(lambda x: x + leak)(wb.to_tensor([1.0]))
+    with pytest.raises(NeedsValue, match="that is over"):
+        leak.backward()
+    assert "CapturedTensor" in repr(leak)
+
+
+def test_an_argument_that_wants_a_gradient_is_refused() -> None:
+    with pytest.raises(Unimplemented, match=re.escape("jit.to_static")):
+        wb.jit.capture(lambda x: x * 2)(wb.to_tensor([1.0], stop_gradient=False))
+
+
+def test_a_gradient_of_values_that_an_update_has_overwritten_is_refused() -> None:
+    w = wb.create_parameter([2, 2], "float32")
+    optimizer = wb.optimizer.SGD(0.1, parameters=[w])
+
+    def step(x: Any) -> Any:
+        first, second = wb.matmul(x, w).sum(), (wb.matmul(wb.matmul(x, w), w)).sum()
+        first.backward()
+        optimizer.step()
+        second.backward()
+        return second
+
+    with pytest.raises(PreconditionNotMet, match=r"matmul_v2.* an update has overwritten"):
+        wb.jit.capture(step)(wb.ones([1, 2]))
+
+
+def test_a_refused_step_leaves_tensors_and_gradients_as_they_were() -> None:
+    w = wb.create_parameter([2], "float32")
+    (w * 3).sum().backward()
+    value, grad = w.numpy(), w.grad
+    optimizer = wb.optimizer.Adam(0.1, parameters=[w])
+
+    def step(x: Any) -> Any:
+        loss = (w * x).sum()
+        loss.backward()
+        optimizer.step()
+        return float(loss)
+
+    with pytest.raises(NeedsValue):
+        wb.jit.capture(step)(wb.ones([2]))
+    assert w.grad is grad and np.array_equal(grad.numpy(), [3.0, 3.0]) and np.array_equal(w.numpy(), value)
+    assert np.array_equal((w * 2).numpy(), value * 2)  # dynamic mode is as it was
+
+
+def test_in_static_mode_there_is_nothing_to_capture() -> None:
+    captured, x = wb.jit.capture(lambda x: x * 2), wb.to_tensor([1.0])
+    wb.enable_static()
+    try:
+        with pytest.raises(PreconditionNotMet, match="disable_static"):
+            captured(x)
+    finally:
+        wb.disable_static()
+
+
+@pytest.mark.parametrize("wrong", [3, "step"])
+def test_only_functions_are_captured(wrong: Any) -> None:
+    with pytest.raises(EnforceNotMet, match="takes a function"):
+        wb.jit.capture(wrong)

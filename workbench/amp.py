@@ -1,0 +1,5 @@
+"""Mixed precision (Paddle 2.x's `paddle.amp`)."""
+
+from workbench.facade import AMP, lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.amp", AMP)

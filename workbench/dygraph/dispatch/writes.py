@@ -1,0 +1,85 @@
+"""PreparedWrite: an op that writes tensors there are, with its NumPy calls bound to their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.overwrites import all_written, here
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.record import Op
+from workbench.framework.op.write import OpWrite
+from workbench.framework.quiet import quiet
+
+
+class PreparedWrite:
+    """An `OpWrite` on the arrays its tensors have now.
+
+    Args:
+        write: what is applied. given: the inputs that change, by slot; they are copied into memory of its own.
+        attrs: complete.
+    """
+
+    def __init__(self, write: OpWrite, given: dict[str, Tensor | None], attrs: dict[str, Any]) -> None:
+        self._write, self._op, self._attrs = write, write.op, attrs
+        self._fixed = [(t, t.memory()) for t in write.outputs.values()]
+        self._fixed += [(t, t.array) for slot, t in write.inputs.items() if slot not in given]
+        self._kinds = {slot: t.kind for slot, t in given.items() if t is not None}
+        self._outs = [_memory(write.outputs.get(slot.name)) for slot in self._op.outputs]
+        self._written = [out for out in self._outs if out is not None]
+        self._buffers = {slot: np.empty_like(t.array) for slot, t in given.items() if t is not None and t.is_dense()}
+        self._calls = self._bound() if len(self._buffers) == len(self._kinds) else None
+
+    def _bound(self) -> Sequence[Any] | None:
+        if self._op.bind is None:
+            return None
+        return self._op.bind(self._outs, self._arrays(self._buffers), np.empty, **self._attrs)
+
+    def _arrays(self, given: dict[str, Any]) -> list[Any]:
+        inputs = self._write.inputs
+        return [given[slot.name] if slot.name in given else _array(inputs.get(slot.name)) for slot in self._op.inputs]
+
+    def fits(self, given: dict[str, Tensor | None]) -> bool:
+        """Whether all tensors have the arrays they had, and the given ones are of the same kind."""
+        for slot, kind in self._kinds.items():
+            t = given.get(slot)
+            if t is None or t.kind is not kind:
+                return False
+        return all(t.array is array for t, array in self._fixed)
+
+    def run(self, given: dict[str, Any]) -> None:
+        """Write."""
+        if self._calls is None:
+            quiet.run(
+                _general, self._op, self._outs, self._arrays({s: _array(t) for s, t in given.items()}), self._attrs
+            )
+        else:
+            for slot, buffer in self._buffers.items():
+                np.copyto(buffer, given[slot].array)
+            quiet.run(_all, self._calls)
+        all_written(self._written, self._op.type, here())
+
+
+def _all(calls: Sequence[Any]) -> None:
+    for call in calls:
+        call()
+
+
+def _general(op: Op, outs: list[Any], arrays: list[Any], attrs: dict[str, Any]) -> None:
+    if op.forward_out is not None:
+        op.forward_out(numpy_xp, outs, *arrays, **attrs)
+        return
+    results = op.forward(numpy_xp, *arrays, **attrs)
+    for out, result in zip(outs, results if len(op.outputs) > 1 else [results], strict=True):
+        np.copyto(out, result)
+
+
+def _memory(tensor: Tensor | None) -> Any:
+    return None if tensor is None else tensor.memory()
+
+
+def _array(tensor: Any) -> Any:
+    return None if tensor is None else tensor.array

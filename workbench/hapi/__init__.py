@@ -1,0 +1,1 @@
+"""Model: training, evaluation and prediction of a layer in a few calls, with callbacks."""

@@ -1,0 +1,1 @@
+"""What `Model` calls while it works; public as `workbench.callbacks`."""

@@ -1,0 +1,142 @@
+"""TensorBindings: which variables of a recorded program stand for which tensors there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter, is_
+
+import numpy as np
+
+from workbench.dygraph.overwrites import clock, memory_of
+from workbench.dygraph.tensor.parameter import EagerParamBase
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import InvalidArgument, Unimplemented
+from workbench.framework import names
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
+from workbench.framework.site import caller
+from workbench.jit.shared_storage import SharedStorage, storage_of
+from workbench.runtime.scope import Scope
+from workbench.runtime.tensor import Moves
+
+_array_of = attrgetter("array")
+
+
+class BoundTensor:
+    """A tensor and the variable that stands for it.
+
+    Attributes:
+        storage: the memory they have in common.
+    """
+
+    __slots__ = ("storage", "tensor", "variable")
+
+    def __init__(self, tensor: Tensor, variable: Variable) -> None:
+        self.tensor, self.variable = tensor, variable
+        self.storage = storage_of(tensor)
+
+
+class TensorBindings:
+    """The tensors a program works on. They are its persistable variables, in the same memory.
+
+    Args:
+        program: what is recorded.
+
+    Attributes:
+        moves, writes: the states of `Moves` and of the clock of writes that were taken into account.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._bound: dict[SharedStorage, BoundTensor] = {}
+        self._by_memory: dict[int, SharedStorage] = {}
+        self._tensors: list[Tensor] = []
+        self._arrays: list[np.ndarray] = []
+        self.moves = self.writes = -1
+
+    def __iter__(self) -> Iterator[BoundTensor]:
+        return iter(self._bound.values())
+
+    def bound(self, tensor: Tensor) -> BoundTensor:
+        """The variable that stands for a tensor, made when it is first asked for.
+
+        Raises:
+            Unimplemented: a sparse gradient. InvalidArgument: a view of another tensor that the program works on.
+        """
+        if not tensor.kind.is_dense:
+            raise Unimplemented(f"a sparse gradient from outside cannot be recorded\n  at {caller()}")
+        storage = storage_of(tensor)
+        found = self._bound.get(storage)
+        if found is None:
+            memory = id(memory_of(tensor.array))
+            if self._by_memory.setdefault(memory, storage) is not storage:
+                whole = self._bound[self._by_memory[memory]].variable.name
+                raise InvalidArgument(
+                    f"tensor {tensor.name!r} is a view of the memory of {whole!r}, which is used here, too; take the "
+                    f"view inside of the function, or a clone()\n  at {caller()}"
+                )
+            found = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
+            self.moves = -1
+        return found
+
+    def _declared(self, tensor: Tensor) -> Variable:
+        block, name = self._program.global_block(), tensor.name
+        while block.has_var(name):
+            name = names.generate(name)
+        if isinstance(tensor, EagerParamBase):
+            return block.create_parameter(
+                name, tensor.shape, tensor.dtype, trainable=not tensor.stop_gradient, regularizer=tensor.regularizer,
+                optimize_attr=tensor.optimize_attr, need_clip=tensor.need_clip,
+            )  # fmt: skip
+        if not tensor.stop_gradient:
+            return block.create_parameter(name, tensor.shape, tensor.dtype)
+        return block.create_var(name, tensor.shape, tensor.dtype, persistable=True, stop_gradient=True)
+
+    def put_into(self, scope: Scope) -> None:
+        """Have a scope use the storage of the tensors."""
+        for each in self:
+            scope.var(each.variable.name).tensor = each.storage.lod
+        Moves.happen()
+
+    # Between runs
+
+    def agree(self) -> list[BoundTensor] | None:
+        """Make sure that tensors and variables have the same memory.
+
+        Returns:
+            those that dynamic mode has written to since the last time; None if a tensor has another shape or dtype now.
+        """
+        if Moves.count == self.moves and all(map(is_, map(_array_of, self._tensors), self._arrays)):
+            if clock.now == self.writes:
+                return []
+        elif not self._meet():
+            return None
+        self.writes = clock.now
+        return [each for each in self if each.storage.note_writes()]
+
+    def _meet(self) -> bool:
+        for each in self:
+            storage, tensor = each.storage, each.tensor
+            before = storage.array
+            storage.follow()
+            if tensor.array is not before and tensor.array is not storage.array:  # it was given another one
+                if not storage.take_over(tensor.array):
+                    return False
+                storage.writes = -1
+            tensor.array = storage.array
+        self._remember()
+        return True
+
+    def follow(self) -> None:
+        """After a run: where the engine has moved storage, tensors follow."""
+        if Moves.count == self.moves:
+            return
+        for each in self:
+            each.storage.follow()
+            each.tensor.array = each.storage.array
+        self._remember()
+
+    def _remember(self) -> None:
+        self.moves = Moves.count
+        self._tensors = [each.tensor for each in self]
+        self._arrays = [each.storage.array for each in self]

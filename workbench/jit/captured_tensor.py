@@ -1,0 +1,152 @@
+"""CapturedTensor: what stands for a tensor while Python code is recorded."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Protocol
+
+from workbench.dygraph.kinds import kind_like
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import Unimplemented
+from workbench.framework.program.variable import Variable
+from workbench.framework.site import caller
+
+
+class NeedsValue(Unimplemented, TypeError):
+    """Python asked for a value that is there only when what is recorded is run; `float()` raises TypeErrors."""
+
+
+class RecordsTensors(Protocol):
+    """What records.
+
+    Attributes:
+        is_open: it still does.
+    """
+
+    is_open: bool
+
+    def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
+        """Append the gradients of what a tensor was computed from."""
+
+    def write_over(self, tensor: Tensor, value: CapturedTensor) -> None:
+        """Have the value of a tensor from outside replaced."""
+
+    def detached(self, tensor: CapturedTensor) -> CapturedTensor:
+        """The same value, through which no gradient flows."""
+
+
+class CapturedTensor(Tensor):
+    """A tensor without a value: a variable of the program that is recorded.
+
+    It has shape and dtype, takes part in ops and has their gradients. Whoever asks for its numbers is refused.
+
+    Attributes:
+        variable: of the program.
+    """
+
+    __slots__ = ("_recorder", "variable")
+
+    def __init__(self, variable: Variable, recorder: RecordsTensors) -> None:
+        self.variable, self._recorder = variable, recorder
+        self.kind = kind_like(variable.spec)
+        self.source = None
+
+    @property
+    def array(self) -> Any:
+        """There is none.
+
+        Raises:
+            NeedsValue: always.
+        """
+        self._refuse("Python needs the value of a tensor here")
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        self._refuse("a tensor is overwritten in place here")
+
+    @property
+    def stop_gradient(self) -> bool:
+        """No gradient flows through it."""
+        return self.variable.stop_gradient
+
+    @stop_gradient.setter
+    def stop_gradient(self, stop: bool) -> None:
+        self.variable.stop_gradient = bool(stop)
+
+    @property
+    def name(self) -> str:
+        """The variable's."""
+        return self.variable.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        """The name of a variable is that of the program; it stays."""
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is an argument of what is recorded."""
+        return self.variable.is_data
+
+    @property
+    def inplace_version(self) -> int:
+        """0: nothing is written in place."""
+        return 0
+
+    def detach(self) -> Tensor:
+        """The same value without history."""
+        return self._recorder.detached(self)
+
+    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
+        """Record the gradients of this tensor, and their addition to `grad` of every leaf.
+
+        Raises:
+            NeedsValue: the recording is over.
+        """
+        if not self._recorder.is_open:
+            self._refuse("backward() is called here")
+        self._recorder.backward(self, grad_tensor)
+
+    def _write_over(self, target: Tensor, by: str) -> None:
+        self._recorder.write_over(target, self)
+
+    def _become_zero(self, by: str) -> bool:
+        return False  # a gradient of nothing is as good
+
+    def register_hook(self, hook: Any) -> Any:
+        """Hooks are Python code, which is not recorded.
+
+        Raises:
+            NeedsValue: always.
+        """
+        self._refuse("a hook would be Python code that sees gradients")
+
+    def retain_grads(self) -> None:
+        """Only leaves have gradients in what is recorded.
+
+        Raises:
+            NeedsValue: always.
+        """
+        self._refuse("retain_grads() asks for the gradient of a value in the middle of the step; use paddle.grad")
+
+    def _refuse(self, what: str) -> NoReturn:
+        site = caller()
+        if not self._recorder.is_open:
+            raise NeedsValue(
+                f"{what}, but tensor {self.name!r} stood for a value while a function was recorded, and that is over; "
+                f"have the function return it\n  at {site}"
+            )
+        raise NeedsValue(
+            f"{what}, while the function is recorded: what is recorded is run later, on the values of each call\n"
+            "  for a branch or a loop that follows values use static.nn.cond or static.nn.while_loop; to look at a "
+            f"value have the function return it\n  at {site}"
+        )
+
+    def __bool__(self) -> bool:
+        self._refuse("a branch follows the value of a tensor here")
+
+    def __repr__(self) -> str:
+        if self._recorder.is_open:
+            self._refuse("the value of a tensor is printed here")
+        return f"CapturedTensor({self.name}: {self.kind.spec})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        self._refuse("a tensor is copied deeply here")

@@ -1,0 +1,201 @@
+"""RecordedFunction: a function whose calls run what was recorded of it; `capture` and `to_static` make such."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import PreconditionNotMet
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.notice import tell
+from workbench.framework.op.recorder import current_recorder
+from workbench.framework.program.guard import in_static_mode
+from workbench.framework.program.program import Program
+from workbench.framework.site import Site, caller
+from workbench.framework.values.spec import Spec
+from workbench.jit.arguments import Arguments
+from workbench.jit.captured_tensor import NeedsValue
+from workbench.jit.recorded_step import RecordedStep
+from workbench.jit.recorder import CaptureRecorder
+from workbench.jit.surroundings import Surroundings
+from workbench.runtime.tensor import LoDTensor
+
+_KEPT = 32  # recordings of one function for arguments of the same kinds
+
+
+class RecordedFunction:
+    """A function that is recorded when it is called, and again when something it was recorded with has changed.
+
+    Attributes:
+        captures: how often it was recorded so far.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._parameters = _positional(function)
+        self._steps: dict[Any, list[RecordedStep]] = {}
+        self._newest: RecordedStep | None = None
+        self._draws = LoDTensor(np.zeros(1, np.int64))
+        self._leaves: dict[int, Tensor] = {}
+        self.captures = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        step = self._newest
+        if step is not None and not kwargs and step.is_alike(args):
+            return step.run(args)
+        if isinstance(current_recorder(), CaptureRecorder):
+            return self._function(*args, **kwargs)  # part of what is recorded around it
+        return self._call(self._arguments(args, kwargs))
+
+    # What `capture` and `to_static` do in their own ways
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        return Arguments(args, kwargs, self._parameters)
+
+    def _spec(self, spec: Spec, number: int) -> Spec:
+        """What the program takes in the place of a tensor."""
+        return spec
+
+    def _check(self, given: Arguments) -> None:
+        """Refuse arguments a recording cannot take."""
+
+    def _made(
+        self, recorder: CaptureRecorder, feeds: Sequence[str], outputs: Any, surroundings: Surroundings
+    ) -> RecordedStep:
+        """What was recorded, ready to be run."""
+        raise NotImplementedError
+
+    # Recording
+
+    def _call(self, given: Arguments) -> Any:
+        step = self._step(given)
+        results = step.run(given.tensors)
+        if given.is_plain:
+            step.settle(given.args)
+        return results
+
+    def _step(self, given: Arguments) -> RecordedStep:
+        """What is run for such arguments, recorded if it has to be."""
+        known = self._steps.setdefault((recording_gradients.get(), given.key), [])
+        step = next((each for each in known if each.fits()), None)
+        if step is None:
+            step = self._record(given, known)
+            known.insert(0, step)
+            del known[_KEPT:]
+            if not step.fits():
+                raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
+        self._newest = step
+        return step
+
+    def _record(self, given: Arguments, others: Sequence[RecordedStep]) -> RecordedStep:
+        if in_static_mode():
+            raise PreconditionNotMet(
+                f"what is recorded is a function of dynamic mode; call disable_static() first\n  at {caller()}"
+            )
+        self._check(given)
+        self._tell(others)
+        surroundings = Surroundings(self._function, given.others(self._parameters))
+        recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
+        randoms = _random_states()
+        with recorder.running():
+            made = [
+                recorder.argument(name, self._spec(t.kind.spec, number), t.stop_gradient)
+                for number, (name, t) in enumerate(zip(given.names, given.tensors, strict=True))
+            ]
+            args, kwargs = given.replaced(made)
+            outputs = self._function(*args, **kwargs)
+            recorder.gradients.keep()
+        self._require_pure(surroundings, randoms)
+        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.gradients.found.values())
+        self.captures += 1
+        return self._made(recorder, [argument.name for argument in made], outputs, surroundings)
+
+    def _tell(self, others: Sequence[RecordedStep]) -> None:
+        """A notice that something is recorded once more, and why."""
+        if not self.captures:
+            return
+        reason = "it is called with other shapes, dtypes or values that are no tensors"
+        if others:
+            reason = others[0].reason()
+        tell(f"{getattr(self, '__name__', 'the step')} is recorded again ({self.captures + 1} times so far): {reason}")
+
+    def _require_pure(self, surroundings: Surroundings, randoms: Any) -> None:
+        """The function does nothing that a run of what was recorded would not do.
+
+        Raises:
+            NeedsValue: it changed something outside, or drew random numbers outside of tensors.
+        """
+        for change in surroundings.changes():
+            site = surroundings.site_of_change(change.name) or _site_of(self._function)
+            raise NeedsValue(
+                f"the function changes {change.name}, which only Python does: a run of what is recorded would not\n"
+                f"  keep it in a tensor, return what it follows from, or change it outside of the function\n  at {site}"
+            )
+        if _random_states() != randoms:
+            raise NeedsValue(
+                "the function draws random numbers outside of tensors (random, numpy.random), which would be the same "
+                "in every run of what is recorded\n  draw them with paddle.rand and the like, or pass them as arguments"
+                f"\n  at {_site_of(self._function)}"
+            )
+
+    # Looking in
+
+    @property
+    def main_program(self) -> Program:
+        """The program that ran last.
+
+        Raises:
+            PreconditionNotMet: nothing was recorded yet.
+        """
+        return self.recorded.program
+
+    @property
+    def recorded(self) -> RecordedStep:
+        """What ran last: its `graph()`, `plan()`, `stepper()`.
+
+        Raises:
+            PreconditionNotMet: nothing was recorded yet.
+        """
+        if self._newest is None:
+            raise PreconditionNotMet("nothing was recorded yet; call the function once")
+        return self._newest
+
+    def _bound_to(self, method: Callable[..., Any]) -> Any:
+        """The same for a method of an instance."""
+        raise NotImplementedError
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        name = f"_recorded_{id(self)}"
+        found = vars(instance).get(name)
+        if found is None:
+            found = self._bound_to(self._function.__get__(instance, owner))
+            vars(instance)[name] = found
+        return found
+
+
+def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def _random_states() -> tuple[Any, Any]:
+    state: Any = np.random.get_state(legacy=False)
+    words = state["state"]
+    return random.getstate(), (words["key"].tobytes(), words["pos"], state["has_gauss"], state["gauss"])
+
+
+def _site_of(function: Callable[..., Any]) -> Site:
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return Site(code.co_filename, code.co_firstlineno) if code is not None else caller()

@@ -1,0 +1,233 @@
+"""RecordedStep: a recorded program on an engine, with the tensors it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from operator import attrgetter, call, is_
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.kinds import Kind, kind_of
+from workbench.dygraph.overwrites import RepeatedWrites, clock
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.executors.api.executor import Executor
+from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.inspection.debugging import Debugging
+from workbench.executors.running.engine import Engine
+from workbench.executors.running.spec import EngineSpec, snapshot
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.recorder import current_recorder
+from workbench.framework.program.program import Program
+from workbench.framework.values.place import CPUPlace
+from workbench.graph.strategy import BuildStrategy
+from workbench.jit.arguments import leaves, mapped
+from workbench.jit.bindings import BoundTensor
+from workbench.jit.captured_tensor import CapturedTensor
+from workbench.jit.recorder import CaptureRecorder
+from workbench.jit.surroundings import Surroundings
+from workbench.optimizer.lr import LRScheduler
+from workbench.runtime.scope import Scope
+from workbench.runtime.tensor import LoDTensor, Moves
+
+_new_tensor = Tensor.__new__
+_array_of, _grad_of = attrgetter("array"), attrgetter("grad")
+_kind_of, _stops = attrgetter("kind"), attrgetter("stop_gradient")
+
+_values = Scope()  # of which those of all recorded programs are kids: one step on tensors at a time
+
+
+class RecordedStep(Debugging):
+    """What was recorded of one call of a function, ready to be run for others like it.
+
+    Args:
+        recorder: what it was recorded by. program: what is run of that.
+        feeds: names of the arguments. outputs: what the function returned.
+        surroundings: what it reads from outside.
+        draws: the counter of random numbers, which all recordings of one function have in common.
+        places: the devices. build, execution: how they run.
+    """
+
+    def __init__(
+        self,
+        recorder: CaptureRecorder,
+        program: Program,
+        feeds: Sequence[str],
+        outputs: Any,
+        surroundings: Surroundings,
+        draws: LoDTensor,
+        places: Sequence[CPUPlace] = (CPUPlace(0),),
+        build: BuildStrategy | None = None,
+        execution: ExecutionStrategy | None = None,
+    ) -> None:
+        self.program, self.startup = program, recorder.startup
+        self.bindings, self._surroundings = recorder.bindings, surroundings
+        self._gradients = list(recorder.gradients.found.values())
+        self._optimizers = recorder.optimizers
+        self._feeds, self._outputs = list(feeds), outputs
+        captured = [leaf for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
+        self.fetches = list(dict.fromkeys(leaf.name for leaf in captured if leaf.name not in feeds))
+        self._is_single = len(self.fetches) == 1 and len(captured) == 1 and outputs is captured[0]
+        losses = recorder.gradients.losses
+        self.scope = Scope(_values)
+        self._engine = engine_of(program, self.scope, places, losses[0] if losses else None, build, execution)
+        self._fill_scope(draws)
+        self._left = [each for each in self._gradients if each.after is not None or each.before is not None]
+        rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
+        self._rates = [each for each in self.bindings if each.variable.name in rates]
+        self._is_ready = False
+        self._writes: RepeatedWrites | None = None
+        self._kind: Kind | None = None
+        self._has_known_shapes = all(-1 not in program.global_block().var(name).shape for name in feeds)
+        self._written = {name for op in self.program.all_ops() for name in op.output_arg_names}
+
+    def _fill_scope(self, draws: LoDTensor) -> None:
+        self.bindings.put_into(self.scope)
+        names = {each.variable.name for each in self.bindings}
+        if self.program.rng_step:
+            self.scope.var(self.program.rng_step).tensor = draws
+            names.add(self.program.rng_step)
+        others = [v.name for v in self.program.persistables() if v.name not in names]
+        if others:
+            for name in others:
+                self.scope.var(name)
+            Executor().run(self.startup, scope=self.scope)
+
+    def _to_debug(self) -> Engine:
+        return self._engine
+
+    def fits(self) -> bool:
+        """Whether it is what the function would do; what was put in the place of tensors is taken over."""
+        self._is_ready = False
+        self._refresh_rates(self._optimizers)
+        if self._surroundings.changes() or not all(each.fits() for each in self._gradients):
+            return False
+        changed = self.bindings.agree()
+        if changed is None:
+            return False
+        if changed:
+            self._spread(changed)
+        return True
+
+    def reason(self) -> str:
+        """Why it does not fit any more, in words."""
+        changes = [str(change) for change in self._surroundings.changes()]
+        if changes:
+            return ", ".join(changes[:3])
+        if not all(each.fits() for each in self._gradients):
+            return "gradients that were there are now left, or the other way round"
+        return "a tensor it works on has another shape or dtype"
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """One step, of arguments it fits; what the function returns."""
+        results = self.execute(tensors)
+        if not self._is_single:
+            return self._packed(results, tensors)
+        made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
+        made.array, made.kind, made.stop_gradient, made.source = (
+            results[0], self._kind or self._kind_of(results), True, None,
+        )  # fmt: skip
+        return made
+
+    def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """One step; the arrays that are fetched."""
+        results: list[Any] = self._engine.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
+        if self.bindings.moves != Moves.count:
+            self.bindings.follow()
+        writes = self._writes
+        if writes is None:
+            arrays = [each.storage.array for each in self.bindings if each.variable.name in self._written]
+            writes = self._writes = RepeatedWrites(arrays, f"a run of {self.program.name}")
+        writes.time = self.bindings.writes = clock.now = clock.now + 1
+        for each in self._left:
+            each.tensor.grad = each.after
+        return results
+
+    def _kind_of(self, results: Sequence[Any]) -> Kind:
+        """The kind of the only result; the same in every run of arguments of the same kinds."""
+        kind = kind_of(results[0])
+        if self._has_known_shapes:
+            self._kind = kind
+        return kind
+
+    # The next time
+
+    def settle(self, args: Sequence[Any]) -> None:
+        """Note all that has to be as it is now for the next call of such arguments to be alike."""
+        watched = self._surroundings.watched
+        gradients = [each for each in self._gradients if not each.clears]
+        self._reads = [current_recorder, recording_gradients.get, *watched.reads]
+        self._reads += [partial(getattr, each, "_learning_rate") for each in self._optimizers]
+        self._tensors = [each.tensor for each in self.bindings]
+        self._leaves = [each.tensor for each in gradients]
+        self._count = len(args)
+        self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
+        self._expected = [
+            current_recorder(), recording_gradients.get(), *watched.kept,
+            *(each._learning_rate for each in self._optimizers), *map(_array_of, self._tensors),
+            *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
+        ]  # fmt: skip
+        self._containers = self._surroundings.containers
+        self._is_ready = all(each.is_lasting for each in gradients)
+
+    def is_alike(self, args: Sequence[Any]) -> bool:
+        """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
+        if not self._is_ready or len(args) != self._count:
+            return False
+        if self._scheduled:
+            self._refresh_rates(self._scheduled)
+        bindings = self.bindings
+        if clock.now != bindings.writes or Moves.count != bindings.moves:
+            return False
+        found = chain(
+            map(call, self._reads), map(_array_of, self._tensors), map(_grad_of, self._leaves),
+            map(_kind_of, args), map(_stops, args),
+        )  # fmt: skip
+        try:
+            return all(map(is_, found, self._expected)) and (
+                not self._containers or all(each.is_unchanged() for each in self._containers)
+            )
+        except (AttributeError, ValueError):  # no tensor; a variable that was deleted
+            return False
+
+    def _refresh_rates(self, optimizers: Sequence[Any]) -> None:
+        """Have the rates be those of now; what is written here is accounted for here, so that not all is looked at."""
+        for optimizer in optimizers:
+            before = clock.now
+            optimizer.refresh_rate()
+            if clock.now != before and self.bindings.writes == before:
+                self.bindings.writes = clock.now
+                self._spread([each for each in self._rates if each.storage.note_writes()])
+
+    def _packed(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        found = dict(zip(self._feeds, tensors, strict=True))
+        found.update((name, Tensor(np.asarray(result))) for name, result in zip(self.fetches, results, strict=True))
+        return mapped(self._outputs, lambda leaf: found[leaf.name] if isinstance(leaf, CapturedTensor) else leaf)
+
+    def _spread(self, changed: Sequence[BoundTensor]) -> None:
+        """What was written to tensors is for all devices."""
+        if any(each not in self._rates for each in changed):
+            self._writes = None  # noted anew: others have written there
+        if not self._engine.started:
+            return
+        replicas = self._engine.replicas
+        for each in changed:
+            for place in range(1, len(replicas.scopes)):
+                own = replicas.find(each.variable.name, place)
+                if own is not None and own is not each.storage.lod:
+                    own.set(each.storage.lod.array)
+
+
+def engine_of(
+    program: Program,
+    scope: Scope,
+    places: Sequence[CPUPlace] = (CPUPlace(0),),
+    loss: str | None = None,
+    build: BuildStrategy | None = None,
+    execution: ExecutionStrategy | None = None,
+) -> Engine:
+    """An engine for a recorded program."""
+    build, execution = build or BuildStrategy(), execution or ExecutionStrategy()
+    return Engine(EngineSpec(snapshot(program), tuple(places), loss, build, execution), scope)

@@ -1,0 +1,155 @@
+"""CaptureRecorder: ops that are applied to tensors become operators of a new program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.dispatch.recorder import dynamic_recorder
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import InvalidType
+from workbench.framework import names
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.record import Op, flat
+from workbench.framework.op.recorder import recording
+from workbench.framework.program.guard import program_guard, static_recorder
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
+from workbench.framework.site import caller
+from workbench.framework.values.spec import Spec
+from workbench.jit.bindings import TensorBindings
+from workbench.jit.captured_tensor import CapturedTensor, NeedsValue
+from workbench.jit.leaf_gradients import LeafGradients
+from workbench.ops.tensor.creation import ASSIGN
+
+
+class CaptureRecorder:
+    """Appends every applied op to a program of its own. Tensors that were there before become persistable variables.
+
+    Attributes:
+        program, startup: what is recorded; what fills the variables that stand for no tensor.
+        bindings: the tensors that were met. gradients: those of leaves.
+        optimizers: those that have updated something. is_open: the function is still running.
+    """
+
+    name = "capture"
+    zero_dim = True
+
+    def __init__(self, name: str, known: Sequence[Tensor] = ()) -> None:
+        self.program, self.startup = Program(), Program()
+        self.program.name = name
+        self.bindings = TensorBindings(self.program)
+        self.gradients = LeafGradients(self.program, self.bindings, known)
+        self.optimizers: list[Any] = []
+        self.is_open = True
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Record what is done in the `with` body; gradients of tensors from outside are put back behind it."""
+        with program_guard(self.program, self.startup), recording(self):
+            try:
+                yield
+            finally:
+                self.is_open = False
+                self.gradients.put_back()
+
+    def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
+        """A tensor the function is called with."""
+        block = self.program.global_block()
+        while block.has_var(name):
+            name = names.generate(name)
+        made = block.create_var(
+            name, spec.shape, spec.dtype, stop_gradient=stop_gradient, is_data=True, need_check_feed=True
+        )
+        return CapturedTensor(made, self)
+
+    # What ops become
+
+    def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+        given = tuple([self._operand(op, value) for value in op.every_input(inputs)])
+        made = static_recorder.record(op, given, attrs, name)
+        passes = recording_gradients.get() and op.differentiable and _wants_gradient(op, given)
+        return self._wrapped(made, passes)
+
+    def _wrapped(self, made: Any, passes: bool) -> Any:
+        if made is None:
+            return None
+        if isinstance(made, list | tuple):
+            return type(made)(self._wrapped(part, passes) for part in made)
+        if not passes:
+            made.stop_gradient = True
+        return CapturedTensor(made, self)
+
+    def _operand(self, op: Op, value: Any) -> Any:
+        if value is None or isinstance(value, Variable):
+            return value
+        if isinstance(value, list | tuple):
+            return [self._operand(op, v) for v in value]
+        if isinstance(value, np.ndarray | np.generic):
+            value = Tensor(np.array(value))
+        if not isinstance(value, Tensor):
+            raise InvalidType(f"op {op.type!r} takes Tensors, got {type(value).__name__} {value!r}\n  at {caller()}")
+        return self.variable(value)
+
+    def variable(self, tensor: Tensor) -> Variable:
+        """What stands for a tensor in the program."""
+        if isinstance(tensor, CapturedTensor):
+            if tensor.variable.block.program is not self.program:
+                raise NeedsValue(
+                    f"tensor {tensor.name!r} stood for a value while another function was recorded; have that function "
+                    f"return it\n  at {caller()}"
+                )
+            return tensor.variable
+        variable = self.bindings.bound(tensor).variable
+        if tensor.stop_gradient and not variable.stop_gradient:
+            return self._cut(variable)  # detached from a parameter
+        return variable
+
+    def _cut(self, variable: Variable) -> Variable:
+        made: Variable = static_recorder.record(ASSIGN, (variable,), {}, None)
+        made.stop_gradient = True
+        return made
+
+    def detached(self, tensor: CapturedTensor) -> CapturedTensor:
+        """The same value, through which no gradient flows."""
+        return CapturedTensor(self._cut(self.variable(tensor)), self)
+
+    # What is written
+
+    def record_into(self, write: Any, given: dict[str, Any]) -> Any:
+        """An op that writes tensors there are."""
+        inputs = {slot: self.variable(t) for slot, t in {**write.inputs, **given}.items() if t is not None}
+        outputs = {slot: self.variable(t) for slot, t in write.outputs.items() if t is not None}
+        block = self.program.current_block()
+        return block.append_op(write.op.type, inputs=inputs, outputs=outputs, attrs=write.attrs)
+
+    def write_over(self, tensor: Tensor, value: CapturedTensor) -> None:
+        """Have the value of a tensor from outside replaced."""
+        target = self.bindings.bound(tensor).variable
+        self.program.current_block().append_op(ASSIGN.type, inputs={"X": self.variable(value)}, outputs={"Out": target})
+
+    def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
+        """Operators appended in the `with` body belong to an update."""
+        return self.program.role_guard(role, [self.variable(t) for t in pair])
+
+    def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
+        """States are tensors, made now; the program works on them."""
+        with recording(dynamic_recorder):
+            optimizer.make_states([tensor for tensor, _ in pairs])
+        if optimizer not in self.optimizers:
+            self.optimizers.append(optimizer)
+
+    def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
+        """Append the gradients of what a tensor was computed from."""
+        loss: Any = tensor if grad_tensor is None else tensor * grad_tensor
+        if loss.shape not in ([], [1]):
+            loss = loss.sum()
+        self.gradients.append_backward(self.variable(loss), lambda made: CapturedTensor(made, self))
+
+
+def _wants_gradient(op: Op, given: Sequence[Any]) -> bool:
+    receiving = [value for slot, value in zip(op.inputs, given, strict=True) if slot.name not in op.no_grad]
+    return any(not v.stop_gradient and v.dtype.is_float for v in flat(receiving))

@@ -1,0 +1,78 @@
+"""`jit.save` and `jit.load`: layers and functions as files, with their values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from workbench.checkpoint.files import read_tensors
+from workbench.checkpoint.inference_model import inference_program, read_model, write_model
+from workbench.checkpoint.program_files import PARAMS, model_prefix
+from workbench.dygraph.autograd.modes import no_grad
+from workbench.errors import InvalidType
+from workbench.jit.static_function import StaticFunction
+from workbench.jit.surroundings import is_layer
+from workbench.jit.translated_layer import TranslatedLayer
+
+
+def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None, **configs: Any) -> None:
+    """Write the program of a layer, or of a function of `to_static`, as in evaluation, and the values it needs.
+
+    Args:
+        path: folder and file prefix; the files are those of `static.save_inference_model`.
+        input_spec: an `InputSpec` (or a tensor like the input) per input; if None, that of `to_static`, or what it was
+            called with last.
+        configs: accepted for Paddle's sake.
+
+    Raises:
+        InvalidType: neither a layer nor a function. PreconditionNotMet: nothing says what inputs are like.
+        NeedsValue: something cannot be recorded. OSError: a file cannot be written.
+
+    Example:
+        >>> net = wb.nn.Linear(4, 2)
+        >>> wb.jit.save(net, "model", input_spec=[wb.static.InputSpec([None, 4])])
+        >>> wb.jit.load("model")(wb.ones([3, 4])).shape
+        [3, 2]
+    """
+    forward = layer.forward if is_layer(layer) else layer
+    if not callable(forward):
+        raise InvalidType(f"jit.save takes a layer or a function, got {layer!r}")
+    if not isinstance(forward, StaticFunction) or input_spec is not None:
+        forward = StaticFunction(getattr(forward, "dygraph_function", forward), input_spec)
+    with _evaluating(layer), no_grad():
+        concrete, step = forward.get_concrete_program(*_last_arguments(forward))
+    feeds, fetches = [v.name for v in concrete.inputs], [v.name for v in concrete.outputs]
+    write_model(path, inference_program(concrete.main_program, feeds, fetches), step.scope)
+
+
+def _last_arguments(forward: StaticFunction) -> tuple[Any, ...]:
+    return () if forward.has_specification else forward.last_arguments
+
+
+@contextmanager
+def _evaluating(layer: Any) -> Iterator[None]:
+    """Evaluation mode inside the `with` body, of a layer and of all below it."""
+    below = layer.sublayers(include_self=True) if is_layer(layer) else []
+    before = [each.training for each in below]
+    for each in below:
+        each.training = False
+    try:
+        yield
+    finally:
+        for each, training in zip(below, before, strict=True):
+            each.training = training
+
+
+def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
+    """A layer of what `save`, or `static.save_inference_model`, wrote.
+
+    Raises:
+        InvalidArgument: no such model, or a damaged file. OSError: a file cannot be read.
+
+    Example: see `save`.
+    """
+    program, feeds, fetches = read_model(path)
+    tensors, _ = read_tensors(model_prefix(path) + PARAMS)
+    return TranslatedLayer(program, feeds, fetches, tensors)

@@ -1,0 +1,109 @@
+"""SharedStorage: the memory that a tensor of dynamic mode and variables of programs have in common.
+
+An engine may move storage into a bucket of several tensors. Tensors then look at it through a window of their own, so
+that a write to one of them is not taken for a write to its neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from workbench.dygraph.overwrites import writes_to
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import in_one_call
+
+
+class SharedStorage:
+    """Storage of a scope that is the memory of a tensor as well.
+
+    Attributes:
+        lod: the storage, as scopes have it.
+        array: the same memory, as tensors have it.
+        writes: how many writes to it by dynamic mode are accounted for.
+    """
+
+    __slots__ = ("__weakref__", "_generation", "array", "lod", "writes")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.lod = LoDTensor(array)
+        self.array = array
+        self._generation = self.lod.generation
+        self.writes = writes_to(array)
+        _remember(self)
+
+    def follow(self) -> None:
+        """Look where the storage is now."""
+        if self.lod.generation != self._generation:
+            self._generation = self.lod.generation
+            self.array = window(self.lod.array)
+            self.writes = writes_to(self.array)
+            _remember(self)
+
+    def take_over(self, array: np.ndarray) -> bool:
+        """Hold the value of another array, which a tensor was given; False if that has another shape or dtype."""
+        if not self.lod.holds(array):
+            return False
+        self.lod.assign(array)
+        return True
+
+    def note_writes(self) -> bool:
+        """Tell those who compare versions of what dynamic mode has written; whether there was something."""
+        writes = writes_to(self.array)
+        if writes == self.writes:
+            return False
+        self.writes = writes
+        in_one_call(self.lod.counting())
+        return True
+
+
+class _Part:
+    """Part of an array, as what owns the memory of a window."""
+
+    __slots__ = ("__array_interface__", "_kept")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self._kept = array
+
+
+def window(array: np.ndarray) -> np.ndarray:
+    """An array on the same memory that is no view of another array."""
+    if not isinstance(array.base, np.ndarray):
+        return array
+    dtype = array.dtype
+    if dtype.isbuiltin != 1:  # the interface has no words for bfloat16
+        return np.asarray(_Part(array.view(f"u{dtype.itemsize}"))).view(dtype)
+    return np.asarray(_Part(array))
+
+
+_storages: dict[int, tuple[ref[np.ndarray], ref[SharedStorage]]] = {}
+
+
+def _remember(storage: SharedStorage) -> None:
+    key = id(storage.array)
+    _storages[key] = ref(storage.array, lambda gone: _forget(key, gone)), ref(storage)
+
+
+def _forget(key: int, gone: ref[Any]) -> None:
+    if key in _storages and _storages[key][0] is gone:
+        del _storages[key]
+
+
+def storage_of(tensor: Tensor) -> SharedStorage:
+    """The storage of a tensor; from now on its memory is that.
+
+    All who ask for one array, or for one that it was moved from, get one storage.
+    """
+    found = _storages.get(id(tensor.array))
+    storage = found[1]() if found is not None and found[0]() is tensor.array else None
+    if storage is None:
+        array = tensor.array
+        if not (array.flags.writeable and array.flags.c_contiguous and array.flags.aligned):
+            tensor._put(np.array(array, order="C"))
+        storage = SharedStorage(tensor.array)
+    tensor.array = storage.array
+    return storage

@@ -1,0 +1,276 @@
+"""`jit.to_static`: functions and layers of dynamic mode that run as programs, with gradients."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.builders.input_spec import InputSpec
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.framework.gradmode import recording_gradients
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.values.spec import Spec
+from workbench.jit.arguments import Arguments, leaves, mapped
+from workbench.jit.captured_tensor import CapturedTensor
+from workbench.jit.recorded_forward import RecordedForward
+from workbench.jit.recorded_function import RecordedFunction
+from workbench.jit.recorded_step import RecordedStep
+from workbench.jit.recorder import CaptureRecorder
+from workbench.jit.surroundings import Surroundings, is_layer
+
+_switch = {"is_on": True}
+
+
+class ConcreteProgram(NamedTuple):
+    """What was recorded of a function for arguments of some kinds.
+
+    Attributes:
+        inputs, outputs: variables. main_program, startup_program: with the parameters among their variables.
+        parameters: those variables. function: what was recorded.
+        tensors: the tensors the program works on, by the names of their variables.
+    """
+
+    inputs: list[Variable]
+    outputs: list[Variable]
+    main_program: Program
+    startup_program: Program
+    parameters: list[Parameter]
+    function: Callable[..., Any]
+    tensors: dict[str, Tensor]
+
+
+class StaticFunction(RecordedFunction):
+    """A function that runs as a program, see `to_static`.
+
+    Attributes:
+        dygraph_function: the function as it was written.
+    """
+
+    def __init__(self, function: Callable[..., Any], input_spec: Any = None) -> None:
+        super().__init__(function)
+        self.dygraph_function = function
+        self._specs = None if input_spec is None else list(leaves(input_spec))
+        for spec in self._specs or ():
+            if not isinstance(spec, InputSpec | Tensor | int | float | str | bool | None):
+                raise InvalidType(f"input_spec holds InputSpecs, got {spec!r}")
+        self._concrete: dict[int, ConcreteProgram] = {}
+        self._last: tuple[Any, ...] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not _switch["is_on"]:
+            return self._function(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    @property
+    def has_specification(self) -> bool:
+        """Whether an input_spec was given."""
+        return self._specs is not None
+
+    @property
+    def last_arguments(self) -> tuple[Any, ...]:
+        """What stands for the arguments of the latest call.
+
+        Raises:
+            PreconditionNotMet: there was none.
+        """
+        if self._last is None:
+            raise PreconditionNotMet("what inputs are like is not known: pass input_spec, or call it once before")
+        return self._last
+
+    def _tensor_specs(self) -> list[InputSpec]:
+        return [
+            InputSpec.from_tensor(s) if isinstance(s, Tensor) else s
+            for s in self._specs or ()
+            if isinstance(s, InputSpec | Tensor)
+        ]
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        given = super()._arguments(args, kwargs)
+        self._last = tuple(mapped(given.args, _specification))
+        specs = self._tensor_specs()
+        if not specs:
+            return given
+        if len(given.tensors) != len(specs):
+            raise InvalidArgument(
+                f"{self._function.__name__} takes {len(specs)} tensors by its input_spec, got {len(given.tensors)}"
+            )
+        for number, (tensor, spec) in enumerate(zip(given.tensors, specs, strict=True)):
+            if not spec.takes(tensor.kind.spec):
+                raise InvalidArgument(
+                    f"argument {given.names[number]!r} of {self._function.__name__} is not what its input_spec says\n"
+                    f"  expected: {spec.text}\n  got:      {tensor.kind.spec}"
+                )
+            given.names[number] = spec.name or given.names[number]
+        given.key = ("input_spec", *[t.stop_gradient for t in given.tensors])
+        return given
+
+    def _spec(self, spec: Spec, number: int) -> Spec:
+        specs = self._tensor_specs()
+        return specs[number].spec if specs else spec
+
+    def _made(
+        self, recorder: CaptureRecorder, feeds: Sequence[str], outputs: Any, surroundings: Surroundings
+    ) -> RecordedForward:
+        block = recorder.program.global_block()
+        inputs = [block.var(name) for name in feeds]
+        found = [leaf.variable for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
+        program = recorder.program.clone()
+        own = program.global_block()
+        concrete = ConcreteProgram(
+            [own.var(v.name) for v in inputs], [own.var(v.name) for v in found], program, recorder.startup,
+            own.all_parameters(), self._function, {each.variable.name: each.tensor for each in recorder.bindings},
+        )  # fmt: skip
+        made = RecordedForward(recorder, inputs, outputs, surroundings, self._draws, recording_gradients.get())
+        self._concrete[id(made)] = concrete
+        return made
+
+    def _tell(self, others: Sequence[RecordedStep]) -> None:
+        """Nothing: one recording per signature and mode is what is expected; `captures` counts them."""
+
+    # Looking in
+
+    @property
+    def concrete_program(self) -> ConcreteProgram:
+        """What ran last; without a call, what the input_spec says.
+
+        Raises:
+            PreconditionNotMet: there was neither.
+        """
+        if self._newest is None:
+            return self.get_concrete_program()[0]
+        return self._concrete[id(self._newest)]
+
+    def get_concrete_program(self, *args: Any, **kwargs: Any) -> tuple[ConcreteProgram, RecordedForward]:
+        """What is run for these arguments (tensors, or InputSpecs), recorded now if it was not yet.
+
+        Raises:
+            PreconditionNotMet: no arguments, and no input_spec.
+        """
+        if not args and not kwargs:
+            if self._specs is None:
+                raise PreconditionNotMet(
+                    "what arguments are like is not known yet: give to_static an input_spec, or call the function once"
+                )
+            args = tuple(self._specs)
+        step: Any = self._step(self._arguments(tuple(map(_stand_in, args)), kwargs))
+        return self._concrete[id(step)], step
+
+    @property
+    def program_cache(self) -> dict[int, ConcreteProgram]:
+        """All that was recorded."""
+        return self._concrete
+
+    @property
+    def code(self) -> str:
+        """The function as it was written."""
+        return inspect.getsource(self._function)
+
+    def rollback(self) -> Callable[..., Any]:
+        """The function as it was written; where it is `forward` of a layer, the layer has it back."""
+        owner = getattr(self._function, "__self__", None)
+        if is_layer(owner) and vars(owner).get("forward") is self:
+            del vars(owner)["forward"]
+        return self._function
+
+    def _bound_to(self, method: Callable[..., Any]) -> StaticFunction:
+        return StaticFunction(method, self._specs)
+
+    def __repr__(self) -> str:
+        return f"StaticFunction({getattr(self, '__name__', self._function)!r})"
+
+
+def _specification(value: Any) -> Any:
+    """What a tensor is like, without its value."""
+    return InputSpec(value.shape, value.dtype) if isinstance(value, Tensor) else value
+
+
+def _stand_in(value: Any) -> Any:
+    """A tensor like a specification, with dimensions of 1 where they are not known."""
+    if not isinstance(value, InputSpec):
+        return value
+    return Tensor(np.zeros([max(d, 1) for d in value.shape], value.dtype.numpy), stop_gradient=True)
+
+
+def to_static(
+    function: Any = None,
+    input_spec: Any = None,
+    build_strategy: Any = None,
+    backend: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Run a function or a layer as a program: recorded when it is called, and for every other signature once more.
+
+    Gradients pass through its calls. Python is not translated: a branch that follows the value of a tensor is refused,
+    with its line; `static.nn.cond` and `static.nn.while_loop` are recorded.
+
+    Args:
+        function: a function, method, or layer (whose `forward` it is then); None gives a decorator.
+        input_spec: an `InputSpec` per tensor, where one recording serves for several sizes.
+        build_strategy, backend, kwargs: accepted for Paddle's sake.
+
+    Returns:
+        a `StaticFunction`; of a layer, the layer.
+
+    Raises:
+        InvalidType: nothing that can be called. NeedsValue: something cannot be recorded.
+
+    Example:
+        >>> @wb.jit.to_static
+        ... def squared(x):
+        ...     return (x * x).sum()
+        >>> x = wb.to_tensor([1.0, 3.0], stop_gradient=False)
+        >>> squared(x).backward()
+        >>> x.grad.tolist()
+        [2.0, 6.0]
+    """
+    if function is None:
+        return lambda function: to_static(function, input_spec)
+    if isinstance(function, StaticFunction):
+        return function
+    if is_layer(function):
+        function.forward = StaticFunction(_written(function.forward), input_spec)
+        return function
+    if not callable(function):
+        raise InvalidType(f"jit.to_static takes a function or a layer, got {function!r}")
+    return StaticFunction(function, input_spec)
+
+
+def _written(forward: Any) -> Any:
+    return forward.dygraph_function if isinstance(forward, StaticFunction) else forward
+
+
+def not_to_static(func: Any = None) -> Any:
+    """Mark a function that is called by others as it is written; all are, so nothing changes.
+
+    Example:
+        >>> @wb.jit.not_to_static
+        ... def double(x):
+        ...     return x * 2
+    """
+    return (lambda func: func) if func is None else func
+
+
+def ignore_module(modules: Sequence[Any]) -> None:
+    """Name modules whose code is not to be translated; none is, so nothing changes.
+
+    Raises:
+        InvalidType: no list of modules.
+    """
+    if not isinstance(modules, list | tuple):
+        raise InvalidType(f"ignore_module takes a list of modules, got {modules!r}")
+
+
+def enable_to_static(enable_to_static_bool: bool) -> None:
+    """Have functions of `to_static` run as programs (True, as they do at first), or as they are written.
+
+    Raises:
+        InvalidType: no bool.
+    """
+    if not isinstance(enable_to_static_bool, bool):
+        raise InvalidType(f"enable_to_static takes a bool, got {enable_to_static_bool!r}")
+    _switch["is_on"] = enable_to_static_bool

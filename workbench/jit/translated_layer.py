@@ -1,0 +1,102 @@
+"""TranslatedLayer: a saved program as a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.tensor.parameter import EagerParamBase
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.errors import InvalidArgument, Unimplemented
+from workbench.framework.names import EMPTY
+from workbench.framework.op.record import find_op
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import ROLE, ROLE_VAR
+from workbench.framework.program.variable import Parameter
+from workbench.jit.static_function import StaticFunction
+from workbench.layers.layer import Layer
+
+
+class TranslatedLayer(Layer):
+    """A layer whose `forward` is a program that was saved; `jit.load` makes such.
+
+    Its parameters can be trained on: the program's ops are applied to tensors, recorded once per kind of input.
+
+    Args:
+        program: from `feeds` to `fetches`. values: of its persistable variables, by name.
+
+    Raises:
+        InvalidArgument: a value is missing. Unimplemented: the program has branches or loops.
+    """
+
+    def __init__(
+        self, program: Program, feeds: Sequence[str], fetches: Sequence[str], values: Mapping[str, np.ndarray]
+    ) -> None:
+        super().__init__()
+        if program.num_blocks > 1:
+            raise Unimplemented(
+                "the program has branches or loops, which a layer does not apply to tensors; run it with "
+                "static.load_inference_model and an Executor"
+            )
+        vars(self).update(_program=program, _feeds=list(feeds), _fetches=list(fetches), _tensors={})
+        for variable in program.persistables():
+            if variable.name not in values:
+                raise InvalidArgument(f"the saved model has no value for {variable.name!r}")
+            self._take(variable, np.array(values[variable.name]))
+        vars(self)["_run"] = StaticFunction(self._apply)
+
+    def _take(self, variable: Any, value: np.ndarray) -> None:
+        name = variable.name.replace(".", "_")
+        if isinstance(variable, Parameter):
+            made: Tensor = EagerParamBase(value, variable.name, trainable=variable.trainable)
+            self.add_parameter(name, made)
+        else:
+            made = Tensor(value)
+            made.name, made.persistable = variable.name, True
+            self.register_buffer(name, made)
+        self._tensors[variable.name] = made
+
+    def forward(self, *inputs: Any) -> Any:
+        """The outputs for inputs in the order in which they were saved; one alone, or a list."""
+        if len(inputs) != len(self._feeds):
+            raise InvalidArgument(
+                f"the saved model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), got {len(inputs)}"
+            )
+        found = self._run(*inputs)
+        return found[0] if len(found) == 1 else found
+
+    def _apply(self, *inputs: Any) -> list[Any]:
+        values: dict[str, Any] = {**self._tensors, **dict(zip(self._feeds, inputs, strict=True))}
+        for op in self._program.global_block().ops:
+            values.update(_applied(op, values))
+        return [values[name] for name in self._fetches]
+
+    def program(self, method_name: str = "forward") -> Program:
+        """The saved program.
+
+        Raises:
+            InvalidArgument: another method than `forward`.
+        """
+        if method_name != "forward":
+            raise InvalidArgument(f"the saved model has the method 'forward' alone, not {method_name!r}")
+        return self._program
+
+
+def _applied(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operator computes, by the names of its outputs."""
+    record = find_op(op.type)
+    inputs: list[Any] = []
+    for slot in record.inputs:
+        given = [values[name] for name in op.inputs.get(slot.name, ()) if name != EMPTY]
+        inputs.append(given if slot.is_list and given else (given[0] if given else None))
+    attrs = {name: value for name, value in op.attrs.items() if name not in (ROLE, ROLE_VAR)}
+    made = record(*inputs, **attrs)
+    results = made if len(record.outputs) > 1 else (made,)
+    found: dict[str, Any] = {}
+    for slot, result in zip(record.outputs, results, strict=True):
+        parts = result if slot.is_list else [result]
+        found.update(zip(op.outputs.get(slot.name, ()), parts, strict=False))
+    return found

@@ -1,0 +1,1 @@
+"""Attention, and the encoders and decoders made of it."""

@@ -1,0 +1,1 @@
+"""Layers with parameters: linear maps, convolutions, normalisations."""

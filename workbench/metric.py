@@ -1,0 +1,5 @@
+"""Metrics (Paddle 2.x's `paddle.metric`)."""
+
+from workbench.facade import METRIC, lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.metric", METRIC)

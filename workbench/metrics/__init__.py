@@ -1,0 +1,1 @@
+"""Metrics counted over many batches; public as `workbench.metric`."""

@@ -1,0 +1,76 @@
+"""Parameters in groups, each with options of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from workbench.errors import InvalidArgument, InvalidType, did_you_mean
+from workbench.optimizer.checks import checked_parameters
+
+Check = Callable[[str, str, Any], Any]
+
+
+class GroupOption(NamedTuple):
+    """What a group may have of its own.
+
+    Attributes:
+        field: of the optimizer, which the value replaces. check: `(owner, argument, value)` -> the value.
+    """
+
+    field: str
+    check: Check
+
+
+class Groups:
+    """What an optimizer updates.
+
+    Args:
+        owner: the optimizer's name, for messages.
+        parameters: None, a list of parameters, or a list of dicts `{"params": [...], option: value}`.
+        options: the options a group may have.
+
+    Attributes:
+        parameters: of all groups, None for all there are.
+
+    Raises:
+        InvalidType, InvalidArgument: no list, no parameter, an unknown option, or a parameter in two groups.
+    """
+
+    def __init__(self, owner: str, parameters: Any, options: Mapping[str, GroupOption]) -> None:
+        self._own: dict[str, dict[str, Any]] = {}
+        self.parameters: list[Any] | None
+        if not _is_grouped(parameters):
+            self.parameters = checked_parameters(owner, parameters)
+            return
+        self.parameters = []
+        for group in parameters:
+            self._add(owner, group, options)
+
+    def _add(self, owner: str, group: Any, options: Mapping[str, GroupOption]) -> None:
+        if not isinstance(group, dict) or "params" not in group:
+            raise InvalidType(f"{owner}: a group of parameters is a dict with 'params', got {group!r}")
+        fields = {}
+        for argument, value in group.items():
+            if argument == "params":
+                continue
+            if argument not in options:
+                hint = did_you_mean(argument, options)
+                raise InvalidArgument(f"{owner}: a group of parameters has no option {argument!r}.{hint}")
+            option = options[argument]
+            fields[option.field] = option.check(owner, argument, value)
+        members = group["params"]
+        for parameter in checked_parameters(owner, members if isinstance(members, list | tuple) else [members]) or ():
+            name = parameter if isinstance(parameter, str) else parameter.name
+            if name in self._own:
+                raise InvalidArgument(f"{owner}: parameter {name!r} is in two groups")
+            self._own[name] = fields
+            self.parameters = [*(self.parameters or ()), parameter]
+
+    def fields_of(self, parameter: Any) -> dict[str, Any] | None:
+        """What the group of a parameter has instead of the optimizer's fields; None without groups."""
+        return self._own.get(parameter.name) if self._own else None
+
+
+def _is_grouped(parameters: Any) -> bool:
+    return isinstance(parameters, list | tuple) and any(isinstance(group, dict) for group in parameters)
