@@ -233,8 +233,13 @@ class Tensor(Infix):
             return
         if not isinstance(gradient, Tensor) or gradient.kind.shape != self.kind.shape:
             raise InvalidType(f"the gradient of a tensor of shape {self.shape} is a Tensor like it, got {gradient!r}")
-        self._grad = tensor_from(gradient.array, gradient.source)
-        self._grad.stop_gradient = False
+        self._grad = gradient._as_gradient()
+
+    def _as_gradient(self) -> Tensor:
+        """A tensor of its own with the same value and history."""
+        made = tensor_from(self.array, self.source)
+        made.stop_gradient = False
+        return made
 
     def retain_grads(self) -> None:
         """Have `backward()` leave the gradient in `grad` though an op made this tensor; leaves do so anyway."""
