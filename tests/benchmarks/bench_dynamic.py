@@ -264,16 +264,19 @@ def line(name: str, best: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["ops", *NETWORKS], choices=["ops", *NETWORKS])
+    parser.add_argument("what", nargs="*", help=f"ops, or a network: {', '.join(NETWORKS)}; all of them by default")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
+    what = given.what or ["ops", *NETWORKS]
+    if unknown := set(what) - {"ops", *NETWORKS}:
+        parser.error(f"there is nothing to time called {', '.join(sorted(unknown))}")
     libs = [Workbench(), *([PyTorch()] if find_spec("torch") else [])]
     print(f"{'microseconds':26s}{''.join(f'{lib.name:>12s}' for lib in libs)}{'ratio' if len(libs) > 1 else '':>8s}")
-    if "ops" in given.what:
+    if "ops" in what:
         made = [ops(lib) for lib in libs]
         for name in made[0]:
             print(line(name, compared([one[name] for one in made], given.rounds, 0.01)), flush=True)
-    for name in [n for n in given.what if n != "ops"]:
+    for name in [n for n in what if n != "ops"]:
         networks = [Network(lib, name) for lib in libs]
         losses = [[float(net.step()) for _ in range(3)][-1] for net in networks]
         if not all(math.isclose(loss, losses[0], rel_tol=1e-3) for loss in losses):

@@ -10,8 +10,7 @@ from typing import Any
 
 import workbench as wb
 from tests.executors.models import Model, regression
-from workbench.experiments import Run
-from workbench.experiments.training import train
+from workbench.experiments import Run, train
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, build, classifier
 from workbench import static
-from workbench.experiments import Setup, runs
-from workbench.experiments.launch import resume, setup
+from workbench.experiments import Setup, resume, runs, setup
 from workbench.experiments.run import Run
 from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset

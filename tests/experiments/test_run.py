@@ -14,8 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.executors.models import Model, regression
-from workbench.experiments import Run
-from workbench.experiments.training import train
+from workbench.experiments import Run, train
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pytest
 import workbench as wb
 from tests.experiments.recorded import python
 from tests.parallel.models import classifier
-from workbench.experiments import runs
-from workbench.experiments.launch import sweep
+from workbench.experiments import runs, sweep
 from workbench.experiments.run import Run
 from workbench.framework.program.guard import static_mode
 from workbench.io import TensorDataset

@@ -15,8 +15,7 @@ from tests.experiments.test_restoring import batches, everything, executor
 from tests.experiments.test_resume import dataset, drawing, saving
 from tests.parallel.models import Model, build
 from workbench import static
-from workbench.experiments import Run, runs
-from workbench.experiments.launch import setup
+from workbench.experiments import Run, runs, setup
 from workbench.framework.program.guard import static_mode
 from workbench.io import DataLoader, TensorDataset
 

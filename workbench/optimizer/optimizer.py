@@ -18,22 +18,18 @@ from typing import Any, ClassVar
 
 import workbench.ops  # noqa: F401  (registers the ops updates are made of)
 from workbench.autodiff import append_backward
-from workbench.errors import InvalidType, PreconditionNotMet, one_of
+from workbench.errors import InvalidType, PreconditionNotMet
 from workbench.framework.gradmode import recording_gradients
-from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
-from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import current_recorder
-from workbench.framework.op.write import OpWrite
 from workbench.framework.program.guard import default_startup_program, program_guard, static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.framework.program.roles import LOSS_GRAD, LR_SCHED, OPTIMIZE
+from workbench.framework.program.roles import LR_SCHED, OPTIMIZE
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.portable import portable
-from workbench.ops.math.arithmetic import CAST
 from workbench.optimizer.checks import (
     Pairs,
     are_tensors,
@@ -46,8 +42,10 @@ from workbench.optimizer.checks import (
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.groups import GroupOption, Groups
 from workbench.optimizer.lr import LRScheduler
+from workbench.optimizer.parameter_update import ParameterUpdate
 from workbench.optimizer.regularizer import add_decay, as_regularizer
 from workbench.optimizer.role import role_of
+from workbench.optimizer.second_update import tell_of_second_update, updated_for
 from workbench.optimizer.states import MASTER, Accumulator, ProgramStates, States, TensorStates, is_half
 
 
@@ -170,11 +168,11 @@ class Optimizer:
             self._update_tensors(pairs)
             return [], pairs
         startup = startup_program if startup_program is not None else default_startup_program()
-        updated = _updated_for(loss)
+        updated = updated_for(loss)
         with self._all_or_nothing(loss.block.program, startup):
             pairs = self.backward(loss, startup, parameters, no_grad_set)
             ops = self.apply_optimize(loss, startup, pairs)
-        _tell_of_second_update(loss, updated.intersection(parameter.name for parameter, _ in pairs))
+        tell_of_second_update(loss, updated.intersection(parameter.name for parameter, _ in pairs))
         return ops, pairs
 
     def backward(
@@ -464,52 +462,3 @@ class Optimizer:
         except BaseException:
             self._programs, program.lr_schedulers = kept
             raise
-
-
-class ParameterUpdate:
-    """How a parameter is updated: the ops of its update, with all that is the same in every step.
-
-    Attributes:
-        settings: the optimizer with the options of the parameter's group.
-    """
-
-    def __init__(self, settings: Optimizer, parameter: Any, states: States) -> None:
-        self.settings, self._parameter, self._states, self._dtype = settings, parameter, states, parameter.dtype
-        self._kept = kept = settings.states_of(parameter, states)
-        self._held = held = states.master(parameter) if settings.has_master(parameter) else parameter
-        after = {"ParamOut": held, **{f"{slot}Out": state for slot, state in kept.items()}}
-        op = find_op(settings.op_type)
-        self._write = OpWrite(op, {"Param": held, **kept}, after, settings.attributes(parameter))
-        self._rounding: OpWrite | None = None
-        if held is not parameter:
-            self._rounding = OpWrite(CAST, {"X": held}, {"Out": parameter}, {"dtype": parameter.dtype.name})
-
-    def is_of(self, parameter: Any, states: States) -> bool:
-        """Whether it was made for this parameter as it is."""
-        return self._parameter is parameter and self._states is states and self._dtype is parameter.dtype
-
-    def apply(self, grad: Any, rate: Any) -> Any:
-        """Update the parameter, or append the operators; returns that of the update."""
-        recorder = current_recorder()
-        rate = self.settings.scaled_rate(rate, self._parameter, self._held, grad, self._kept)
-        done = recorder.record_into(self._write, {"Grad": grad, "LearningRate": rate})
-        if self._rounding is not None:
-            recorder.record_into(self._rounding, {})
-        return done
-
-
-def _updated_for(loss: Variable) -> set[str]:
-    """The parameters a program updates, if it has gradients of this loss already."""
-    ops = loss.block.program.global_block().ops
-    if not any(op.role == LOSS_GRAD and loss.grad_name in op.output_arg_names for op in ops):
-        return set()
-    return {name for op in ops if op.role & OPTIMIZE for name in op.inputs.get("Param", ())}
-
-
-def _tell_of_second_update(loss: Variable, twice: set[str]) -> None:
-    """A notice where a loss is minimized once more: a cell was run twice, or it is meant."""
-    if twice:
-        tell(
-            f"the program minimizes {loss.name!r} already: every step now computes its gradients twice and updates "
-            f"{one_of(twice, limit=3)} twice. To change the optimizer, build the program anew"
-        )

@@ -36,19 +36,22 @@ _WITH_ONE_LIKE_IT = """
     add divide equal floor_divide floor_mod greater_equal greater_than less_equal less_than logical_and logical_or
     logical_xor maximum minimum mod multiply not_equal remainder subtract
 """
-_GIVEN = {
+_GIVEN_TO_OTHERS = """
+    squeeze: 0
+    unsqueeze: 0
+    cast: "float64"
+    clip: 0.0, 1.0
+    index_add: wb.to_tensor([0]), 0, wb.to_tensor([[1.0, 1.0]])
+    pow: 2.0
+    put_along_axis: wb.to_tensor([[0]]), 3.0, 1
+    reshape: [2, 1]
+    scatter: wb.to_tensor([0]), wb.to_tensor([[3.0, 4.0]])
+    transpose: [1, 0]
+"""
+_GIVEN = {  # what the examples of the docstrings give, by method
     **dict.fromkeys(_WITH_ONE_LIKE_IT.split(), "x"),
-    "squeeze": "0",
-    "unsqueeze": "0",
-    "cast": '"float64"',
-    "clip": "0.0, 1.0",
-    "index_add": "wb.to_tensor([0]), 0, wb.to_tensor([[1.0, 1.0]])",
-    "pow": "2.0",
-    "put_along_axis": "wb.to_tensor([[0]]), 3.0, 1",
-    "reshape": "[2, 1]",
-    "scatter": "wb.to_tensor([0]), wb.to_tensor([[3.0, 4.0]])",
-    "transpose": "[1, 0]",
-}  # what the examples of the docstrings give
+    **dict(line.strip().split(": ", 1) for line in _GIVEN_TO_OTHERS.strip().splitlines()),
+}
 
 
 def as_it_was(x: Tensor) -> Tensor:

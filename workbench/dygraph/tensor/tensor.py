@@ -236,7 +236,9 @@ class Tensor(Infix):
         self._grad = gradient._as_gradient()
 
     def _as_gradient(self) -> Tensor:
-        """A tensor of its own with the same value and history."""
+        """This value as the `grad` of another tensor, where Paddle shows it as one that wants a gradient."""
+        if not self.stop_gradient:
+            return self
         made = tensor_from(self.array, self.source)
         made.stop_gradient = False
         return made

@@ -1,0 +1,64 @@
+"""How one parameter is updated."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import current_recorder
+from workbench.framework.op.write import OpWrite
+from workbench.ops.math.arithmetic import CAST
+from workbench.optimizer.states import States
+
+
+class UpdateRule(Protocol):
+    """What an optimizer says of its updates; see `Optimizer`."""
+
+    op_type: str
+
+    def attributes(self, parameter: Any) -> dict[str, Any]:
+        """Attributes of a parameter's update op."""
+
+    def states_of(self, parameter: Any, states: States) -> dict[str, Any]:
+        """The states of a parameter by the slots of the update op."""
+
+    def has_master(self, parameter: Any) -> bool:
+        """Whether a float32 copy of the parameter is what is updated."""
+
+    def scaled_rate(self, rate: Any, parameter: Any, held: Any, grad: Any, states: dict[str, Any]) -> Any:
+        """The rate of one update."""
+
+    def rate_of(self, parameter: Any, states: States) -> Any:
+        """The rate, times the factor of the parameter."""
+
+
+class ParameterUpdate:
+    """How a parameter is updated: the ops of its update, with all that is the same in every step.
+
+    Attributes:
+        settings: the optimizer with the options of the parameter's group.
+    """
+
+    def __init__(self, settings: UpdateRule, parameter: Any, states: States) -> None:
+        self.settings, self._parameter, self._states, self._dtype = settings, parameter, states, parameter.dtype
+        self._kept = kept = settings.states_of(parameter, states)
+        self._held = held = states.master(parameter) if settings.has_master(parameter) else parameter
+        after = {"ParamOut": held, **{f"{slot}Out": state for slot, state in kept.items()}}
+        op = find_op(settings.op_type)
+        self._write = OpWrite(op, {"Param": held, **kept}, after, settings.attributes(parameter))
+        self._rounding: OpWrite | None = None
+        if held is not parameter:
+            self._rounding = OpWrite(CAST, {"X": held}, {"Out": parameter}, {"dtype": parameter.dtype.name})
+
+    def is_of(self, parameter: Any, states: States) -> bool:
+        """Whether it was made for this parameter as it is."""
+        return self._parameter is parameter and self._states is states and self._dtype is parameter.dtype
+
+    def apply(self, grad: Any, rate: Any) -> Any:
+        """Update the parameter, or append the operators; returns that of the update."""
+        recorder = current_recorder()
+        rate = self.settings.scaled_rate(rate, self._parameter, self._held, grad, self._kept)
+        done = recorder.record_into(self._write, {"Grad": grad, "LearningRate": rate})
+        if self._rounding is not None:
+            recorder.record_into(self._rounding, {})
+        return done
