@@ -179,3 +179,20 @@ def test_a_tensor_of_another_dtype() -> None:
     with told("another shape or dtype"):
         assert captured(x(1.0)).dtype == wb.float64
     assert captured.captures == 2
+
+
+@pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
+def test_half_precision_around_and_inside() -> None:
+    w = wb.ones([2, 2])
+    captured = wb.jit.capture(lambda x: wb.matmul(x, w))
+    assert captured(w).dtype == wb.float32
+    for _ in range(2):
+        with wb.amp.auto_cast(dtype="bfloat16"):
+            assert captured(w).dtype == wb.bfloat16
+    assert captured(w).dtype == wb.float32 and captured.captures == 2
+
+    def inside(x: Any) -> Any:
+        with wb.amp.auto_cast(dtype="bfloat16"):
+            return wb.static.nn.cond(x.sum() > 0, lambda: wb.matmul(x, w), lambda: wb.matmul(w, x))
+
+    assert wb.jit.capture(inside)(w).dtype == wb.bfloat16

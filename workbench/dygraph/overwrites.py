@@ -36,13 +36,16 @@ class Write:
     Attributes:
         time: how many writes there were then, this one included. version: how many there were to this memory.
         by: name of the op or method. spot: where.
+        repeated: who writes there again and again.
     """
 
-    __slots__ = ("by", "memory", "spot", "time", "version")
+    __slots__ = ("by", "memory", "repeated", "spot", "time", "version")
+
+    repeated: tuple[RepeatedWrites, ...]
 
     def __init__(self, memory: ref[Any]) -> None:
         self.memory, self.version = memory, 0
-        self.time, self.by, self.spot = 0, "", here()
+        self.time, self.by, self.spot, self.repeated = 0, "", here(), ()
 
 
 class _Clock:
@@ -55,7 +58,7 @@ class _Clock:
 
 
 clock = _Clock()
-_writes: dict[int, Any] = {}  # Write, or what is like it
+_writes: dict[int, Write] = {}
 
 
 def here(depth: int = 2) -> CodeSpot:
@@ -90,15 +93,19 @@ def written(array: Any, by: str) -> None:
 def all_written(arrays: Iterable[Any], by: str, spot: CodeSpot) -> None:
     """Note that the memory of arrays was just written to, at a place in the user's code."""
     for array in arrays:
-        memory = memory_of(array)
-        key = id(memory)
-        write = before = _writes.get(key)
-        if type(write) is not Write:  # none yet, or one that repeated itself until now
-            write = _writes[key] = Write(ref(memory, partial(_forget, key)))
-            write.version = 0 if before is None else before.version
+        write = _write_to(array)
         clock.now = write.time = clock.now + 1
         write.version += 1
         write.by, write.spot = by, spot
+
+
+def _write_to(array: Any) -> Write:
+    memory = memory_of(array)
+    key = id(memory)
+    write = _writes.get(key)
+    if write is None:
+        write = _writes[key] = Write(ref(memory, partial(_forget, key)))
+    return write
 
 
 def _forget(key: int, gone: ref[Any]) -> None:
@@ -107,39 +114,22 @@ def _forget(key: int, gone: ref[Any]) -> None:
         del _writes[key]
 
 
-def write_since(array: Any, time: int) -> Write | None:
+def write_since(array: Any, time: int) -> Write | RepeatedWrites | None:
     """The latest write to the memory of an array if it came after `time`."""
     if not isinstance(array, np.ndarray):
         return None
     found = _writes.get(id(memory_of(array)))
-    return found if found is not None and found.time > time else None
+    if found is None:
+        return None
+    if found.time > time:
+        return found
+    return next((each for each in found.repeated if each.time > time), None)
 
 
 def writes_to(array: Any) -> int:
     """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
     found = _writes.get(id(memory_of(array)))
     return found.version if found is not None else 0
-
-
-class _Repeated:
-    """What `Write` is, of a write that happens again and again."""
-
-    __slots__ = ("_writes", "memory", "version")
-
-    def __init__(self, writes: RepeatedWrites, version: int, memory: ref[Any]) -> None:
-        self._writes, self.version, self.memory = writes, version, memory
-
-    @property
-    def time(self) -> int:
-        return self._writes.time
-
-    @property
-    def by(self) -> str:
-        return self._writes.by
-
-    @property
-    def spot(self) -> CodeSpot:
-        return self._writes.spot
 
 
 class RepeatedWrites:
@@ -151,19 +141,13 @@ class RepeatedWrites:
         by: its name.
 
     Attributes:
-        time: of the latest. spot: where the user had it done.
+        time: of the latest; to be moved on with the clock. spot: where the user had it done.
     """
+
+    __slots__ = ("by", "spot", "time")
 
     def __init__(self, arrays: Iterable[Any], by: str) -> None:
         self.by, self.time, self.spot = by, clock.now, here()
         for array in arrays:
-            memory = memory_of(array)
-            key, before = id(memory), _writes.get(id(memory))
-            version = 0 if before is None else before.version
-            known = ref(memory, partial(_forget, key)) if before is None else before.memory
-            _writes[key] = _Repeated(self, version, known)
-
-    def again(self) -> None:
-        """All of it has just been written."""
-        clock.now += 1
-        self.time = clock.now
+            write = _write_to(array)
+            write.repeated = (*write.repeated, self)

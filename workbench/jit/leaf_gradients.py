@@ -22,6 +22,7 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import DENSE
 from workbench.jit.bindings import TensorBindings
+from workbench.jit.captured_tensor import CapturedTensor
 from workbench.ops.tensor.creation import ASSIGN
 
 Wrap = Callable[[Variable], Tensor]
@@ -50,7 +51,7 @@ class LeafGradient:
 
     def fits(self) -> bool:
         """Whether what a run would find there is what the function found when it was recorded."""
-        grad = self.tensor.grad
+        grad = self.tensor._grad
         if self.clears or (grad is self.before and (self.reads or grad is None)):
             return True
         if self.reads:
@@ -59,7 +60,7 @@ class LeafGradient:
             return True
         if not _is_zero(grad):
             return False
-        self.tensor.grad = None
+        self.tensor._grad = None
         return True
 
     def _take_over(self, grad: Tensor) -> bool:
@@ -68,7 +69,7 @@ class LeafGradient:
         if grad.kind is not self.before.kind:
             return False
         self.before.set_value(grad)
-        self.tensor.grad = self.before
+        self.tensor._grad = self.before
         return True
 
 
@@ -86,7 +87,7 @@ class LeafGradients:
     def __init__(self, program: Program, bindings: TensorBindings, known: Sequence[Tensor] = ()) -> None:
         self._program, self._bindings = program, bindings
         self._begun = clock.now
-        self._at_first = {id(tensor): tensor.grad for tensor in known}
+        self._at_first = {id(tensor): tensor._grad for tensor in known}
         self.found: dict[int, LeafGradient] = {}
         self.losses: list[str] = []
 
@@ -110,29 +111,32 @@ class LeafGradients:
     def _add(self, tensor: Tensor, gradient: Tensor) -> None:
         if id(tensor) not in self.found:
             self._meet(tensor)
-        if tensor.grad is None:
-            tensor.grad = gradient
+        if tensor._grad is None:
+            tensor._grad = gradient
             return
-        if not (tensor.grad.kind.is_dense and gradient.kind.is_dense):
+        if not (tensor._grad.kind.is_dense and gradient.kind.is_dense):
             raise Unimplemented(f"sparse gradients are not added up in what is recorded\n  at {caller()}")
         with self._program.role_guard(BACKWARD):
-            tensor.grad = tensor.grad + gradient
+            tensor._grad = tensor._grad + gradient
 
     def _meet(self, tensor: Tensor) -> None:
         """What there is before the first gradient of a tensor."""
-        grad = tensor.grad
+        grad = tensor._grad
         clears = (grad is None and self._at_first.get(id(tensor)) is not None) or (
             grad is not None and write_since(grad.array, self._begun) is not None and _is_zero(grad)
         )
         reads = grad is not None and not clears and not _is_zero(grad)
         self.found[id(tensor)] = LeafGradient(tensor, grad, reads, clears)
         if not reads:
-            tensor.grad = None
+            tensor._grad = None
 
     def keep(self) -> None:
         """Record that what is left becomes tensors of their own."""
+        for bound in list(self._bindings):  # what the function itself has put there
+            if isinstance(bound.tensor._grad, CapturedTensor):
+                self.found.setdefault(id(bound.tensor), LeafGradient(bound.tensor, None, reads=False, clears=True))
         for each in self.found.values():
-            left = each.tensor.grad
+            left = each.tensor._grad
             if left is None:
                 continue
             after = each.before
@@ -150,7 +154,7 @@ class LeafGradients:
     def put_back(self) -> None:
         """Give tensors from outside the `grad` they had."""
         for each in self.found.values():
-            each.tensor.grad = each.before
+            each.tensor._grad = each.before
 
 
 def _is_zero(grad: Tensor) -> bool:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import random
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import PreconditionNotMet
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
-from workbench.framework.op.recorder import current_recorder
+from workbench.framework.op.recorder import current_recorder, recording
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
@@ -24,6 +25,8 @@ from workbench.jit.captured_tensor import NeedsValue
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
+from workbench.precision.auto_cast import AutoCastRecorder
+from workbench.precision.policy import Policy
 from workbench.runtime.tensor import LoDTensor
 
 _KEPT = 32  # recordings of one function for arguments of the same kinds
@@ -50,7 +53,7 @@ class RecordedFunction:
         step = self._newest
         if step is not None and not kwargs and step.is_alike(args):
             return step.run(args)
-        if isinstance(current_recorder(), CaptureRecorder):
+        if not current_recorder().at_once and not in_static_mode():
             return self._function(*args, **kwargs)  # part of what is recorded around it
         return self._call(self._arguments(args, kwargs))
 
@@ -83,7 +86,7 @@ class RecordedFunction:
 
     def _step(self, given: Arguments) -> RecordedStep:
         """What is run for such arguments, recorded if it has to be."""
-        known = self._steps.setdefault((recording_gradients.get(), given.key), [])
+        known = self._steps.setdefault((recording_gradients.get(), _precision(), given.key), [])
         step = next((each for each in known if each.fits()), None)
         if step is None:
             step = self._record(given, known)
@@ -104,7 +107,8 @@ class RecordedFunction:
         surroundings = Surroundings(self._function, given.others(self._parameters))
         recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
         randoms = _random_states()
-        with recorder.running():
+        policy = _precision()
+        with recorder.running(), recording(AutoCastRecorder(recorder, policy)) if policy else nullcontext():
             made = [
                 recorder.argument(name, self._spec(t.kind.spec, number), t.stop_gradient)
                 for number, (name, t) in enumerate(zip(given.names, given.tensors, strict=True))
@@ -180,6 +184,12 @@ class RecordedFunction:
             found = self._bound_to(self._function.__get__(instance, owner))
             vars(instance)[name] = found
         return found
+
+
+def _precision() -> Policy | None:
+    """What `auto_cast` around the call asks for."""
+    recorder = current_recorder()
+    return recorder.policy if isinstance(recorder, AutoCastRecorder) else None
 
 
 def _positional(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor, Moves
 
 _new_tensor = Tensor.__new__
-_array_of, _grad_of = attrgetter("array"), attrgetter("grad")
+_array_of, _grad_of = attrgetter("array"), attrgetter("_grad")
 _kind_of, _stops = attrgetter("kind"), attrgetter("stop_gradient")
 
 _values = Scope()  # of which those of all recorded programs are kids: one step on tensors at a time
@@ -136,13 +136,14 @@ class RecordedStep(Debugging):
         results: list[Any] = self._engine.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
         if self.bindings.moves != Moves.count:
             self.bindings.follow()
+            self._writes = None
         writes = self._writes
         if writes is None:
             arrays = [each.storage.array for each in self.bindings if each.variable.name in self._written]
             writes = self._writes = RepeatedWrites(arrays, f"a run of {self.program.name}")
         writes.time = self.bindings.writes = clock.now = clock.now + 1
         for each in self._left:
-            each.tensor.grad = each.after
+            each.tensor._grad = each.after
         return results
 
     def _kind_of(self, results: Sequence[Any]) -> Kind:
@@ -208,8 +209,6 @@ class RecordedStep(Debugging):
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:
         """What was written to tensors is for all devices."""
-        if any(each not in self._rates for each in changed):
-            self._writes = None  # noted anew: others have written there
         if not self._engine.started:
             return
         replicas = self._engine.replicas

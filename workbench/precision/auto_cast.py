@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -19,29 +19,46 @@ LEVELS = ("O0", "O1", "O2", "OD")
 
 
 class AutoCastRecorder:
-    """Converts what ops are given, then has them handled as before."""
+    """Converts what ops are given, then has them handled as before.
+
+    Attributes:
+        inner: who handles them. policy: what is converted.
+    """
 
     def __init__(self, inner: Recorder, policy: Policy) -> None:
-        self._inner, self._policy = inner, policy
-        self.name, self.zero_dim = inner.name, inner.zero_dim
+        self.inner, self.policy = inner, policy
+        self.name, self.zero_dim, self.at_once = inner.name, inner.zero_dim, inner.at_once
+        if hasattr(inner, "gradients_of"):
+            self.gradients_of = inner.gradients_of
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
-        dtype = self._policy.dtype_for(op, inputs)
+        dtype = self.policy.dtype_for(op, inputs)
         if dtype is not None:
             inputs = tuple([self._converted(value, dtype) for value in inputs])
-        return self._inner.record(op, inputs, attrs, name)
+        return self.inner.record(op, inputs, attrs, name)
 
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """What writes values there are keeps their dtypes."""
-        return self._inner.record_into(write, given)
+        return self.inner.record_into(write, given)
+
+    def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
+        """As before; what the functions among `given` apply is converted, too."""
+        return self.inner.on_variables(function, *[self._inside(g) if callable(g) else g for g in given])
+
+    def _inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            with recording(AutoCastRecorder(current_recorder(), self.policy)):
+                return function(*args)
+
+        return call
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """As before."""
-        return self._inner.role_guard(role, pair)
+        return self.inner.role_guard(role, pair)
 
     def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
         """As before."""
-        self._inner.begin_update(optimizer, pairs)
+        self.inner.begin_update(optimizer, pairs)
 
     def _converted(self, value: Any, dtype: DType) -> Any:
         if isinstance(value, list | tuple):
@@ -49,7 +66,7 @@ class AutoCastRecorder:
         own = getattr(value, "dtype", None)
         if own is dtype or own not in (float16, bfloat16, float32):
             return value
-        return self._inner.record(CAST, (value,), {"dtype": dtype.name}, None)
+        return self.inner.record(CAST, (value,), {"dtype": dtype.name}, None)
 
 
 @contextmanager

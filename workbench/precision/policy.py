@@ -37,6 +37,12 @@ class Policy:
         self._dtype, self._everything = dtype, everything
         self._white, self._black = frozenset(white), frozenset(black)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Policy) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self._dtype, self._everything, self._white, self._black))
+
     def dtype_for(self, op: Op, inputs: Sequence[Any]) -> DType | None:
         """What floating inputs are converted to; None leaves them as they are."""
         if op.type in self._black:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from marshal import dumps
 from typing import Any, NoReturn
@@ -110,6 +110,10 @@ class DynamicRecorder:
             prepared.run(given)
         except Exception as error:
             _fail(write.op.type, error)
+
+    def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
+        """`function(*given)`: there are no variables."""
+        return function(*given)
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """Nothing: there are no operators."""

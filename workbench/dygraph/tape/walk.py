@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NoReturn, Protocol
 
-from workbench.dygraph.overwrites import Write, clock, write_since
+from workbench.dygraph.overwrites import RepeatedWrites, Write, clock, write_since
 from workbench.dygraph.tape.node import TapeNode, TapeOutput
 from workbench.dygraph.tape.packing import PackedArrays
 from workbench.errors import EnforceNotMet, ExecutionError, PreconditionNotMet, add_line
@@ -221,7 +221,7 @@ def _require_untouched(node: TapeNode) -> None:
                 raise _overwritten(node, write)
 
 
-def _overwritten(node: TapeNode, write: Write) -> PreconditionNotMet:
+def _overwritten(node: TapeNode, write: Write | RepeatedWrites) -> PreconditionNotMet:
     return PreconditionNotMet(
         f"the gradient of op {node.call.name!r} needs a value that {write.by} has overwritten since\n"
         f"  op applied at {node.site}\n  overwritten at {write.spot.site}\n"

@@ -6,7 +6,7 @@ any rule made of element-wise ops into an expression.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -51,6 +51,10 @@ class Evaluator:
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """Rules make values, they write none."""
         raise PreconditionNotMet(f"op {write.op.type!r} writes existing values, which a gradient rule cannot do")
+
+    def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
+        """`function(*given)`: there are no variables."""
+        return function(*given)
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """Nothing: there are no operators."""
