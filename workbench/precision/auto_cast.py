@@ -23,7 +23,7 @@ class AutoCastRecorder:
 
     def __init__(self, inner: Recorder, policy: Policy) -> None:
         self._inner, self._policy = inner, policy
-        self.name, self.zero_dim = inner.name, inner.zero_dim
+        self.name, self.zero_dim, self.at_once = inner.name, inner.zero_dim, inner.at_once
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         dtype = self._policy.dtype_for(op, inputs)
@@ -34,6 +34,10 @@ class AutoCastRecorder:
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """What writes values there are keeps their dtypes."""
         return self._inner.record_into(write, given)
+
+    def on_variables(self, function: Any, *given: Any) -> Any:
+        """As before."""
+        return self._inner.on_variables(function, *given)
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """As before."""
