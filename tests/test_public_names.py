@@ -36,6 +36,8 @@ NAMES = {
         tanh_ transpose_ tril_ triu_ unsqueeze_ is_complex is_floating_point is_integer masked_select
         nonzero view view_as
         uniform normal rand randn randint randperm standard_normal bernoulli
+        acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc
+        deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit nan_to_num rad2deg stanh trapezoid
     """,
     "nn": """
         AdaptiveAvgPool1D AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool1D AdaptiveMaxPool2D

@@ -38,6 +38,10 @@ TENSOR = {
         "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
         "sqrt square"
     ),
+    "workbench.ops.math.trigonometry": "acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc",
+    "workbench.ops.math.composed": (
+        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit nan_to_num rad2deg stanh trapezoid"
+    ),
     "workbench.ops.math.accumulate": "add_n increment",
     "workbench.ops.math.reduce": "all any logsumexp mean prod sum",
     "workbench.ops.math.extreme": "argmax argmin max min",
