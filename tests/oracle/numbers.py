@@ -7,6 +7,7 @@ import re
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?j?|inf|nan|True|False)(?![\w])")
+_TRUTHS = {"True", "False"}
 RELATIVE, ABSOLUTE = 1e-4, 1e-6
 
 
@@ -21,20 +22,21 @@ def numbers(text: str) -> list[str]:
 
 
 def same_numbers(found: str, expected: str) -> bool:
-    """Whether two texts have as many numbers, equal to rounding."""
+    """Whether two texts have as many numbers, equal to rounding: of themselves, and of the largest among them."""
     left, right = numbers(found), numbers(expected)
-    return len(left) == len(right) and all(_same(a, b) for a, b in zip(left, right))
+    spread = ABSOLUTE * max([1.0, *filter(math.isfinite, (abs(complex(n)) for n in right if n not in _TRUTHS))])
+    return len(left) == len(right) and all(_same(a, b, spread) for a, b in zip(left, right))
 
 
-def _same(found: str, expected: str) -> bool:
+def _same(found: str, expected: str, spread: float) -> bool:
     if found == expected:
         return True
-    if {found, expected} & {"True", "False"}:
+    if {found, expected} & _TRUTHS:
         return False
     a, b = complex(found), complex(expected)
     if math.isnan(a.real) or math.isnan(b.real):
         return math.isnan(a.real) and math.isnan(b.real)
-    return a == b or abs(a - b) <= ABSOLUTE + RELATIVE * abs(b)
+    return a == b or abs(a - b) <= spread + RELATIVE * abs(b)
 
 
 def same_text(found: str, expected: str) -> bool:

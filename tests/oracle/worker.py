@@ -31,7 +31,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-PRINTED = 20_000  # characters kept of what an example prints
+PRINTED = 1_000_000  # characters kept of what an example prints
 
 
 class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):

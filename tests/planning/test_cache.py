@@ -74,6 +74,14 @@ def test_shapes_that_were_seen_are_not_bound_again(bound: list[Binding], order: 
     assert once <= 16 + 4 * 16  # whenever a larger arena was needed, and that is twice as large
 
 
+def test_what_devices_got_in_the_last_step_is_known_after_others_were_bound() -> None:
+    model = ZOO["classifier"].model().start()
+    exe = model.parallel(2)
+    run_all(exe, model, [8])
+    exe.inspection.binding((model.loss.name,), ZOO["classifier"].feed(800, 0))  # takes a larger arena
+    assert exe.inspection.last_rows == {"x": (4, 4), "y": (4, 4)}
+
+
 def test_many_shapes_stay_within_the_limit_and_it_is_said_once() -> None:
     model = ZOO["classifier"].model().start()
     exe = model.parallel(1)

@@ -27,7 +27,7 @@ from workbench.executors.running import open_bindings, step_cache
 from workbench.executors.running.compiler import specs_of
 from workbench.framework.values.spec import Spec
 
-NATIVE = ("classifier", "sequences", "words", "views", "chain")  # run in kernels from end to end
+NATIVE = ("classifier", "sequences", "words", "noise", "views", "chain")  # run in kernels from end to end
 SHAPES = st.tuples(st.integers(2, 70), st.integers(2, 70))
 
 

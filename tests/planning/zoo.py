@@ -85,6 +85,11 @@ def _words() -> Any:
     return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, 3), y))
 
 
+def _noise() -> Any:
+    h = F.dropout(static.nn.fc(static.data("x", [None, None, WIDTH]), WIDTH, num_flatten_dims=2), 0.3)
+    return wb.mean(wb.tanh(static.nn.fc(F.dropout(h, 0.2), 3, num_flatten_dims=2)))
+
+
 def _rows() -> Any:
     ids = static.data("ids", [None, 1], "int64")
     h = wb.reshape(static.nn.embedding(ids, [7, 4], is_sparse=True), [-1, 4])
@@ -132,6 +137,7 @@ ZOO = {
     "words": Animal(
         _words, lambda rows, steps: {"ids": integers(11, rows, steps), "y": integers(3, rows, 1)}, wb.optimizer.Adam
     ),
+    "noise": Animal(_noise, lambda rows, steps: {"x": floats(rows, steps, WIDTH)}, lambda: wb.optimizer.SGD(0.1)),
     "rows": Animal(_rows, lambda rows, _: {"ids": integers(7, rows, 1)}, lambda: wb.optimizer.SGD(0.1)),
     "views": Animal(_views, _columns, lambda: wb.optimizer.SGD(0.1)),
     "branches": Animal(_branches, _columns, lambda: wb.optimizer.SGD(0.1)),

@@ -63,9 +63,6 @@ class CapturedTensor(Tensor):
     def array(self, value: Any) -> None:
         self._refuse("a tensor is overwritten in place here")
 
-    def _as_gradient(self) -> CapturedTensor:
-        return self
-
     @property
     def stop_gradient(self) -> bool:
         """No gradient flows through it."""

@@ -81,6 +81,12 @@ class MetaArray:
     def _view(self, address: Number, shape: Sequence[Number], strides: Sequence[Number]) -> MetaArray:
         return MetaArray(address, shape, strides, self.dtype)
 
+    def view(self, dtype: Any) -> MetaArray:
+        """The same bytes as numbers of another kind, as many bytes each."""
+        if np.dtype(dtype).itemsize != self.itemsize:
+            raise Unsettled(f"{self} seen as {np.dtype(dtype)}")
+        return MetaArray(self.address, self.shape, self.strides, dtype)
+
     def transpose(self, *axes: int) -> MetaArray:
         order = [axis % self.ndim for axis in axes] if axes else range(self.ndim)[::-1]
         return self._view(self.address, [self.shape[a] for a in order], [self.strides[a] for a in order])

@@ -74,17 +74,19 @@ class StepCache:
         self._scratch: dict[int, Scratch] = {}  # one step runs at a time: all bindings use the same
         self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
         self._newest: _Found | None = None
+        self._last: FeedPlan | None = None
         self._open = OpenBindings()
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
-        return {} if self._newest is None else self._newest.plan.rows
+        return {} if self._last is None else self._last.rows
 
     def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> BoundStep:
         """What a step runs; without looking at the feed where one of its signature has been seen."""
         names, newest = tuple(fetches), self._newest
         if newest is None or newest.plan is not fed.plan or newest.names != names:
+            self._last = fed.plan
             newest = self._newest = self._seen(names, fed, pool)
         binding = newest.step.binding
         # `set_lr` makes a schedule of what was a variable
