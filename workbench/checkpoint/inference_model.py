@@ -70,7 +70,13 @@ def load_inference_model(
     Raises:
         InvalidArgument: no such model, or a damaged file. OSError: a file cannot be read.
 
-    Example: see `save_inference_model`.
+    Example:
+        >>> wb.jit.save(wb.nn.Linear(4, 2), "model", input_spec=[static.InputSpec([None, 4], name="x")])
+        >>> wb.enable_static()
+        >>> executor = static.Executor()
+        >>> program, feeds, fetches = static.load_inference_model("model", executor)
+        >>> executor.run(program, feed={"x": np.ones((3, 4), np.float32)}, fetch_list=fetches)[0].shape
+        (3, 2)
     """
     program, feeds, fetches = read_model(path_prefix)
     load(program, path_prefix, executor)

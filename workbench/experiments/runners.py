@@ -13,10 +13,11 @@ from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.running.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
+from workbench.jit.recorded_step import RecordedStep
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope, global_scope
 
-Inspectable: TypeAlias = ParallelExecutor | CompiledProgram
+Inspectable: TypeAlias = ParallelExecutor | CompiledProgram | RecordedStep
 
 
 class Runner(Protocol):

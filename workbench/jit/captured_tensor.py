@@ -108,9 +108,6 @@ class CapturedTensor(Tensor):
     def _write_over(self, target: Tensor, by: str) -> None:
         self._recorder.write_over(target, self)
 
-    def _as_gradient(self) -> Tensor:
-        return self
-
     def _become_zero(self, by: str) -> bool:
         return False  # a gradient of nothing is as good
 

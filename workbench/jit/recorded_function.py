@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from workbench.runtime.tensor import LoDTensor
 
 _KEPT = 32  # recordings of one function for arguments of the same kinds
 
+_functions: WeakSet[RecordedFunction] = WeakSet()
+
 
 class RecordedFunction:
     """A function that is recorded when it is called, and again when something it was recorded with has changed.
@@ -48,6 +51,7 @@ class RecordedFunction:
         self._draws = LoDTensor(np.zeros(1, np.int64))
         self._leaves: dict[int, Tensor] = {}
         self.captures = 0
+        _functions.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         step = self._newest
@@ -171,6 +175,11 @@ class RecordedFunction:
             raise PreconditionNotMet("nothing was recorded yet; call the function once")
         return self._newest
 
+    @property
+    def has_run(self) -> bool:
+        """Whether something was recorded."""
+        return self._newest is not None
+
     def _bound_to(self, method: Callable[..., Any]) -> Any:
         """The same for a method of an instance."""
         raise NotImplementedError
@@ -184,6 +193,28 @@ class RecordedFunction:
             found = self._bound_to(self._function.__get__(instance, owner))
             vars(instance)[name] = found
         return found
+
+
+def recording_of(target: Any) -> RecordedStep:
+    """What ran last of a recorded function; of a layer, what was recorded of it, or last worked on its parameters.
+
+    Raises:
+        PreconditionNotMet: nothing was recorded yet.
+    """
+    if isinstance(target, RecordedFunction):
+        return target.recorded
+    forward = target.forward
+    if isinstance(forward, RecordedFunction) and forward.has_run:
+        return forward.recorded
+    parameters = set(map(id, target.parameters()))
+    ran = [each.recorded for each in _functions if each.has_run]
+    own = [step for step in ran if any(id(bound.tensor) in parameters for bound in step.bindings)]
+    if not own:
+        raise PreconditionNotMet(
+            f"nothing was recorded of this {type(target).__name__} yet: call it once in a function of jit.capture, or "
+            "after jit.to_static"
+        )
+    return max(own, key=lambda step: step.program.uid)
 
 
 def _precision() -> Policy | None:

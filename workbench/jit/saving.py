@@ -71,7 +71,10 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
     Raises:
         InvalidArgument: no such model, or a damaged file. OSError: a file cannot be read.
 
-    Example: see `save`.
+    Example:
+        >>> wb.jit.save(wb.nn.Linear(4, 2), "model", input_spec=[wb.static.InputSpec([None, 4])])
+        >>> [parameter.shape for parameter in wb.jit.load("model").parameters()]
+        [[4, 2], [2]]
     """
     program, feeds, fetches = read_model(path)
     tensors, _ = read_tensors(model_prefix(path) + PARAMS)

@@ -260,6 +260,10 @@ def ignore_module(modules: Sequence[Any]) -> None:
 
     Raises:
         InvalidType: no list of modules.
+
+    Example:
+        >>> import math
+        >>> wb.jit.ignore_module([math])
     """
     if not isinstance(modules, list | tuple):
         raise InvalidType(f"ignore_module takes a list of modules, got {modules!r}")
@@ -270,6 +274,10 @@ def enable_to_static(enable_to_static_bool: bool) -> None:
 
     Raises:
         InvalidType: no bool.
+
+    Example:
+        >>> wb.jit.enable_to_static(False)
+        >>> wb.jit.enable_to_static(True)
     """
     if not isinstance(enable_to_static_bool, bool):
         raise InvalidType(f"enable_to_static takes a bool, got {enable_to_static_bool!r}")

@@ -26,15 +26,10 @@ class AutoCastRecorder:
     """
 
     def __init__(self, inner: Recorder, policy: Policy) -> None:
-<<<<<<< HEAD
         self.inner, self.policy = inner, policy
         self.name, self.zero_dim, self.at_once = inner.name, inner.zero_dim, inner.at_once
         if hasattr(inner, "gradients_of"):
             self.gradients_of = inner.gradients_of
-=======
-        self._inner, self._policy = inner, policy
-        self.name, self.zero_dim, self.at_once = inner.name, inner.zero_dim, inner.at_once
->>>>>>> oracle
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         dtype = self.policy.dtype_for(op, inputs)
@@ -56,10 +51,6 @@ class AutoCastRecorder:
                 return function(*args)
 
         return call
-
-    def on_variables(self, function: Any, *given: Any) -> Any:
-        """As before."""
-        return self._inner.on_variables(function, *given)
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """As before."""

@@ -13,8 +13,11 @@ from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Inspectable, executor_of
 from workbench.framework.program.program import Program
+from workbench.jit.recorded_function import RecordedFunction, recording_of
+from workbench.jit.surroundings import is_layer
+from workbench.layers.layer import Layer
 
-Target = ParallelExecutor | CompiledProgram | Program | Run
+Target = ParallelExecutor | CompiledProgram | Program | Run | RecordedFunction | Layer
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Subject:
 
     @staticmethod
     def of(target: Any, names: Mapping[str, Any]) -> Subject:
-        """Of a ParallelExecutor, a CompiledProgram, a Program or a Run.
+        """Of a ParallelExecutor, a CompiledProgram, a Program, a Run, a recorded function, or a layer that one used.
 
         Args:
             names: what the user's names stand for.
@@ -54,6 +57,9 @@ class Subject:
         if isinstance(target, ParallelExecutor | CompiledProgram):
             ran = target.inspection.program
             return Subject("executor", own or ran.name or "program", ran, target)
+        if isinstance(target, RecordedFunction) or is_layer(target):
+            step = recording_of(target)
+            return Subject("executor", own or step.program.name, step.inspection.program, step)
         hint = f"; it runs many programs: {own or 'executor'}.compiled(program)" if isinstance(target, Executor) else ""
         raise InvalidType(
             "dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, "

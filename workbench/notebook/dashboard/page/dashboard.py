@@ -202,7 +202,8 @@ def dashboard(target: Target | None = None) -> Dashboard:
     """The dashboard of an executor, a program or a run; the one there is already, if there is.
 
     Args:
-        target: a ParallelExecutor, a CompiledProgram, a Program or a Run; None for the one that runs, else the last.
+        target: a ParallelExecutor, a CompiledProgram, a Program or a Run; a function of `jit.capture` or
+            `jit.to_static`, or a layer that was called in one; None for the one that runs, else the last.
 
     Raises:
         InvalidType: something else. PreconditionNotMet: None, and there is no dashboard yet.
