@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.programs import both
-from workbench.errors import InvalidArgument
+from tests.ops.programs import both, dynamic, static
+from workbench.errors import InvalidArgument, ShapeError
 
 R = np.random.default_rng(5)
 A, B = R.normal(size=(3, 4)), R.normal(size=(3, 4))
@@ -44,7 +44,31 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray
     ),
     "trapezoid": (lambda y: wb.trapezoid(y, dx=0.5, axis=0), lambda y: np.trapezoid(y, dx=0.5, axis=0), (A,)),
     "trapezoid at": (lambda y, x: wb.trapezoid(y, x, axis=0), lambda y, x: np.trapezoid(y, x, axis=0), (A, B)),
-    "trapezoid at a row": (lambda y, x: wb.trapezoid(y, x, axis=0), lambda y, x: np.trapezoid(y, x, axis=0), (A, A[:, 0])),
+    "trapezoid at a row": (
+        lambda y, x: wb.trapezoid(y, x, axis=0), lambda y, x: np.trapezoid(y, x, axis=0), (A, A[:, 0])
+    ),
+    "addmm": (
+        lambda i, x, y: wb.addmm(i, x, y, beta=0.5, alpha=2.0),
+        lambda i, x, y: 0.5 * i + 2 * (x @ y),
+        (A[:, :3], A, B.T),
+    ),
+    "mv": (wb.mv, np.dot, (A, B[0])),
+    "outer": (wb.outer, np.outer, (A, B)),
+    "var": (lambda x: wb.var(x, 1), lambda x: x.var(1, ddof=1), (A,)),
+    "var, biased": (lambda x: wb.var(x, 0, False, True), lambda x: x.var(0, keepdims=True), (A,)),
+    "std": (lambda x: wb.std(x, 1), lambda x: x.std(1, ddof=1), (A,)),
+    "dist": (lambda x, y: wb.dist(x, y, 3), lambda x, y: (abs(x - y) ** 3).sum() ** (1 / 3), (A, B)),
+}  # fmt: skip
+KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "inner": (wb.inner, np.inner, (A.reshape(3, 2, 2), B[:, :2])),
+    "kron": (wb.kron, np.kron, (A, B[0])),
+    "kron of more dimensions": (wb.kron, np.kron, (A[:2], B.reshape(2, 3, 2))),
+    "tensordot": (wb.tensordot, np.tensordot, (A.reshape(1, 3, 4), B)),
+    "tensordot along": (
+        lambda x, y: wb.tensordot(x, y, [[0, -1], [2, 0]]),
+        lambda x, y: np.tensordot(x, y, [[0, -1], [2, 0]]),
+        (A.reshape(3, 2, 2), B.reshape(2, 2, 3)),
+    ),
 }  # fmt: skip
 
 
@@ -52,6 +76,17 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray
 def test_values_are_numpy_s_and_gradients_those_of_differences(name: str) -> None:
     function, reference, points = SMOOTH[name]
     np.testing.assert_allclose(both(function, *points), reference(*points), rtol=1e-12, atol=1e-12)
+    check_gradient(function, reference, *points)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_products_of_tensors_of_known_shape_are_numpy_s(name: str) -> None:
+    function, reference, points = KNOWN[name]
+    found = dynamic(function, *points)
+    np.testing.assert_allclose(found, reference(*points), rtol=1e-12)
+    value, shape = static(function, *points, known=True)
+    np.testing.assert_array_equal(value, found)
+    assert tuple(shape) == value.shape
     check_gradient(function, reference, *points)
 
 
@@ -76,11 +111,21 @@ def check_gradient(function: Callable[..., Any], reference: Callable[..., Any], 
         (wb.heaviside, np.heaviside, (SPECIAL, OTHER)),
         (wb.fmax, np.fmax, (SPECIAL, OTHER)),
         (wb.fmin, np.fmin, (SPECIAL, OTHER)),
-        (wb.logaddexp, np.logaddexp, (SPECIAL[1:], OTHER[::-1][:5])),
+        (wb.logaddexp, np.logaddexp, (np.array([np.inf, -np.inf, -np.inf, 1e3]), np.array([1.0, -np.inf, 2.0, 1e3]))),
         (wb.nan_to_num, np.nan_to_num, (SPECIAL,)),
         (wb.nan_to_num, np.nan_to_num, (SPECIAL.astype("float32"),)),
         (lambda x: wb.nan_to_num(x, 1.0, 2.0, 3.0), lambda x: np.nan_to_num(x, True, 1.0, 2.0, 3.0), (SPECIAL,)),
         (lambda x: wb.logit(x, 0.1), lambda x: np.log(x / (1 - x)).clip(-np.log(9), np.log(9)), (INSIDE,)),
+        (wb.isclose, np.isclose, (SPECIAL, OTHER)),
+        (
+            lambda x, y: wb.isclose(x, y, equal_nan=True),
+            lambda x, y: np.isclose(x, y, equal_nan=True),
+            (SPECIAL, SPECIAL),
+        ),
+        (lambda x, y: wb.isclose(x, y, 0.5, 0.1), lambda x, y: np.isclose(x, y, 0.5, 0.1), (A, B)),
+        (lambda x: wb.nansum(x, 0), lambda x: np.nansum(x, 0), (np.where(A > 1, np.nan, A),)),
+        (lambda x: wb.nanmean(x, 1), lambda x: np.nanmean(x, 1), (np.where(A > 1, np.nan, A),)),
+        (lambda x: wb.count_nonzero(x, 1), lambda x: np.count_nonzero(x, 1), (np.trunc(A),)),
         (lambda x: wb.diff(x > 0.0), lambda x: np.diff(x > 0.0), (A,)),
     ],
 )
@@ -102,3 +147,9 @@ def test_what_is_refused() -> None:
         wb.diff(x, n=0)
     with pytest.raises(InvalidArgument, match="x or dx"):
         wb.trapezoid(x, x, dx=1.0)
+    with pytest.raises(ShapeError, match="axis 0"):
+        wb.tensordot(x, wb.ones([2]), axes=1)
+    with pytest.raises(ShapeError, match="matrix and a vector"):
+        wb.mv(x, x)
+    with pytest.raises(InvalidArgument, match="rtol and atol"):
+        wb.isclose(x, x, rtol=-1.0)

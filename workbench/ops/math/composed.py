@@ -13,7 +13,6 @@ from workbench.ops.arguments import one_int
 from workbench.ops.math.arithmetic import clip, maximum, minimum
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import exp, isfinite, isnan, log, log1p, sqrt
-from workbench.ops.nn.activation import tanh
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.join import concat
@@ -94,17 +93,6 @@ def ldexp(x: Tensor, y: Tensor, name: str | None = None) -> Any:
             raise InvalidType(f"ldexp takes tensors, got {value!r}")
     x, y = (v if v.dtype.is_float else v.astype(float32) for v in (x, y))
     return x * full_like(y, 2.0) ** y
-
-
-@tensor_method("stanh")
-def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Any:
-    """`scale_b * tanh(scale_a * x)`.
-
-    Example:
-        >>> print(wb.stanh(wb.to_tensor([0.0, 1.0])).numpy().round(3))
-        [0.    1.004]
-    """
-    return tanh(x * scale_a, name=name) * scale_b
 
 
 @tensor_method("deg2rad")
