@@ -39,6 +39,8 @@ NAMES = {
         acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc
         deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit nan_to_num rad2deg stanh trapezoid
         addmm dist inner kron mv outer tensordot allclose count_nonzero isclose nanmean nansum std var
+        atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid
+        rank rot90 tril_indices triu_indices vsplit trace equal_all is_empty masked_fill
     """,
     "nn": """
         AdaptiveAvgPool1D AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool1D AdaptiveMaxPool2D

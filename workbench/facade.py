@@ -40,7 +40,8 @@ TENSOR = {
     ),
     "workbench.ops.math.trigonometry": "acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc",
     "workbench.ops.math.composed": (
-        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit nan_to_num rad2deg trapezoid"
+        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit masked_fill nan_to_num rad2deg "
+        "trapezoid"
     ),
     "workbench.ops.math.accumulate": "add_n increment",
     "workbench.ops.math.reduce": "all any logsumexp mean prod sum",
@@ -55,8 +56,8 @@ TENSOR = {
     "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.nn.activation": "tanh",
     "workbench.ops.nn.composed_activation": "stanh",
-    "workbench.ops.math.products": "addmm dist inner kron mv outer tensordot",
-    "workbench.ops.math.statistics": "allclose count_nonzero isclose nanmean nansum std var",
+    "workbench.ops.math.products": "addmm dist inner kron mv outer tensordot trace",
+    "workbench.ops.math.statistics": "allclose count_nonzero equal_all is_empty isclose nanmean nansum std var",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.dygraph.dispatch.parameters": "create_parameter",
     "workbench.dygraph.autograd.gradients": "grad",
@@ -69,6 +70,10 @@ TENSOR = {
     "workbench.hapi.training.layer_model": "Model=LayerModel",
     "workbench.ops.math.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
+    "workbench.ops.tensor.arranged": (
+        "atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid "
+        "rank rot90 tril_indices triu_indices vsplit"
+    ),
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
     "workbench.ops.conv.channel_order": "unflatten",
     "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",

@@ -185,6 +185,24 @@ def fmin(x: Tensor, y: Tensor, name: str | None = None) -> Any:
     return where(isnan(x), y, where(isnan(y), x, minimum(x, y)), name=name)
 
 
+@tensor_method("masked_fill")
+def masked_fill(x: Tensor, mask: Tensor, value: Any, name: str | None = None) -> Any:
+    """`value` where `mask` holds, `x` elsewhere.
+
+    Args:
+        mask: bool, broadcasts with `x`.
+        value: a number, or a tensor without dimensions of the dtype of `x`.
+
+    Raises:
+        InvalidType: the mask is not bool.
+
+    Example:
+        >>> print(wb.masked_fill(wb.ones([2]), wb.to_tensor([True, False]), 5.0).numpy())
+        [5. 1.]
+    """
+    return where(mask, value, x, name=name)
+
+
 @tensor_method("diff")
 def diff(
     x: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None, name: str | None = None

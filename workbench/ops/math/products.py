@@ -11,7 +11,9 @@ from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.arguments import int_list
 from workbench.ops.math.distance import length
 from workbench.ops.math.matmul import matmul
+from workbench.ops.math.reduce import sum as reduce_sum
 from workbench.ops.pointwise import Tensor
+from workbench.ops.tensor.arranged import diagonal
 from workbench.ops.tensor.shape import flatten, reshape, transpose
 
 
@@ -177,3 +179,14 @@ def dist(x: Tensor, y: Tensor, p: float = 2, name: str | None = None) -> Any:
         5.0
     """
     return length(flatten(x - y), float(p), axis=0, name=name)
+
+
+@tensor_method("trace")
+def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> Any:
+    """The sums of the diagonals that `diagonal` gives. Args and Raises: as there.
+
+    Example:
+        >>> wb.trace(wb.to_tensor([[1.0, 2.0], [3.0, 4.0]])).item()
+        5.0
+    """
+    return reduce_sum(diagonal(x, offset, axis1, axis2), axis=-1, name=name)

@@ -13,6 +13,7 @@ from workbench.ops.math.reduce import sum as reduce_sum
 from workbench.ops.math.unary import abs, isfinite, isnan, sqrt
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.creation import full_like, ones_like
+from workbench.ops.tensor.shape import numel
 
 
 @tensor_method("var")
@@ -120,3 +121,27 @@ def allclose(
         True
     """
     return reduce_all(isclose(x, y, rtol, atol, equal_nan), name=name)
+
+
+@tensor_method("equal_all")
+def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Any:
+    """Whether two tensors have one shape and equal elements, as a tensor of bool.
+
+    Example:
+        >>> wb.equal_all(wb.ones([2]), wb.ones([2])).item(), wb.equal_all(wb.ones([2]), wb.ones([3])).item()
+        (True, False)
+    """
+    if len(x.shape) != len(y.shape) or any(a != b and -1 not in (a, b) for a, b in zip(x.shape, y.shape, strict=True)):
+        return numel(x) < 0
+    return reduce_all(equal(x, y), name=name)
+
+
+@tensor_method("is_empty")
+def is_empty(x: Tensor, name: str | None = None) -> Any:
+    """Whether `x` has no elements, as a tensor of bool.
+
+    Example:
+        >>> wb.is_empty(wb.zeros([0, 3])).item()
+        True
+    """
+    return numel(x) == 0
