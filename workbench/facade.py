@@ -40,8 +40,7 @@ TENSOR = {
     ),
     "workbench.ops.math.trigonometry": "acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc",
     "workbench.ops.math.composed": (
-        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit masked_fill nan_to_num rad2deg "
-        "trapezoid"
+        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit masked_fill nan_to_num rad2deg trapezoid"
     ),
     "workbench.ops.math.accumulate": "add_n increment",
     "workbench.ops.math.reduce": "all any logsumexp mean prod sum",
