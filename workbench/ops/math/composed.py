@@ -10,7 +10,7 @@ from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.arguments import one_int
-from workbench.ops.math.arithmetic import clip, maximum, minimum
+from workbench.ops.math.arithmetic import clip, maximum
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import exp, isfinite, isnan, log, log1p, sqrt
 from workbench.ops.pointwise import Tensor
@@ -36,12 +36,13 @@ def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Any:
 
 @tensor_method("logaddexp")
 def logaddexp(x: Tensor, y: Tensor, name: str | None = None) -> Any:
-    """log(exp(x) + exp(y)) without overflow.
+    """log(exp(x) + exp(y)) without overflow; integers are cast to float32 first.
 
     Example:
         >>> print(wb.logaddexp(wb.to_tensor([1000.0]), wb.to_tensor([1000.0])).numpy().round(3))
         [1000.693]
     """
+    x, y = (v if v.dtype.is_float else v.astype(float32) for v in (x, y))
     is_larger = x >= y
     larger, smaller = where(is_larger, x, y), where(is_larger, y, x)
     gap = smaller - larger
@@ -51,7 +52,7 @@ def logaddexp(x: Tensor, y: Tensor, name: str | None = None) -> Any:
 
 @tensor_method("heaviside")
 def heaviside(x: Tensor, y: Tensor, name: str | None = None) -> Any:
-    """0 where `x` is negative, 1 where it is positive, `y` where it is 0.
+    """0 where `x` is negative or NaN, 1 where it is positive, `y` where it is 0.
 
     Args:
         x, y: tensors of one dtype that broadcast.
@@ -60,7 +61,7 @@ def heaviside(x: Tensor, y: Tensor, name: str | None = None) -> Any:
         >>> print(wb.heaviside(wb.to_tensor([-2.0, 0.0, 3.0]), wb.to_tensor([0.5])).numpy())
         [0.  0.5 1. ]
     """
-    return where(x == 0, y, where(isnan(x), x, (x > 0).astype(x.dtype)))
+    return where(x == 0, y, (x > 0).astype(x.dtype))
 
 
 @tensor_method("hypot")
@@ -162,7 +163,7 @@ def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Any:
 
 @tensor_method("fmax")
 def fmax(x: Tensor, y: Tensor, name: str | None = None) -> Any:
-    """The larger of x and y; the other one where one is NaN.
+    """The larger of x and y; the other one where one is NaN. At a tie the gradient goes to x.
 
     Args:
         x, y: floating tensors of one dtype that broadcast.
@@ -171,7 +172,7 @@ def fmax(x: Tensor, y: Tensor, name: str | None = None) -> Any:
         >>> print(wb.fmax(wb.to_tensor([1.0, float("nan")]), wb.to_tensor([3.0, 2.0])).numpy())
         [3. 2.]
     """
-    return where(isnan(x), y, where(isnan(y), x, maximum(x, y)), name=name)
+    return where(isnan(y) | (x >= y), x, y, name=name)
 
 
 @tensor_method("fmin")
@@ -182,7 +183,7 @@ def fmin(x: Tensor, y: Tensor, name: str | None = None) -> Any:
         >>> print(wb.fmin(wb.to_tensor([1.0, float("nan")]), wb.to_tensor([3.0, 2.0])).numpy())
         [1. 2.]
     """
-    return where(isnan(x), y, where(isnan(y), x, minimum(x, y)), name=name)
+    return where(isnan(y) | (x <= y), x, y, name=name)
 
 
 @tensor_method("masked_fill")

@@ -8,7 +8,7 @@ from workbench.framework.op.infix import tensor_method
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import log1p, sqrt
 from workbench.ops.pointwise import Tensor, float_elementwise, into, unary
-from workbench.ops.tensor.creation import full_like, zeros_like
+from workbench.ops.tensor.creation import assign, full_like, zeros_like
 
 
 @float_elementwise("tan", grad=lambda g, y, x: g * (y * y + 1.0), saved="Out", forward_out=into("tan"))
@@ -106,21 +106,18 @@ expm1 = unary(
 
 @tensor_method("trunc")
 def trunc(input: Tensor, name: str | None = None) -> Any:
-    """`input` without its fraction, that is rounded towards 0. The gradient is zero.
-
-    Raises:
-        InvalidType: `input` is not floating.
+    """`input` without its fraction, that is rounded towards 0; a copy of integers. The gradient is zero.
 
     Example:
         >>> print(wb.trunc(wb.to_tensor([-1.5, 1.5])).numpy())
         [-1.  1.]
     """
-    return TRUNC(input, name=name)
+    return TRUNC(input, name=name) if input.dtype.is_float else assign(input)
 
 
 @tensor_method("frac")
 def frac(x: Tensor, name: str | None = None) -> Any:
-    """The fraction of `x`, with the sign of `x`. Raises: as for `trunc`.
+    """The fraction of `x`, with the sign of `x`.
 
     Example:
         >>> print(wb.frac(wb.to_tensor([-1.5, 2.25])).numpy())
