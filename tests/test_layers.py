@@ -30,6 +30,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         "facade",
         "static",
         "nn",
+        "base",
         "distributed",
         "fluid",
         "io",
@@ -49,6 +50,7 @@ ROW_OF = {package: row for row, packages in ROWS.items() for package in packages
 ROOMS: dict[str, tuple[str, ...]] = {
     "framework": ("", "values", "expr", "op", "program", "text"),
     "ops": ("", "tensor", "math", "index", "random", "conv", "nn", "loss", "update", "flow"),
+    "base": ("", "dygraph"),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),

@@ -38,6 +38,10 @@ TENSOR = {
         "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
         "sqrt square"
     ),
+    "workbench.ops.math.trigonometry": "acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc",
+    "workbench.ops.math.composed": (
+        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit masked_fill nan_to_num rad2deg trapezoid"
+    ),
     "workbench.ops.math.accumulate": "add_n increment",
     "workbench.ops.math.reduce": "all any logsumexp mean prod sum",
     "workbench.ops.math.extreme": "argmax argmin max min",
@@ -50,6 +54,9 @@ TENSOR = {
     ),
     "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.nn.activation": "tanh",
+    "workbench.ops.nn.composed_activation": "stanh",
+    "workbench.ops.math.products": "addmm dist inner kron mv outer tensordot trace",
+    "workbench.ops.math.statistics": "allclose count_nonzero equal_all is_empty isclose nanmean nansum std var",
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.dygraph.dispatch.parameters": "create_parameter",
     "workbench.dygraph.autograd.gradients": "grad",
@@ -62,6 +69,10 @@ TENSOR = {
     "workbench.hapi.training.layer_model": "Model=LayerModel",
     "workbench.ops.math.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
+    "workbench.ops.tensor.arranged": (
+        "atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid "
+        "rank rot90 tril_indices triu_indices vsplit"
+    ),
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
     "workbench.ops.conv.channel_order": "unflatten",
     "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
@@ -89,6 +100,7 @@ PLANNED = {
 MODULES = [
     "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
     "events", "profiler", "jit", "device",
+    "base",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -250,6 +262,29 @@ FRAMEWORK = {  # `workbench.framework`, what of `paddle.framework` is public
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
     "workbench.framework.values.random": "seed",
     "workbench.checkpoint.objects": "load save",
+}
+
+BASE = {  # `workbench.base`
+    "workbench.builders.param_attr": "ParamAttr",
+    "workbench.config": "get_flags set_flags",
+    "workbench.dygraph.dispatch.mode": (
+        "disable_dygraph=enable_static enable_dygraph=disable_static in_dygraph_mode=in_dynamic_mode"
+    ),
+    "workbench.executors.api.compiled": "CompiledProgram",
+    "workbench.executors.api.executor": "Executor",
+    "workbench.executors.execution_strategy": "ExecutionStrategy",
+    "workbench.framework.program.guard": "default_main_program default_startup_program program_guard",
+    "workbench.framework.program.program": "Program",
+    "workbench.framework.program.variable": "Variable",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.graph.strategy": "BuildStrategy",
+    "workbench.runtime.devices": "cpu_places cuda_places is_compiled_with_cuda",
+    "workbench.runtime.scope": "Scope global_scope scope_guard",
+}
+
+BASE_DYGRAPH = {  # `workbench.base.dygraph`
+    "workbench.dygraph.dispatch.mode": "guard=dynamic_guard",
+    "workbench.dygraph.tensor.making": "to_variable",
 }
 
 METRIC = {  # `workbench.metric`

@@ -23,6 +23,7 @@ TABLES = {
     "static.nn": facade.STATIC_NN,
     "profiler": facade.PROFILER,
     "io": facade.IO,
+    "base.dygraph": facade.BASE_DYGRAPH,
 }
 LISTED = ["jit", "optimizer", "optimizer.lr", "nn", "nn.initializer", "nn.utils", "regularizer"]
 RULE = re.compile(r"\b[A-Z]-\d+\b")

@@ -17,6 +17,7 @@ A = R.normal(size=(3, 4))
 B = R.normal(size=(3, 4))
 POSITIVE = R.uniform(0.3, 3.0, size=(3, 4))
 FAR = R.uniform(0.5, 2.0, size=(3, 4)) * np.where(R.random((3, 4)) < 0.5, -1, 1)  # away from 0
+INSIDE = R.uniform(-0.9, 0.9, size=(3, 4))
 INTS = np.array([[-7, -3, 0], [2, 5, 9]])
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5])
 
@@ -120,6 +121,14 @@ UNARY = [
     unary("square", lambda x: x * x, INTS, id="integers"),
     unary("reciprocal", lambda x: 1 / x, FAR),
     unary("sin", math.sin),
+    unary("tan", math.tan, POSITIVE / 3),
+    unary("asin", math.asin, INSIDE),
+    unary("acos", math.acos, INSIDE),
+    unary("atan", math.atan),
+    unary("sinh", math.sinh),
+    unary("cosh", math.cosh),
+    unary("expm1", math.expm1),
+    unary("trunc", math.trunc, FAR * 3.3),
     unary("cos", math.cos),
     Case("erf", [np.linspace(-4, 4, 33)], ref=scipy.special.erf),
     unary("abs", abs, FAR),

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.framework.current import Replaced
 from workbench.framework.gradmode import recording_gradients
+from workbench.framework.program.guard import in_static_mode
 
 
 class GradientRecording(Replaced):
@@ -94,10 +95,10 @@ class set_grad_enabled(GradientRecording):
 
 
 def is_grad_enabled() -> bool:
-    """Whether what is computed here records gradients.
+    """Whether what is computed here records gradients; False in static mode, where nothing is computed.
 
     Example:
         >>> wb.is_grad_enabled()
         True
     """
-    return recording_gradients.get()
+    return recording_gradients.get() and not in_static_mode()

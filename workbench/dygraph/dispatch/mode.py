@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
-from workbench.framework.op.recorder import has_mode, set_mode
+from workbench.framework.op.recorder import has_mode, recording, set_mode
 from workbench.framework.program import guard
 
 
@@ -45,3 +47,19 @@ def in_dynamic_mode() -> bool:
         True
     """
     return not guard.in_static_mode()
+
+
+@contextmanager
+def dynamic_guard(place: Any = None) -> Iterator[None]:
+    """Ops compute at once inside the `with` body (Paddle's `base.dygraph.guard`).
+
+    Example:
+        >>> wb.enable_static()
+        >>> with wb.base.dygraph.guard():
+        ...     print(wb.in_dynamic_mode())
+        True
+        >>> wb.in_dynamic_mode()
+        False
+    """
+    with recording(dynamic_recorder):
+        yield

@@ -43,6 +43,32 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
     return Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
 
 
+def to_variable(value: Any, name: str | None = None, zero_copy: bool | None = None, dtype: Any = None) -> Tensor:
+    """A tensor of a list or array, in its NumPy dtype; a tensor as it is (Paddle's `base.dygraph.to_variable`).
+
+    Args:
+        value: lists of numbers, an array or a Tensor.
+        name: of the tensor.
+        zero_copy: without effect, the values are always copied.
+        dtype: element type; that of the array if None.
+
+    Raises:
+        InvalidType: something else.
+
+    Example:
+        >>> wb.base.dygraph.to_variable(np.ones(2)).dtype
+        workbench.float64
+    """
+    if isinstance(value, Tensor | Variable):
+        return value  # type: ignore[return-value]
+    if not isinstance(value, list | tuple | np.ndarray):
+        raise InvalidType(f"to_variable takes lists, arrays and Tensors, got {type(value).__name__} {value!r}")
+    tensor = to_tensor(np.asarray(value), dtype)
+    if name is not None:
+        tensor.name = name
+    return tensor
+
+
 def _array(data: Any) -> np.ndarray:
     if isinstance(data, Variable):
         raise InvalidType(f"to_tensor takes numbers, arrays or Tensors, got the Variable {data.name!r} of a Program")

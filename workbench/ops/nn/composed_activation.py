@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
+from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.math.compare import where
 from workbench.ops.math.extreme import max as reduce_max
 from workbench.ops.math.unary import abs
-from workbench.ops.nn.activation import sigmoid
+from workbench.ops.nn.activation import sigmoid, tanh
 from workbench.ops.pointwise import Tensor
 from workbench.ops.random.distributions import UNIFORM_LIKE
 from workbench.ops.tensor.join import split
@@ -106,6 +107,17 @@ def rrelu(
         raise InvalidArgument(f"rrelu takes 0 <= lower <= upper <= 1, got lower={lower} and upper={upper}")
     slope = UNIFORM_LIKE(x, min=float(lower), max=float(upper), is_test=not training)
     return where(x < 0.0, x * slope, x, name=name)
+
+
+@tensor_method("stanh")
+def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Any:
+    """`scale_b * tanh(scale_a * x)`.
+
+    Example:
+        >>> print(wb.stanh(wb.to_tensor([0.0, 1.0])).numpy().round(3))
+        [0.    1.004]
+    """
+    return tanh(x * scale_a, name=name) * scale_b
 
 
 def glu(x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:

@@ -1,0 +1,5 @@
+"""Names of Paddle 2.x's `paddle.base`, the old door to what `paddle` and `paddle.static` offer."""
+
+from workbench.facade import BASE, lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.base", BASE, ["dygraph"])

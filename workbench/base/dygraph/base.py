@@ -1,0 +1,5 @@
+"""Names of Paddle 2.x's `paddle.base.dygraph.base`."""
+
+from workbench.facade import BASE_DYGRAPH, lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.base.dygraph.base", BASE_DYGRAPH)
