@@ -60,7 +60,7 @@ class RecordedForward(RecordedStep):
         self.fetches += [name for name in self._saved if name not in self.fetches]
         read = set(partition.reads)
         self._read = [each for each in recorder.bindings if each.variable.name in read]
-        self._name, self._backward_engine = recorder.program.name, engine_of(partition.backward, self.scope)
+        self._name, self._backward_runner = recorder.program.name, engine_of(partition.backward, self.scope)
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """A call, of arguments it fits; what the function returns."""
@@ -92,7 +92,7 @@ class RecordedForward(RecordedStep):
         fed = dict(zip(self._feeds, tensors, strict=True))
         node = TapeNode.__new__(TapeNode)
         shapes = [np.shape(arrays[name]) for name in self._passing]
-        node.call = RecordedBackward(self._name, partition, self._backward_engine, shapes)
+        node.call = RecordedBackward(self._name, partition, self._backward_runner, shapes)
         node.number, node.time = next_number(), clock.now
         node.arrays = [fed[name].array if name in fed else arrays[name] for name in partition.saved]
         node.arrays += [each.storage.array for each in self._read]
@@ -114,20 +114,20 @@ class RecordedBackward:
 
     def __init__(self, name: str, partition: Partition, engine: Engine, shapes: Sequence[tuple[int, ...]]) -> None:
         self.name, self.outputs, self.is_single = name, len(shapes), len(shapes) == 1
-        self._partition, self._engine, self._shapes = partition, engine, shapes
+        self._partition, self._runner, self._shapes = partition, engine, shapes
 
     def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> Sequence[Any]:
         """Gradients of the arguments and tensors that want one."""
         partition = self._partition
         parts = [gradients] if self.is_single else gradients
         feed = dict(zip(partition.saved, node.arrays, strict=False))
-        block = self._engine.program.global_block()
+        block = self._runner.program.global_block()
         for name, part, shape in zip(partition.given, parts, self._shapes, strict=True):
             if name in block.vars:
                 feed[name] = np.zeros(shape, block.var(name).dtype.numpy) if part is None else part
         asked = [g if keep else None for g, keep in zip(partition.gradients, wanted, strict=True)]
         fetches = list(dict.fromkeys(g for g in asked if g is not None))
-        found = dict(zip(fetches, self._engine.run(feed, fetches), strict=True))
+        found = dict(zip(fetches, self._runner.run(feed, fetches), strict=True))
         return [None if g is None else found[g] for g in asked]
 
     def recorded_backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> NoReturn:

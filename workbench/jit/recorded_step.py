@@ -72,7 +72,7 @@ class RecordedStep(Debugging):
         self._is_single = len(self.fetches) == 1 and len(captured) == 1 and outputs is captured[0]
         losses = recorder.leaf_gradients.losses
         self.scope = Scope(_values)
-        self._engine = engine_of(program, self.scope, places, losses[0] if losses else None, build, execution)
+        self._runner = engine_of(program, self.scope, places, losses[0] if losses else None, build, execution)
         self._fill_scope(draws)
         self._left = [each for each in self._gradients if each.after is not None or each.before is not None]
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
@@ -96,7 +96,7 @@ class RecordedStep(Debugging):
             Executor().run(self.startup, scope=self.scope)
 
     def _to_debug(self) -> Engine:
-        return self._engine
+        return self._runner
 
     def fits(self) -> bool:
         """Whether it is what the function would do; what was put in the place of tensors is taken over."""
@@ -133,7 +133,7 @@ class RecordedStep(Debugging):
 
     def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One step; the arrays that are fetched."""
-        results: list[Any] = self._engine.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
+        results: list[Any] = self._runner.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
         if self.bindings.moves != Moves.count:
             self.bindings.follow()
             self._writes = None
@@ -209,9 +209,9 @@ class RecordedStep(Debugging):
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:
         """What was written to tensors is for all devices."""
-        if not self._engine.started:
+        if not self._runner.started:
             return
-        replicas = self._engine.replicas
+        replicas = self._runner.replicas
         for each in changed:
             for place in range(1, len(replicas.scopes)):
                 own = replicas.find(each.variable.name, place)

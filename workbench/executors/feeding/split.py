@@ -126,14 +126,17 @@ class Splitter:
                 suits no persistable variable (X-19).
             InvalidForm: a list whose length does not suit the number of devices (X-16, X-31).
         """
-        if type(feed) is dict:
-            feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
-            if (plan := self._plans.get(signature_of(feed))) is not None:
-                return Fed(plan, [feed] * self.devices)
-        if type(feed) is list and all(type(element) is dict for element in feed):
-            feed = [element.copy() for element in feed]
-            if (plan := self._plans.get(tuple(map(signature_of, feed)))) is not None:
-                return plan.hand_out(feed)
+        try:
+            if type(feed) is dict:
+                feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
+                if (plan := self._plans.get(signature_of(feed))) is not None:
+                    return Fed(plan, [feed] * self.devices)
+            if type(feed) is list and all(type(element) is dict for element in feed):
+                feed = [element.copy() for element in feed]
+                if (plan := self._plans.get(tuple(map(signature_of, feed)))) is not None:
+                    return plan.hand_out(feed)
+        except TypeError:
+            pass  # the shape of a Tensor is a list, which no dict finds: it becomes an array first
         dicts = [] if feed is None or isinstance(feed, Mapping) else self._dicts(feed)
         if dicts:
             return self._plan(tuple(map(signature_of, dicts)), dicts, self._listed).hand_out(dicts)
