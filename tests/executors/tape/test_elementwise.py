@@ -22,7 +22,9 @@ from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, look_up
 from workbench.framework.program.guard import static_mode
 
-NOT_NATIVE = {"elementwise_floordiv", "elementwise_mod", "cast"}
+NOT_NATIVE = {
+    "elementwise_floordiv", "elementwise_mod", "cast", "tan", "asin", "acos", "atan", "sinh", "cosh",
+}  # fmt: skip
 """float32 ops whose steps stay NumPy calls: remainders, and casts to what is neither float32 nor bool."""
 
 

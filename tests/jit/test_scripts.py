@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as paddle
-from tests.samples import gan, gpt, lenet, text_classifier
+from tests.scripts import gan, gpt, lenet, text_classifier
 
 
 @pytest.mark.parametrize(
