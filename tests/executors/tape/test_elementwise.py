@@ -24,6 +24,7 @@ from workbench.framework.program.guard import static_mode
 
 NOT_NATIVE = {
     "elementwise_floordiv", "elementwise_mod", "cast", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "sinh_grad", "cosh_grad",
 }  # fmt: skip
 """float32 ops whose steps stay NumPy calls: remainders, and casts to what is neither float32 nor bool."""
 
