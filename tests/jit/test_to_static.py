@@ -11,6 +11,7 @@ import workbench.nn.functional as F
 from tests.jit.models import LABELS, MODELS, parameters
 from workbench import nn
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
+from workbench.framework.notice import Notice
 from workbench.jit.captured_tensor import NeedsValue
 
 
@@ -211,3 +212,10 @@ def test_what_has_no_effect() -> None:
     wb.jit.ignore_module([np])
     with pytest.raises(InvalidType):
         wb.jit.ignore_module(np)
+
+
+def test_what_has_no_effect_is_said_and_unknown_keywords_are_refused() -> None:
+    with pytest.warns(Notice, match="build_strategy, full_graph without effect"):
+        wb.jit.to_static(lambda x: x, build_strategy=wb.static.BuildStrategy(), full_graph=True)
+    with pytest.raises(TypeError, match="'bild_strategy'"):
+        wb.jit.to_static(lambda x: x, bild_strategy=1)

@@ -12,6 +12,7 @@ from workbench.builders.input_spec import InputSpec
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework.gradmode import recording_gradients
+from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.spec import Spec
@@ -211,13 +212,14 @@ def to_static(
     Args:
         function: a function, method, or layer (whose `forward` it is then); None gives a decorator.
         input_spec: an `InputSpec` per tensor, where one recording serves for several sizes.
-        build_strategy, backend, kwargs: accepted for Paddle's sake.
+        build_strategy, backend: of Paddle's, without effect here; a notice says so.
+        kwargs: `full_graph` and `property` of Paddle's, the same.
 
     Returns:
         a `StaticFunction`; of a layer, the layer.
 
     Raises:
-        InvalidType: nothing that can be called. NeedsValue: something cannot be recorded.
+        InvalidType: nothing that can be called. NeedsValue: something cannot be recorded. TypeError: other keywords.
 
     Example:
         >>> @wb.jit.to_static
@@ -228,6 +230,7 @@ def to_static(
         >>> x.grad.tolist()
         [2.0, 6.0]
     """
+    _tell_of(kwargs, build_strategy=build_strategy, backend=backend)
     if function is None:
         return lambda function: to_static(function, input_spec)
     if isinstance(function, StaticFunction):
@@ -238,6 +241,20 @@ def to_static(
     if not callable(function):
         raise InvalidType(f"jit.to_static takes a function or a layer, got {function!r}")
     return StaticFunction(function, input_spec)
+
+
+def _tell_of(others: dict[str, Any], **given: Any) -> None:
+    """Say what has no effect.
+
+    Raises:
+        TypeError: a keyword that Paddle does not know either.
+    """
+    unknown = sorted(others.keys() - {"full_graph", "property"})
+    if unknown:
+        raise TypeError(f"jit.to_static() got an unexpected keyword argument {unknown[0]!r}")
+    idle = [name for name, value in {**given, **others}.items() if value not in (None, False)]
+    if idle:
+        tell(f"jit.to_static: {', '.join(idle)} without effect here; jit.capture takes a build_strategy")
 
 
 def _written(forward: Any) -> Any:

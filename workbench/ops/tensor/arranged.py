@@ -162,7 +162,7 @@ def rot90(x: Tensor, k: int = 1, axes: Any = (0, 1), name: str | None = None) ->
     return flip(transpose(x, order), second, name=name) if turns else assign(x)
 
 
-def meshgrid(*args: Any, **kwargs: Any) -> Any:
+def meshgrid(*args: Any, name: str | None = None) -> Any:
     """The coordinates of a grid: vectors repeated along each other's dimensions.
 
     Args:
