@@ -51,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "framework": ("", "values", "expr", "op", "program", "text"),
     "ops": ("", "tensor", "math", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "base": ("", "dygraph"),
+    "optimizer": ("lr", "", "rules"),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),
@@ -193,7 +194,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expe
     ("where", "line"),
     [
         ("workbench/framework/program/block.py", "from workbench.errors import ProgramError"),
-        ("workbench/optimizer/adam.py", "from workbench.autodiff import append_backward"),
+        ("workbench/optimizer/rules/adam.py", "from workbench.autodiff import append_backward"),
         ("workbench/runtime/gpu.py", "import cupy"),
         ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),
         ("magics/program.py", "from workbench.framework import Program\nfrom IPython.core import magic"),

@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.nn import initializer
 from workbench.optimizer import LBFGS
-from workbench.optimizer.line_search import strong_wolfe
+from workbench.optimizer.rules.line_search import strong_wolfe
 
 
 def parameter(value: Any) -> Any:

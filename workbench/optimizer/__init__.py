@@ -2,16 +2,16 @@
 
 from workbench.errors import suggesting
 from workbench.optimizer import lr
-from workbench.optimizer.adadelta import Adadelta
-from workbench.optimizer.adagrad import Adagrad
-from workbench.optimizer.adam import Adam, AdamW
-from workbench.optimizer.adamax import Adamax
-from workbench.optimizer.lamb import Lamb
-from workbench.optimizer.lbfgs import LBFGS
-from workbench.optimizer.momentum import Momentum
 from workbench.optimizer.optimizer import Optimizer
-from workbench.optimizer.rmsprop import RMSProp
-from workbench.optimizer.sgd import SGD
+from workbench.optimizer.rules.adadelta import Adadelta
+from workbench.optimizer.rules.adagrad import Adagrad
+from workbench.optimizer.rules.adam import Adam, AdamW
+from workbench.optimizer.rules.adamax import Adamax
+from workbench.optimizer.rules.lamb import Lamb
+from workbench.optimizer.rules.lbfgs import LBFGS
+from workbench.optimizer.rules.momentum import Momentum
+from workbench.optimizer.rules.rmsprop import RMSProp
+from workbench.optimizer.rules.sgd import SGD
 
 __all__ = [
     "SGD",

@@ -29,7 +29,6 @@ from workbench.framework.program.roles import LR_SCHED, OPTIMIZE
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import float32
-from workbench.framework.values.portable import portable
 from workbench.optimizer.checks import (
     Pairs,
     are_tensors,
@@ -42,19 +41,12 @@ from workbench.optimizer.checks import (
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.groups import GroupOption, Groups
 from workbench.optimizer.lr import LRScheduler
+from workbench.optimizer.lr.schedule import ConstantRate
 from workbench.optimizer.parameter_update import ParameterUpdate
 from workbench.optimizer.regularizer import add_decay, as_regularizer
 from workbench.optimizer.role import role_of
 from workbench.optimizer.second_update import tell_of_second_update, updated_for
 from workbench.optimizer.states import MASTER, Accumulator, ProgramStates, States, TensorStates, is_half
-
-
-@portable
-class ConstantRate(LRScheduler):
-    """The schedule of a rate changed by `set_lr`: always `learning_rate`, or the rate of a restored state."""
-
-    def get_lr(self) -> float:
-        return self.last_lr
 
 
 class Optimizer:

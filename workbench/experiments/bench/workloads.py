@@ -27,9 +27,9 @@ from workbench.ops.math.matmul import matmul
 from workbench.ops.math.reduce import mean
 from workbench.ops.nn.activation import gelu
 from workbench.ops.tensor.shape import reshape, transpose
-from workbench.optimizer.adam import Adam
-from workbench.optimizer.momentum import Momentum
-from workbench.optimizer.sgd import SGD
+from workbench.optimizer.rules.adam import Adam
+from workbench.optimizer.rules.momentum import Momentum
+from workbench.optimizer.rules.sgd import SGD
 from workbench.runtime.scope import Scope
 
 CLASSES = 10

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.errors import InvalidArgument
 from workbench.hapi.callbacks.callback import Callback, Logs
 from workbench.hapi.callbacks.monitor import Monitor
-from workbench.optimizer.schedule import LRScheduler
+from workbench.optimizer.lr.schedule import LRScheduler
 
 
 class ScheduleCallback(Callback):

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.portable import portable
-from workbench.optimizer.schedule import LRScheduler, choice, number, positive_int, rate
+from workbench.optimizer.lr.schedule import LRScheduler, choice, number, positive_int, rate
 
 
 @portable

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from workbench.errors import InvalidType
-from workbench.optimizer.schedule import LRScheduler
+from workbench.optimizer.lr.schedule import LRScheduler
 
 
 class LambdaDecay(LRScheduler):

@@ -1,9 +1,4 @@
-"""Learning rate schedules: plain objects, moved on by `step()`, read by calling them.
-
-Names, signatures, defaults and formulas are those of Paddle 2.x (`python/paddle/optimizer/lr.py`). Every run
-of a program reads the current value into the learning rate variable (rule P-48); calling `step()`, once an
-epoch or once a batch, is the user's. In the formulas below `e` is `last_epoch`, 0 after construction.
-"""
+"""Schedules that fall, by a formula or at given epochs. Public with the others in `lr`."""
 
 from __future__ import annotations
 
@@ -12,35 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType, suggesting
+from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.portable import portable
-from workbench.optimizer.lr_cycles import CosineAnnealingWarmRestarts, CyclicLR, LinearLR, OneCycleLR
-from workbench.optimizer.lr_functions import LambdaDecay, MultiplicativeDecay
-from workbench.optimizer.plateau import ReduceOnPlateau
-from workbench.optimizer.schedule import LRScheduler, number, positive, positive_int, rate, shrinking
-
-__all__ = [
-    "LRScheduler",
-    "NoamDecay",
-    "PiecewiseDecay",
-    "NaturalExpDecay",
-    "InverseTimeDecay",
-    "PolynomialDecay",
-    "LinearWarmup",
-    "ExponentialDecay",
-    "MultiStepDecay",
-    "StepDecay",
-    "LambdaDecay",
-    "ReduceOnPlateau",
-    "CosineAnnealingDecay",
-    "MultiplicativeDecay",
-    "OneCycleLR",
-    "CyclicLR",
-    "LinearLR",
-    "CosineAnnealingWarmRestarts",
-]
-
-__getattr__ = suggesting(__name__, __all__)
+from workbench.optimizer.lr.plateau import ReduceOnPlateau
+from workbench.optimizer.lr.schedule import LRScheduler, number, positive, positive_int, rate, shrinking
 
 
 @portable

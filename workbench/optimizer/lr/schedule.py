@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.values.portable import portable
 
 
 class LRScheduler:
@@ -126,6 +127,14 @@ class LRScheduler:
         made = cls(**arguments)
         made.set_state_dict(config["state"])
         return made
+
+
+@portable
+class ConstantRate(LRScheduler):
+    """The schedule of a rate changed by `set_lr`: always `learning_rate`, or the rate of a restored state."""
+
+    def get_lr(self) -> float:
+        return self.last_lr
 
 
 def _plain(key: str, value: Any) -> Any:

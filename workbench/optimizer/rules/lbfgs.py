@@ -10,8 +10,8 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.gradmode import recording_gradients
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.line_search import strong_wolfe
 from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.rules.line_search import strong_wolfe
 
 Closure = Callable[[], Any]
 Vector = np.ndarray

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.portable import portable
-from workbench.optimizer.schedule import LRScheduler, choice, number, rate, shrinking
+from workbench.optimizer.lr.schedule import LRScheduler, choice, number, rate, shrinking
 
 
 @portable
