@@ -42,9 +42,10 @@ TENSOR = {
     "workbench.ops.math.composed": (
         "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit masked_fill nan_to_num rad2deg trapezoid"
     ),
-    "workbench.ops.math.accumulate": "add_n increment",
-    "workbench.ops.math.reduce": "all any logsumexp mean prod sum",
-    "workbench.ops.math.extreme": "argmax argmin max min",
+    "workbench.ops.math.reductions.accumulate": "add_n increment",
+    "workbench.ops.math.reductions.folds": "all any logsumexp prod",
+    "workbench.ops.math.reductions.reduce": "mean sum",
+    "workbench.ops.math.reductions.extreme": "argmax argmin max min",
     "workbench.ops.math.compare": (
         "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
         "not_equal where"
@@ -55,8 +56,10 @@ TENSOR = {
     "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.nn.activation": "tanh",
     "workbench.ops.nn.composed_activation": "stanh",
-    "workbench.ops.math.products": "addmm dist inner kron mv outer tensordot trace",
-    "workbench.ops.math.statistics": "allclose count_nonzero equal_all is_empty isclose nanmean nansum std var",
+    "workbench.ops.math.products.contractions": "addmm dist inner kron mv outer tensordot trace",
+    "workbench.ops.math.reductions.statistics": (
+        "allclose count_nonzero equal_all is_empty isclose nanmean nansum std var"
+    ),
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.dygraph.dispatch.parameters": "create_parameter",
     "workbench.dygraph.autograd.gradients": "grad",
@@ -67,7 +70,7 @@ TENSOR = {
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
     "workbench.hapi.training.layer_model": "Model=LayerModel",
-    "workbench.ops.math.matmul": "bmm dot matmul mm",
+    "workbench.ops.math.products.matmul": "bmm dot matmul mm",
     "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
     "workbench.ops.tensor.arranged": (
         "atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid "
@@ -77,9 +80,10 @@ TENSOR = {
     "workbench.ops.conv.channel_order": "unflatten",
     "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
     "workbench.ops.tensor.slicing": "slice strided_slice",
-    "workbench.ops.index.gather": (
-        "gather gather_nd index_add index_select put_along_axis scatter scatter_nd_add take_along_axis"
-    ),
+    "workbench.ops.index.along_axis": "put_along_axis take_along_axis",
+    "workbench.ops.index.coordinates": "gather_nd scatter_nd_add",
+    "workbench.ops.index.gather": "gather index_add index_select",
+    "workbench.ops.index.scatter": "scatter",
     "workbench.ops.index.sort": "argsort sort topk",
 }
 
@@ -105,12 +109,12 @@ MODULES = [
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.nn.activation": (
-        "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid silu "
-        "softplus softsign swish tanh tanhshrink"
+        "celu elu gelu log_sigmoid mish selu sigmoid silu softplus softsign swish tanh tanhshrink"
     ),
+    "workbench.ops.nn.piecewise": "hardsigmoid hardswish hardtanh leaky_relu relu relu6",
     "workbench.ops.nn.composed_activation": "glu hardshrink maxout prelu rrelu softshrink thresholded_relu",
     "workbench.ops.loss.gumbel": "gumbel_softmax",
-    "workbench.ops.math.linear": "bilinear linear",
+    "workbench.ops.math.products.linear": "bilinear linear",
     "workbench.ops.loss.attention": "scaled_dot_product_attention",
     "workbench.ops.loss.softmax": "log_softmax softmax softmax_with_cross_entropy",
     "workbench.ops.loss.losses": (
@@ -126,7 +130,7 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
         "dice_loss gaussian_nll_loss log_loss npair_loss poisson_nll_loss sigmoid_focal_loss"
     ),
     "workbench.ops.loss.ctc": "ctc_loss",
-    "workbench.ops.math.distance": "cosine_similarity normalize pairwise_distance",
+    "workbench.ops.math.products.distance": "cosine_similarity normalize pairwise_distance",
     "workbench.ops.nn.norm": "batch_norm layer_norm",
     "workbench.ops.nn.group_norm": "group_norm instance_norm local_response_norm",
     "workbench.ops.index.embedding": "embedding one_hot",

@@ -49,7 +49,7 @@ from workbench.notebook.figures.scopes import scopes
 from workbench.notebook.figures.text import describe
 from workbench.notebook.figures.timeline import rows_of, timeline
 from workbench.notebook.figures.write import png, save, svg
-from workbench.ops.math.reduce import mean
+from workbench.ops.math.reductions.reduce import mean
 from workbench.optimizer.rules.sgd import SGD
 from workbench.runtime.scope import Scope
 

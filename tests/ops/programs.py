@@ -9,7 +9,7 @@ import numpy as np
 
 import workbench as wb
 from workbench.framework.program.guard import static_mode
-from workbench.ops.math.reduce import sum as sum_of
+from workbench.ops.math.reductions.reduce import sum as sum_of
 
 Build = Callable[..., Any]
 

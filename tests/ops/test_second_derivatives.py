@@ -10,7 +10,7 @@ import workbench as wb
 from workbench.framework.program.guard import static_mode
 from workbench.ops.index.embedding import LOOKUP_TABLE
 from workbench.ops.loss.losses import sigmoid_cross_entropy_with_logits
-from workbench.ops.math.reduce import sum as sum_of
+from workbench.ops.math.reductions.reduce import sum as sum_of
 from workbench.ops.nn.norm import BATCH_NORM
 
 F = wb.nn.functional

@@ -14,7 +14,7 @@ from workbench.framework import names
 from workbench.framework.op.record import OPS
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
-from workbench.ops.math.reduce import sum as sum_of
+from workbench.ops.math.reductions.reduce import sum as sum_of
 
 PER_OP = 3
 STEP = 1e-5

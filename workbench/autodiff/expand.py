@@ -19,7 +19,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.guard import static_recorder, switch_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import BACKWARD, OPTIMIZE
-from workbench.ops.math.reduce import REDUCE_TO_LIKE
+from workbench.ops.math.reductions.like import REDUCE_TO_LIKE
 
 
 def expand_grad_ops(

@@ -16,7 +16,7 @@ from workbench.framework.program.roles import BACKWARD, ROLE
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import ROWS, Spec
 from workbench.ops.index.embedding import DENSIFY
-from workbench.ops.math.accumulate import SUM
+from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.tensor.creation import FILL_ANY_LIKE
 
 GradMaker = Callable[["Walk", Use], None]

@@ -12,7 +12,7 @@ from workbench.framework.values.dtype import float32
 from workbench.metrics.metric import Metric, as_array
 from workbench.ops.index.sort import topk
 from workbench.ops.math.compare import equal
-from workbench.ops.math.extreme import argmax
+from workbench.ops.math.reductions.extreme import argmax
 
 
 class Accuracy(Metric):

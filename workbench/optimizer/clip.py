@@ -14,8 +14,8 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.values.dtype import promote
-from workbench.ops.math.accumulate import SUM
 from workbench.ops.math.arithmetic import CLIP, DIV, MAX, MUL
+from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.math.unary import SQRT
 from workbench.ops.tensor.creation import FILL_CONSTANT
 from workbench.ops.update.gradient_clip import clip_by_norm, clip_rows, multiply_rows, squared_l2_norm

@@ -11,8 +11,8 @@ from workbench.framework.names import grad_name
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.portable import portable
 from workbench.framework.values.spec import ROWS
-from workbench.ops.math.accumulate import SUM
 from workbench.ops.math.arithmetic import SCALE
+from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.math.unary import SIGN
 
 NEW_GRAD = "@NEWGRAD@"  # P-8

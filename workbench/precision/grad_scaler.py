@@ -12,7 +12,7 @@ from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import Infix
 from workbench.framework.values.dtype import float32
 from workbench.ops.math.arithmetic import CAST, MUL
-from workbench.ops.math.reduce import REDUCE_ALL
+from workbench.ops.math.reductions.folds import REDUCE_ALL
 from workbench.ops.math.unary import ISFINITE
 from workbench.ops.tensor.creation import FILL_CONSTANT
 from workbench.ops.update.gradient_clip import multiply_rows

@@ -10,7 +10,8 @@ from workbench.framework.values.dtype import DType, float32
 from workbench.ops.loss.losses import BCE_LOSS, HUBER_LOSS, KL_LOSS, SIGMOID_CROSS_ENTROPY
 from workbench.ops.loss.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
 from workbench.ops.math.arithmetic import CAST
-from workbench.ops.math.reduce import LOGSUMEXP, MEAN, REDUCE_MEAN, REDUCE_PROD, REDUCE_SUM
+from workbench.ops.math.reductions.folds import LOGSUMEXP, REDUCE_PROD
+from workbench.ops.math.reductions.reduce import MEAN, REDUCE_MEAN, REDUCE_SUM
 from workbench.ops.math.unary import EXP, LOG, RSQRT, SQUARE
 from workbench.ops.nn.norm import BATCH_NORM, LAYER_NORM
 

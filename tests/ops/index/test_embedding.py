@@ -14,7 +14,7 @@ from workbench.framework.op.record import find_op
 from workbench.framework.program.guard import static_mode
 from workbench.framework.values.rows import Rows
 from workbench.ops.index.embedding import LOOKUP_TABLE
-from workbench.ops.math.reduce import mean
+from workbench.ops.math.reductions.reduce import mean
 
 F = wb.nn.functional
 TABLE = np.arange(12.0).reshape(4, 3) + 1

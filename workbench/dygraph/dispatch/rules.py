@@ -13,7 +13,7 @@ from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import Unimplemented
 from workbench.framework.op.grad_op import call_rule
 from workbench.framework.values.spec import Spec
-from workbench.ops.math.reduce import REDUCE_TO_LIKE
+from workbench.ops.math.reductions.like import REDUCE_TO_LIKE
 
 
 def recorded_gradients(call: PreparedOp, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> list[Any]:

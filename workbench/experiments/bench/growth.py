@@ -14,7 +14,7 @@ from workbench.builders.variables import create_parameter
 from workbench.experiments.bench.roofline import latest_binding, step_times
 from workbench.experiments.bench.workloads import WORKLOADS, Training, started, training
 from workbench.ops.math.arithmetic import scale
-from workbench.ops.math.matmul import mm
+from workbench.ops.math.products.matmul import mm
 from workbench.ops.nn.activation import tanh
 
 DEVICES = (1, 2, 3, 4, 5, 6, 7, 8)

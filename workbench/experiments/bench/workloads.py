@@ -23,8 +23,8 @@ from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
 from workbench.ops.conv.pool import max_pool2d
 from workbench.ops.loss.softmax import softmax, softmax_with_cross_entropy
-from workbench.ops.math.matmul import matmul
-from workbench.ops.math.reduce import mean
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.nn.activation import gelu
 from workbench.ops.tensor.shape import reshape, transpose
 from workbench.optimizer.rules.adam import Adam

@@ -10,7 +10,7 @@ from workbench.framework.values.dtype import bool_
 from workbench.layers.layer import Layer
 from workbench.layers.weighted.linear import Linear
 from workbench.ops.loss.softmax import softmax
-from workbench.ops.math.matmul import matmul
+from workbench.ops.math.products.matmul import matmul
 from workbench.ops.random.dropout import dropout
 from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.join import concat

@@ -15,7 +15,7 @@ from workbench.layers.layer import Layer
 from workbench.layers.thin.shapes import Dropout
 from workbench.layers.weighted.linear import Linear
 from workbench.layers.weighted.norms import LayerNorm
-from workbench.ops.nn import activation as activations
+from workbench.ops.nn import activation, piecewise
 from workbench.ops.tensor.creation import assign
 
 
@@ -25,9 +25,10 @@ def activation_function(name: str) -> Callable[[Any], Any]:
     Raises:
         InvalidArgument: there is none; the message names the closest one.
     """
-    if name not in activations.__all__:
-        raise InvalidArgument(f"there is no activation {name!r}.{did_you_mean(name, activations.__all__)}")
-    return getattr(activations, name)
+    homes = {own: module for module in (activation, piecewise) for own in module.__all__}
+    if name not in homes:
+        raise InvalidArgument(f"there is no activation {name!r}.{did_you_mean(name, homes)}")
+    return getattr(homes[name], name)
 
 
 def per_part(attr: Any, count: int, what: str) -> list[Any]:

@@ -12,8 +12,9 @@ from workbench.builders.structure import flatten
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.layers.layer import Layer
-from workbench.ops.math.matmul import matmul
-from workbench.ops.nn.activation import relu, sigmoid, tanh
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.nn.activation import sigmoid, tanh
+from workbench.ops.nn.piecewise import relu
 from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.join import split
 from workbench.ops.tensor.shape import reshape

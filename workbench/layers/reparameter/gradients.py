@@ -8,9 +8,9 @@ from typing import Any
 from workbench.errors import ExecutionError, InvalidArgument
 from workbench.layers.values import set_value
 from workbench.ops.math.arithmetic import clip
-from workbench.ops.math.distance import length
-from workbench.ops.math.extreme import max as reduce_max
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.products.distance import length
+from workbench.ops.math.reductions.extreme import max as reduce_max
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.tensor.creation import zeros
 from workbench.ops.tensor.join import stack
 from workbench.ops.tensor.shape import reshape

@@ -13,9 +13,9 @@ from workbench.layers.layer import Layer
 from workbench.layers.values import set_value
 from workbench.layers.weighted.convolutions import TransposedConvolution
 from workbench.layers.weighted.linear import Linear
-from workbench.ops.math.distance import length
-from workbench.ops.math.spectral import as_matrix, power_iterations
-from workbench.ops.math.spectral import spectral_norm as over_largest
+from workbench.ops.math.products.distance import length
+from workbench.ops.math.products.spectral import as_matrix, power_iterations
+from workbench.ops.math.products.spectral import spectral_norm as over_largest
 from workbench.ops.tensor.shape import reshape
 
 FIRST_ITERATIONS = 15  # power iterations when a weight is first normalised

@@ -11,6 +11,7 @@ from workbench.layers.thin.function_layer import REQUIRED, function_layer
 from workbench.ops.loss.softmax import log_softmax, softmax
 from workbench.ops.nn import activation as ops
 from workbench.ops.nn import composed_activation as composed
+from workbench.ops.nn import piecewise
 
 _layer = partial(function_layer, shows_name=True)
 
@@ -27,16 +28,16 @@ ELU = _layer("ELU", ops.elu, {"alpha": 1.0}, shown="alpha")
 GELU = _layer("GELU", ops.gelu, {"approximate": False}, shown="approximate")
 GLU = _layer("GLU", composed.glu, {"axis": -1}, shown="axis")
 Hardshrink = _layer("Hardshrink", composed.hardshrink, {"threshold": 0.5}, shown="threshold")
-Hardsigmoid = _layer("Hardsigmoid", ops.hardsigmoid, prefix="")
-Hardswish = _layer("Hardswish", ops.hardswish)
-Hardtanh = _layer("Hardtanh", ops.hardtanh, {"min": -1.0, "max": 1.0}, shown="min max")
-LeakyReLU = _layer("LeakyReLU", ops.leaky_relu, {"negative_slope": 0.01}, shown="negative_slope")
+Hardsigmoid = _layer("Hardsigmoid", piecewise.hardsigmoid, prefix="")
+Hardswish = _layer("Hardswish", piecewise.hardswish)
+Hardtanh = _layer("Hardtanh", piecewise.hardtanh, {"min": -1.0, "max": 1.0}, shown="min max")
+LeakyReLU = _layer("LeakyReLU", piecewise.leaky_relu, {"negative_slope": 0.01}, shown="negative_slope")
 LogSigmoid = _layer("LogSigmoid", ops.log_sigmoid)
 LogSoftmax = _layer("LogSoftmax", log_softmax, {"axis": -1}, shown="axis")
 Maxout = _layer("Maxout", composed.maxout, {"groups": REQUIRED, "axis": 1}, shown="groups axis", use="2")
 Mish = _layer("Mish", ops.mish)
-ReLU = _layer("ReLU", ops.relu)
-ReLU6 = _layer("ReLU6", ops.relu6)
+ReLU = _layer("ReLU", piecewise.relu)
+ReLU6 = _layer("ReLU6", piecewise.relu6)
 RReLU = _layer(
     "RReLU", composed.rrelu, {"lower": 1.0 / 8.0, "upper": 1.0 / 3.0}, follows_training=True,
     shown=lambda layer: [

@@ -9,7 +9,7 @@ from workbench.errors import InvalidArgument
 from workbench.layers.layer import Layer
 from workbench.layers.values import zero_row
 from workbench.ops.index.embedding import embedding
-from workbench.ops.math.linear import bilinear, linear
+from workbench.ops.math.products.linear import bilinear, linear
 from workbench.ops.nn.composed_activation import prelu
 
 

@@ -11,7 +11,7 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.layers.layer import Layer
 from workbench.ops.arguments import int_list
-from workbench.ops.math.spectral import spectral_norm
+from workbench.ops.math.products.spectral import spectral_norm
 from workbench.ops.nn.group_norm import group_norm, instance_norm, local_response_norm
 from workbench.ops.nn.norm import layer_norm
 

@@ -6,7 +6,7 @@ output depth, whose channels are the planes that the window reaches.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -131,28 +131,57 @@ def conv3d_transpose(
     along, around = depth_and_plane(padding)
     if isinstance(along, str):
         raise InvalidArgument(f"conv3d_transpose takes padding in numbers, got {padding!r}")
+    sizes = [None] * 3 if output_size is None else triple("output_size", output_size)
+    reach = _Reach(x.shape[2], weight.shape[2], steps[0], spread[0])
+    depth = _output_depth(reach.planes, along, steps[0], extra[0], sizes[0])
+    each = _each_plane(x, weight, steps[1:], around, extra[1:], spread[1:], one_int("groups", groups), sizes[1:])
+    out = _added_up(each, reach, max(reach.planes, depth + along[0]))[:, :, along[0] : along[0] + depth]
+    out = out if bias is None else out + reshape(bias, [1, -1, 1, 1, 1])
+    return from_channels_first(out, data_format, name)
+
+
+class _Reach(NamedTuple):
+    """Along the depth: plane t of the input adds entry k of the filter to plane t stride + k dilation of the output."""
+
+    inputs: int
+    deep: int
+    stride: int
+    dilation: int
+
+    @property
+    def planes(self) -> int:
+        """How many planes of the output something is added to."""
+        return (self.inputs - 1) * self.stride + extent(self.deep, self.dilation)
+
+    def places(self) -> np.ndarray:
+        """The planes reached, `[count deep]`."""
+        return (np.arange(self.inputs)[:, None] * self.stride + np.arange(self.deep) * self.dilation).ravel()
+
+
+def _output_depth(planes: int, along: tuple[int, int], stride: int, extra: int, asked: int | None) -> int:
+    least = planes - sum(along)
+    depth = least + extra if asked is None else asked
+    if not 0 < least <= depth < least + stride:
+        raise ShapeError("conv3d_transpose: the output's depth", f"an int from {least} on", depth)
+    return depth
+
+
+def _each_plane(
+    x: Any, weight: Any, stride: list[int], padding: Any, extra: list[int], dilation: list[int], groups: int, size: Any
+) -> Any:
+    """What each plane of the input gives for each entry of the filter's depth, `[n, kernels, d, kd, rows, columns]`."""
     _, channels, count, height, width = x.shape
     each, deep = weight.shape[1:3]
-    whole = (count - 1) * steps[0] + extent(deep, spread[0])
-    sizes = None if output_size is None else triple("output_size", output_size)
-    depth = whole - sum(along) + extra[0] if sizes is None else sizes[0]
-    if not 0 < whole - sum(along) <= depth < whole - sum(along) + steps[0]:
-        raise ShapeError("conv3d_transpose: the output's depth", f"an int from {whole - sum(along)} on", depth)
     images = reshape(transpose(x, [0, 2, 1, 3, 4]), [-1, channels, height, width])
     filters = reshape(weight, [channels, each * deep, *weight.shape[3:]])
-    flat = conv2d_transpose(
-        images, filters, None, steps[1:], around, extra[1:], spread[1:], one_int("groups", groups),
-        None if sizes is None else sizes[1:],
-    )  # fmt: skip
-    rows, columns = flat.shape[2:]
-    kernels = each * groups
-    # Plane t of the input adds entry k of the filter's depth to plane t stride + k dilation of the output.
-    spread_planes = transpose(reshape(flat, [-1, count, kernels, deep, rows, columns]), [0, 2, 1, 3, 4, 5])
-    planes = reshape(spread_planes, [-1, kernels, count * deep, rows * columns])
-    places = (np.arange(count)[:, None] * steps[0] + np.arange(deep) * spread[0]).ravel()
-    room = max(whole, depth + along[0])
+    asked = None if None in size else size
+    flat = conv2d_transpose(images, filters, None, stride, padding, extra, dilation, groups, asked)
+    return transpose(reshape(flat, [-1, count, each * groups, deep, *flat.shape[2:]]), [0, 2, 1, 3, 4, 5])
+
+
+def _added_up(each: Any, reach: _Reach, room: int) -> Any:
+    """The planes of the output, `[n, kernels, room, rows, columns]`."""
+    kernels, (rows, columns) = each.shape[1], each.shape[4:]
+    planes = reshape(each, [-1, kernels, reach.inputs * reach.deep, rows * columns])
     empty = expand(full_like(planes[:, :, :1, :], 0.0), [-1, -1, room, -1])
-    summed = reshape(index_add(empty, assign(places), 2, planes), [-1, kernels, room, rows, columns])
-    out = summed[:, :, along[0] : along[0] + depth]
-    out = out if bias is None else out + reshape(bias, [1, kernels, 1, 1, 1])
-    return from_channels_first(out, data_format, name)
+    return reshape(index_add(empty, assign(reach.places()), 2, planes), [-1, kernels, room, rows, columns])

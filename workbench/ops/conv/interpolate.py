@@ -18,7 +18,7 @@ from workbench.ops.conv.pool import adaptive_avg_pool2d
 from workbench.ops.conv.pool1d import adaptive_avg_pool1d
 from workbench.ops.conv.pool3d import adaptive_avg_pool3d
 from workbench.ops.index.gather import index_select
-from workbench.ops.math.matmul import matmul
+from workbench.ops.math.products.matmul import matmul
 from workbench.ops.tensor.creation import assign
 from workbench.ops.tensor.shape import moveaxis
 

@@ -13,7 +13,7 @@ from workbench.errors import ShapeError
 from workbench.ops.arguments import int_list
 from workbench.ops.conv import pool
 from workbench.ops.conv.volumes import channels_first, depth_and_plane, from_channels_first, triple
-from workbench.ops.index.gather import take_along_axis
+from workbench.ops.index.along_axis import take_along_axis
 from workbench.ops.tensor.shape import reshape
 
 Function = Callable[..., Any]

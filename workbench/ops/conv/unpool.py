@@ -8,7 +8,7 @@ from typing import Any
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.arguments import int_list
-from workbench.ops.index.gather import put_along_axis
+from workbench.ops.index.along_axis import put_along_axis
 from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.tile import expand

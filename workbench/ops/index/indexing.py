@@ -9,7 +9,9 @@ from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.op.recorder import zero_dim
 from workbench.ops.arguments import one_int
-from workbench.ops.index.gather import GATHER, GATHER_ND, constant_index
+from workbench.ops.index.coordinates import GATHER_ND
+from workbench.ops.index.gather import GATHER
+from workbench.ops.index.picking import constant_index
 from workbench.ops.tensor.join import stack
 from workbench.ops.tensor.shape import RESHAPE, TRANSPOSE, UNSQUEEZE
 from workbench.ops.tensor.slicing import SLICE, STRIDED_SLICE

@@ -11,7 +11,7 @@ from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import int64
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
-from workbench.ops.index.gather import PUT_ALONG_AXIS
+from workbench.ops.index.along_axis import PUT_ALONG_AXIS
 
 
 def _order(xp: Any, x: Any, axis: int, descending: bool) -> Any:

@@ -12,7 +12,7 @@ from workbench.framework.values.dtype import bool_
 from workbench.framework.values.spec import shape_text
 from workbench.ops.loss.softmax import softmax
 from workbench.ops.math.compare import where
-from workbench.ops.math.matmul import matmul
+from workbench.ops.math.products.matmul import matmul
 from workbench.ops.random.dropout import dropout
 from workbench.ops.tensor.creation import assign
 from workbench.ops.tensor.shape import transpose

@@ -9,13 +9,14 @@ from typing import Any
 
 from workbench.errors import ShapeError
 from workbench.framework.values.spec import shape_text
-from workbench.ops.index.gather import take_along_axis
+from workbench.ops.index.along_axis import take_along_axis
 from workbench.ops.loss.losses import require_reduction
 from workbench.ops.loss.softmax import log_softmax
 from workbench.ops.math.arithmetic import clip
 from workbench.ops.math.compare import logical_and, where
-from workbench.ops.math.reduce import logsumexp, mean
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.reductions.folds import logsumexp
+from workbench.ops.math.reductions.reduce import mean
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.join import concat, stack, unbind
 from workbench.ops.tensor.shape import reshape, unsqueeze

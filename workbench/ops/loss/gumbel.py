@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.errors import InvalidArgument
 from workbench.ops.index.embedding import one_hot
 from workbench.ops.loss.softmax import softmax
-from workbench.ops.math.extreme import argmax
+from workbench.ops.math.reductions.extreme import argmax
 from workbench.ops.math.unary import log
 from workbench.ops.pointwise import Tensor
 from workbench.ops.random.distributions import UNIFORM_LIKE

@@ -12,9 +12,9 @@ from workbench.ops.loss.losses import SIGMOID_CROSS_ENTROPY, reduced, require_re
 from workbench.ops.loss.softmax import softmax_with_cross_entropy
 from workbench.ops.math.arithmetic import clip
 from workbench.ops.math.compare import where
-from workbench.ops.math.matmul import matmul
-from workbench.ops.math.reduce import mean
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.math.reductions.reduce import mean
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp, log, square
 from workbench.ops.nn.activation import sigmoid
 from workbench.ops.tensor.creation import detach

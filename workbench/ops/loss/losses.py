@@ -15,8 +15,8 @@ from workbench.ops.index.embedding import LOOKUP_TABLE, one_hot
 from workbench.ops.index.label import IGNORE_INDEX, count_labels, label_smooth, pick_label
 from workbench.ops.loss.softmax import softmax_with_cross_entropy
 from workbench.ops.math.arithmetic import clip
-from workbench.ops.math.reduce import mean
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.reductions.reduce import mean
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import log, sign
 from workbench.ops.nn.activation import sigmoid
 from workbench.ops.tensor.creation import detach, ones_like

@@ -12,11 +12,12 @@ from workbench.ops.index.label import pick_label
 from workbench.ops.loss.losses import reduced, require_reduction
 from workbench.ops.math.arithmetic import minimum
 from workbench.ops.math.compare import where
-from workbench.ops.math.distance import pairwise_distance
-from workbench.ops.math.reduce import mean
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.products.distance import pairwise_distance
+from workbench.ops.math.reductions.reduce import mean
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import sqrt
-from workbench.ops.nn.activation import log_sigmoid, relu
+from workbench.ops.nn.activation import log_sigmoid
+from workbench.ops.nn.piecewise import relu
 from workbench.ops.tensor.shape import unsqueeze
 
 TINY = 1e-11  # keeps the length of a zero vector above 0

@@ -32,7 +32,7 @@ from workbench.ops.loss.bound_softmax import (
     bind_softmax_grad,
     prepare_softmax,
 )
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp
 from workbench.ops.precision import rounded, wide
 

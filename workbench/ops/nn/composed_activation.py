@@ -8,7 +8,7 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.math.compare import where
-from workbench.ops.math.extreme import max as reduce_max
+from workbench.ops.math.reductions.extreme import max as reduce_max
 from workbench.ops.math.unary import abs
 from workbench.ops.nn.activation import sigmoid, tanh
 from workbench.ops.pointwise import Tensor

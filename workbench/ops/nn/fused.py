@@ -18,7 +18,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, find_op, look_up
 from workbench.framework.values.spec import Spec, require_float, require_same_dtype, same_dim, shape_text
 from workbench.ops.math.arithmetic import ADD
-from workbench.ops.nn import activation  # noqa: F401 (declares the activations)
+from workbench.ops.nn import activation, piecewise  # noqa: F401 (they declare the activations)
 from workbench.ops.nn.norm import BATCH_NORM
 
 STATISTICS = "MeanOut, VarianceOut, SavedMean, SavedVariance"

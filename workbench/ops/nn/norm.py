@@ -24,8 +24,8 @@ from workbench.framework.values.spec import (
     shape_text,
     size_of,
 )
-from workbench.ops.math.reduce import mean
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.reductions.reduce import mean
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.nn.bound_norms import (
     bind_batch_norm,
     bind_batch_norm_grad,

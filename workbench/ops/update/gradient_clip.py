@@ -12,7 +12,7 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, shape_text, size_of
-from workbench.ops.math.bound_sums import bind_clip_by_norm, bind_squared_norm
+from workbench.ops.math.reductions.bound_sums import bind_clip_by_norm, bind_squared_norm
 from workbench.ops.precision import rounded, wide, wide_dtype
 
 

@@ -18,7 +18,7 @@ from workbench.ops.index.gather import GATHER
 from workbench.ops.index.label import count_labels, pick_label, place_label
 from workbench.ops.index.sort import TOP_K
 from workbench.ops.loss.metric import ACCURACY
-from workbench.ops.math.extreme import ARG_MAX
+from workbench.ops.math.reductions.extreme import ARG_MAX
 
 MOST_BEST = 64  # of a row: each is compared with those found so far
 INTEGER = np.dtype(np.int64)

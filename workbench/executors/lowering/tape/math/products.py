@@ -14,7 +14,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
-from workbench.ops.math.matmul import MATMUL, MUL
+from workbench.ops.math.products.matmul import MATMUL, MUL
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words.product import DEPTH, LINE, PANEL, left_pitch
 

@@ -13,18 +13,11 @@ from workbench.executors.lowering.tape.rules import copy, expression, operands, 
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.math.accumulate import SUM
-from workbench.ops.math.extreme import REDUCE_MAX, REDUCE_MIN
-from workbench.ops.math.reduce import (
-    BROADCAST_TO_LIKE,
-    EXPAND_REDUCED,
-    LOGSUMEXP,
-    MEAN,
-    REDUCE_MEAN,
-    REDUCE_SUM,
-    REDUCE_TO_LIKE,
-    reduced_axes,
-)
+from workbench.ops.math.reductions.accumulate import SUM
+from workbench.ops.math.reductions.extreme import REDUCE_MAX, REDUCE_MIN
+from workbench.ops.math.reductions.folds import LOGSUMEXP
+from workbench.ops.math.reductions.like import BROADCAST_TO_LIKE, REDUCE_TO_LIKE
+from workbench.ops.math.reductions.reduce import EXPAND_REDUCED, MEAN, REDUCE_MEAN, REDUCE_SUM, reduced_axes
 from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
 
 PARTIAL = 1024  # columns whose partial sums stay in the first cache

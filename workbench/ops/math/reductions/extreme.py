@@ -12,7 +12,7 @@ from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
-from workbench.ops.math.reduce import (
+from workbench.ops.math.reductions.reduce import (
     ATTRS,
     EXPAND_REDUCED,
     infer_reduced,

@@ -6,9 +6,9 @@ from typing import Any
 
 from workbench.errors import InvalidArgument
 from workbench.ops.math.arithmetic import clip
-from workbench.ops.math.extreme import max as reduce_max
-from workbench.ops.math.extreme import min as reduce_min
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.reductions.extreme import max as reduce_max
+from workbench.ops.math.reductions.extreme import min as reduce_min
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import abs, sqrt
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from workbench.errors import InvalidArgument
 from workbench.framework.op.infix import tensor_method
 from workbench.ops.math.compare import equal, where
-from workbench.ops.math.reduce import all as reduce_all
-from workbench.ops.math.reduce import mean
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.reductions.folds import all as reduce_all
+from workbench.ops.math.reductions.reduce import mean
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import abs, isfinite, isnan, sqrt
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.creation import full_like, ones_like

@@ -21,7 +21,7 @@ from workbench.framework.values.spec import (
     shape_text,
     size_of,
 )
-from workbench.ops.math.bound_sums import bind_add_n
+from workbench.ops.math.reductions.bound_sums import bind_add_n
 from workbench.ops.pointwise import Tensor, number_for, require_whole
 
 __all__ = ["add_n", "increment"]

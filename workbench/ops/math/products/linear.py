@@ -7,8 +7,8 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.math.arithmetic import multiply
-from workbench.ops.math.matmul import matmul
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.tensor.shape import reshape, transpose
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.ops.math.matmul import matmul
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import sqrt
 from workbench.ops.tensor.creation import detach
 from workbench.ops.tensor.shape import reshape, transpose

@@ -9,9 +9,9 @@ from workbench.errors import ShapeError
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.arguments import int_list
-from workbench.ops.math.distance import length
-from workbench.ops.math.matmul import matmul
-from workbench.ops.math.reduce import sum as reduce_sum
+from workbench.ops.math.products.distance import length
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.arranged import diagonal
 from workbench.ops.tensor.shape import flatten, reshape, transpose

@@ -15,7 +15,7 @@ from workbench.framework.op.record import Cost
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
-from workbench.ops.math.bound_products import (
+from workbench.ops.math.products.bound_products import (
     bind_matmul,
     bind_matmul_grad,
     bind_mul,

@@ -1,0 +1,1 @@
+"""Sums, means, extremes and what else makes one number of many."""

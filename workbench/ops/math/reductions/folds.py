@@ -1,0 +1,177 @@
+"""Products, logic and log-sum-exp over dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.errors import DtypeError
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.dtype import bool_
+from workbench.framework.values.spec import Spec
+from workbench.ops.math.compare import where
+from workbench.ops.math.reductions.reduce import (
+    ATTRS,
+    EXPAND_REDUCED,
+    REDUCE_SUM,
+    infer_float,
+    infer_reduced,
+    reduce_with,
+    reduced_axes,
+    reduced_shape,
+    reduction,
+)
+from workbench.ops.math.unary import exp
+from workbench.ops.pointwise import Tensor
+from workbench.ops.precision import rounded, wide
+
+# Products
+
+
+def _prod_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
+    """g times the product of the other elements, exact where elements are 0.
+
+    A first derivative: the second one by two elements that are 0 comes out as 0.
+    """
+    is_zero = x == 0.0
+    safe = where(is_zero, 1.0, x)
+    product = REDUCE_PROD(safe, **attrs)
+    zeros = REDUCE_SUM(is_zero.astype(x.dtype), **attrs)
+    alone = EXPAND_REDUCED(g * product * (zeros == 1.0), x, **attrs)  # x is the only zero
+    others = EXPAND_REDUCED(g * product * (zeros == 0.0), x, **attrs)
+    return where(is_zero, alone, others / safe)
+
+
+@op("reduce_prod", "X -> Out", attrs=ATTRS, infer=infer_reduced, grad=_prod_grad, layer="prod")
+def REDUCE_PROD(xp: Any, x: Any, **attrs: Any) -> Any:
+    """The product over `dim`."""
+    array = wide(x)
+    dtype = array.dtype
+    return rounded(reduce_with(x, lambda **where: array.prod(dtype=dtype, **where), **attrs), x)
+
+
+@tensor_method("prod")
+def prod(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> Tensor:
+    """The product over one, several or all dimensions.
+
+    Args:
+        x: tensor; axis, keepdim: as for `sum`.
+        dtype: cast `x` to this dtype first.
+
+    Returns:
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left. An empty product is 1. The
+        gradient is right where elements are 0, too.
+
+    Raises:
+        InvalidArgument: an axis that `x` does not have. InvalidType: an axis is no int.
+
+    Example:
+        >>> print(wb.prod(wb.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=1).numpy())
+        [ 2. 12.]
+    """
+    return REDUCE_PROD(x if dtype is None else x.astype(dtype), name=name, **reduction(axis, keepdim))
+
+
+# Logic
+
+
+def _infer_bool(what: str) -> Callable[..., Spec]:
+    def infer(x: Spec, **attrs: Any) -> Spec:
+        if x.dtype is not bool_:
+            raise DtypeError(f"{what} takes a bool tensor; make one with a comparison", bool_, x.dtype)
+        return infer_reduced(x, **attrs)
+
+    return infer
+
+
+@op("reduce_all", "X -> Out", attrs=ATTRS, infer=_infer_bool("all"), layer="all")
+def REDUCE_ALL(xp: Any, x: Any, **attrs: Any) -> Any:
+    """Whether every element is true."""
+    return reduce_with(x, x.all, **attrs)
+
+
+@op("reduce_any", "X -> Out", attrs=ATTRS, infer=_infer_bool("any"), layer="any")
+def REDUCE_ANY(xp: Any, x: Any, **attrs: Any) -> Any:
+    """Whether some element is true."""
+    return reduce_with(x, x.any, **attrs)
+
+
+@tensor_method("all")
+def all(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """Whether every element is true, over one, several or all dimensions.
+
+    Args:
+        x: bool tensor; axis, keepdim: as for `sum`.
+
+    Returns:
+        a bool tensor without the reduced dimensions; shape [1] (in dynamic mode []) if none is left.
+
+    Raises:
+        InvalidType: `x` is not bool. InvalidArgument: an axis that `x` does not have.
+
+    Example:
+        >>> print(wb.all(wb.to_tensor([[True, False], [True, True]]), axis=1).numpy())
+        [False  True]
+    """
+    return REDUCE_ALL(x, name=name, **reduction(axis, keepdim))
+
+
+@tensor_method("any")
+def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """Whether some element is true, over one, several or all dimensions.
+
+    Args, Returns and Raises: as for `all`.
+
+    Example:
+        >>> print(wb.any(wb.to_tensor([[True, False], [False, False]]), axis=1).numpy())
+        [ True False]
+    """
+    return REDUCE_ANY(x, name=name, **reduction(axis, keepdim))
+
+
+# log-sum-exp
+
+
+def _logsumexp_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
+    return EXPAND_REDUCED(g, x, **attrs) * exp(x - EXPAND_REDUCED(out, x, **attrs))
+
+
+@op(
+    "logsumexp",
+    "X -> Out",
+    attrs=ATTRS,
+    infer=infer_float("logsumexp"),
+    grad=_logsumexp_grad,
+    saved="X, Out",
+)
+def LOGSUMEXP(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Any:
+    """log(sum(exp(x))) over `dim`, without overflow; -inf for an empty sum."""
+    axes = reduced_axes(x.ndim, dim, reduce_all)
+    array = wide(x)
+    top = array.max(axis=axes, keepdims=True, initial=-math.inf)
+    top = xp.where(xp.isfinite(top), top, array.dtype.type(0))
+    out = xp.log(xp.exp(array - top).sum(axis=axes, keepdims=True)) + top
+    return rounded(out.reshape(reduced_shape(x.shape, axes, keep_dim, zero_dim)), x)
+
+
+@tensor_method("logsumexp")
+def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """log(sum(exp(x))) over one, several or all dimensions, without overflow.
+
+    Args:
+        x: floating tensor; axis, keepdim: as for `sum`.
+
+    Returns:
+        `x` without the reduced dimensions; shape [1] (in dynamic mode []) if none is left.
+
+    Raises:
+        InvalidType: `x` is not floating, or an axis is no int.
+        InvalidArgument: an axis that `x` does not have.
+
+    Example:
+        >>> print(wb.logsumexp(wb.to_tensor([[0.0, 0.0], [1.0, 2.0]]), axis=1).numpy().round(3))
+        [0.693 2.313]
+    """
+    return LOGSUMEXP(x, name=name, **reduction(axis, keepdim))
