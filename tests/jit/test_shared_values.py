@@ -198,3 +198,31 @@ def test_memory_is_flat() -> None:
         assert len(gc.get_objects()) - before < 20
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("optimizer", [wb.optimizer.SGD, wb.optimizer.Adam], ids=["sgd", "adam"])
+def test_tensors_that_shared_a_parameter_before_the_first_call_follow_it(optimizer: Any, devices: int) -> None:
+    x, weights = wb.to_tensor([[1.0, 2.0, 3.0]] * 2), []
+    for is_shared in (False, True):
+        w, b = weight(1.0, 2.0, 3.0), weight(0.5, 0.5, 0.5)  # they would come to lie in one piece of memory
+        seen = [w.detach(), w[1:], w.reshape([3, 1]).detach()] if is_shared else []
+        updates = optimizer(0.5, parameters=[w, b])
+
+        @wb.jit.capture(devices=devices)
+        def step(x: Any, w: Any = w, b: Any = b, updates: Any = updates) -> Any:
+            loss = (w * x + b * b).sum()
+            loss.backward()
+            updates.step()
+            updates.clear_grad()
+            return loss
+
+        for _ in range(3):
+            step(x)
+            values = w.tolist()
+            assert [np.ravel(s.numpy()).tolist() for s in seen] == [values, values[1:], values][: len(seen)]
+        weights.append((w.tolist(), b.tolist()))
+    assert weights[0] == weights[1]  # the same bits wherever they lie
+    seen[0].zero_()
+    step(x)
+    assert w.tolist() == seen[0].tolist() != [0.0, 0.0, 0.0]

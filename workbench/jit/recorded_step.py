@@ -27,6 +27,7 @@ from workbench.jit.arguments import leaves, mapped
 from workbench.jit.bindings import BoundTensor
 from workbench.jit.captured_tensor import CapturedTensor
 from workbench.jit.recorder import CaptureRecorder
+from workbench.jit.shared_storage import fix_where_seen
 from workbench.jit.surroundings import Surroundings
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.scope import Scope
@@ -78,6 +79,7 @@ class RecordedStep(Debugging):
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
         self._rates = [each for each in self.bindings if each.variable.name in rates]
         self._is_ready = False
+        self._placed = -1
         self._writes: RepeatedWrites | None = None
         self._kind: Kind | None = None
         self._has_known_shapes = all(-1 not in program.global_block().var(name).shape for name in feeds)
@@ -107,6 +109,10 @@ class RecordedStep(Debugging):
         changed = self.bindings.agree()
         if changed is None:
             return False
+        if self._placed != Moves.count:
+            self._placed = Moves.count
+            updated = [each.storage for each in self.bindings if each.variable.name in self._written]
+            fix_where_seen(updated, [each.tensor for each in self.bindings])
         if changed:
             self._spread(changed)
         return True

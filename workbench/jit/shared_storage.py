@@ -1,18 +1,22 @@
 """SharedStorage: the memory that a tensor of dynamic mode and variables of programs have in common.
 
 An engine may move storage into a bucket of several tensors. Tensors then look at it through a window of their own, so
-that a write to one of them is not taken for a write to its neighbours.
+that a write to one of them is not taken for a write to its neighbours. What further tensors look at, views and detached
+ones, stays where it is: they could not follow.
 """
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Collection, Sequence
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from workbench.dygraph.overwrites import writes_to
+from workbench.dygraph.overwrites import memory_of, writes_to
 from workbench.dygraph.tensor.tensor import Tensor
+from workbench.jit.captured_tensor import CapturedTensor
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
 
@@ -34,6 +38,10 @@ class SharedStorage:
         self._generation = self.lod.generation
         self.writes = writes_to(array)
         _remember(self)
+
+    def is_in_bucket(self) -> bool:
+        """Whether it lies in a bucket whose members are all there."""
+        return self.lod.bucket is not None and self.lod.bucket.is_intact()
 
     def follow(self) -> None:
         """Look where the storage is now."""
@@ -58,6 +66,27 @@ class SharedStorage:
         self.writes = writes
         in_one_call(self.lod.counting())
         return True
+
+
+def fix_where_seen(storages: Sequence[SharedStorage], bound: Collection[Tensor]) -> None:
+    """Have storage stay where it is as long as there are other tensors than the bound ones that look at it.
+
+    Nothing is noted when a tensor becomes a view of another: all tensors there are are looked through.
+    """
+    free = [storage for storage in storages if not storage.is_in_bucket()]
+    if not free:
+        return
+    own, kinds = set(map(id, bound)), _with_subclasses(Tensor)
+    others = [each for each in gc.get_objects() if type(each) in kinds and id(each) not in own]
+    seen = {id(memory_of(each.array)) for each in others if isinstance(getattr(each, "array", None), np.ndarray)}
+    for storage in free:
+        storage.lod.is_fixed = id(memory_of(storage.array)) in seen
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    """The kinds of tensors that have a value."""
+    found = {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
+    return found - {CapturedTensor}
 
 
 class _Part:

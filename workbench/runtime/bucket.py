@@ -52,8 +52,8 @@ def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
     """The bucket of exactly these tensors in this order, made if none of them is in another one.
 
     Returns:
-        None if they differ in dtype, one appears twice or has no value, or an intact bucket holds some of them in
-        another arrangement: they are left where they are.
+        None if they differ in dtype, one appears twice, has no value or is fixed where it is, or an intact bucket
+        holds some of them in another arrangement: they are left where they are.
     """
     if any(not t.initialized for t in tensors) or len({id(t) for t in tensors}) < len(tensors):
         return None
@@ -63,6 +63,8 @@ def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
     if found is not None and found.is_intact():
         same = len(found.tensors) == len(tensors) and all(a is b for a, b in zip(found.tensors, tensors, strict=True))
         return found if same else None
+    if any(t.is_fixed for t in tensors):
+        return None
     if any(bucket.is_intact() for bucket in {t.bucket for t in tensors if t.bucket is not None}):
         return None
     return Bucket(tensors)

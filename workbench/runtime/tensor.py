@@ -45,16 +45,18 @@ class LoDTensor:
     Attributes:
         array: the storage, None until a value is set.
         bucket: what the storage is a part of (`runtime.bucket`), None if it stands alone.
+        is_fixed: others look at the storage, too, so that it is not moved into a bucket.
         generation: moves on whenever `array` is replaced by another one.
         version: moves on after every change of the value.
     """
 
-    __slots__ = ("_version", "array", "bucket", "generation")
+    __slots__ = ("_version", "array", "bucket", "generation", "is_fixed")
 
     def __init__(self, array: Any = None) -> None:
         self.array = array
         self.bucket: Any = None
         self.generation = self._version = 0
+        self.is_fixed = False
 
     @property
     def version(self) -> int:

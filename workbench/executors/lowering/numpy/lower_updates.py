@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,9 +53,7 @@ def summands(node: Node, context: Context) -> list[np.ndarray]:
 
 def _member_updates(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call]:
     calls: list[Call] = []
-    for k in range(len(node.inputs[0])):
-        ins = arrays_of([slot and slot[min(k, len(slot) - 1)] for slot in node.inputs], context)
-        outs = arrays_of([slot and slot[k] for slot in node.outputs], context)
+    for ins, outs in member_operands(node, context):
         scratch.restart()
         bound = bind_op(record, outs, ins, scratch, node.attrs["attrs"])
         assert record.forward_out is not None
@@ -62,6 +61,13 @@ def _member_updates(node: Node, record: Op, context: Context, scratch: Scratch) 
             partial(record.forward_out, numpy_xp, outs, *ins, **node.attrs["attrs"])
         ]  # fmt: skip
     return calls
+
+
+def member_operands(node: Node, context: Context) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Inputs and outputs of the update of each parameter."""
+    for k in range(len(node.inputs[0])):
+        ins = arrays_of([slot and slot[min(k, len(slot) - 1)] for slot in node.inputs], context)
+        yield ins, arrays_of([slot and slot[k] for slot in node.outputs], context)
 
 
 def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.numpy.lower_collectives import as_one
-from workbench.executors.lowering.numpy.lower_updates import flat_operands, summands
+from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
 from workbench.executors.lowering.tape.vector_code import Unsuitable
@@ -70,11 +70,16 @@ def _multiply(writer: TapeWriter, array: np.ndarray, number: float, out: np.ndar
 
 @native(FUSED_UPDATE)
 def fused_update(writer: TapeWriter, row: Row) -> None:
-    """Many parameters that lie together, as one array; powers that do not agree are left to NumPy."""
+    """Many parameters: as one array where they lie together, with powers that do not agree left to NumPy; else one
+    after the other."""
     node = row.node
     record = find_op(node.attrs["update"])
-    ins, outs, powers = _flat_operands(writer, node)
     shards = writer.context.shards(node)
+    if shards is None and flat_operands(node, record, writer.context) is None:
+        for ins, outs in member_operands(node, writer.context):
+            write_update(writer, record.type, node.attrs["attrs"], [outs], ins)
+        return
+    ins, outs, powers = _flat_operands(writer, node)
     if shards is not None:
         _require_one_rate(writer, shards)
         own = _shard(ins[0].size, shards.index(node), len(shards))
