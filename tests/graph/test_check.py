@@ -12,9 +12,9 @@ from workbench.framework.expr.expr import Expr
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph, problems
-from workbench.graph.passes.elementwise_chains import ElementwiseChains
-from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
-from workbench.graph.passes.fuse_optimizer import FuseOptimizer
+from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.elementwise_chains import ElementwiseChains
+from workbench.graph.passes.fusion.optimizer import FuseOptimizer
 from workbench.graph.ssa import Graph, Node, Value
 
 

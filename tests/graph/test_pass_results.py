@@ -16,8 +16,8 @@ from tests.graph.building import REDUCE, apply, build, building, regression, set
 from tests.graph.interpret import bits, interpret, some_values
 from workbench.graph.check import check_graph
 from workbench.graph.passes import EXACT, default_passes, run_passes
-from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
-from workbench.graph.passes.fuse_optimizer import FuseOptimizer
+from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.pipeline import REWRITES
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm

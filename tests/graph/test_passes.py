@@ -18,12 +18,12 @@ from workbench.graph.passes import as_pass, default_passes, run_passes
 from workbench.graph.passes.coalesce import gradient_groups
 from workbench.graph.passes.dead_code import DeadCode
 from workbench.graph.passes.dims import dims_of
-from workbench.graph.passes.elementwise_chains import LIMIT, ElementwiseChains
-from workbench.graph.passes.fuse_add_act import FuseAddAct
-from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
-from workbench.graph.passes.fuse_bn_act import FuseBnAct, FuseBnAddAct
-from workbench.graph.passes.fuse_broadcast import FuseBroadcast
-from workbench.graph.passes.fuse_optimizer import FuseOptimizer
+from workbench.graph.passes.fusion.add_act import FuseAddAct
+from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.bn_act import FuseBnAct, FuseBnAddAct
+from workbench.graph.passes.fusion.broadcast import FuseBroadcast
+from workbench.graph.passes.fusion.elementwise_chains import LIMIT, ElementwiseChains
+from workbench.graph.passes.fusion.optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.rewrite import NodePositions
 from workbench.graph.passes.sequential import Sequential

@@ -17,7 +17,7 @@ from workbench.framework.program.roles import LOSS_GRAD
 from workbench.graph.loss import loss_gradients
 from workbench.graph.order import DATA, ORDER, add_hazard_edges, edges, hazards, levels
 from workbench.graph.passes import default_passes, run_passes
-from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FETCH, SCALE_LOSS_GRAD, Graph, Node, Uses
 from workbench.graph.ssa import REDUCE as REDUCES

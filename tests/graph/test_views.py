@@ -18,8 +18,8 @@ from tests.graph.building import REDUCE, apply, build, building, regression, typ
 from workbench.framework.expr.expr import Expr
 from workbench.graph.columns import columns
 from workbench.graph.order import add_hazard_edges, edges, levels, predecessors, topological
-from workbench.graph.passes.elementwise_chains import ElementwiseChains
-from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.elementwise_chains import ElementwiseChains
 from workbench.graph.printer import attr_text, expressions_text, graph_text, node_text
 from workbench.graph.ssa import Graph, Node
 from workbench.graph.viz import graphviz_text, write_graphviz

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from workbench.errors import EnforceNotMet, ExecutionError, located
 from workbench.executors.inspection.nan_finder import NotFinite, rows_text
 from workbench.executors.inspection.replay import Replay
-from workbench.executors.running.moment import Moment
+from workbench.executors.running.watching.moment import Moment
 from workbench.framework.site import Site
 from workbench.graph.ssa import Node
 

@@ -10,7 +10,7 @@ from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
-from workbench.executors.running.moment import Guard
+from workbench.executors.running.watching.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
 from workbench.jit.recorded_step import RecordedStep

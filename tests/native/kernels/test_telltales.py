@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.native.one_row import kernels
-from workbench.executors.running.telltales import is_finite
+from workbench.executors.running.watching.telltales import is_finite
 from workbench.runtime.native.control import Control
 from workbench.runtime.native.tape import address
 

@@ -17,7 +17,7 @@ from workbench import events, static
 from workbench.config import override
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
-from workbench.executors.running.stamps import Stamps
+from workbench.executors.running.watching.stamps import Stamps
 from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.words.codes import STAMPS
 

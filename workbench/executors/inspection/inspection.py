@@ -13,8 +13,8 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.moment import Guard
 from workbench.executors.running.state import Phase
+from workbench.executors.running.watching.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
 from workbench.graph.ssa import Graph

@@ -12,7 +12,7 @@ from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.watch import blemished, numbers
+from workbench.executors.running.watching.watch import blemished, numbers
 from workbench.framework.values.spec import shape_text
 from workbench.graph.ssa import Node, Value
 

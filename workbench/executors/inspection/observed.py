@@ -17,7 +17,7 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.transaction import Fill, explain
-from workbench.executors.running.watch import blemish, blemished
+from workbench.executors.running.watching.watch import blemish, blemished
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.graph.ssa import Graph, Node, Value

@@ -12,9 +12,9 @@ import numpy as np
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
-from workbench.executors.running.telltales import Telltales
 from workbench.executors.running.transaction import explain, run_in_python
-from workbench.executors.running.watch import Watching
+from workbench.executors.running.watching.telltales import Telltales
+from workbench.executors.running.watching.watch import Watching
 from workbench.executors.running.whole_step import WholeStep, whole_step
 from workbench.executors.workers.task import Task
 from workbench.framework.outside import is_from_outside

@@ -16,7 +16,7 @@ from workbench.executors.lowering.tape.table import has_kernels, joins_natively
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.open_plan import OpenDims, OpenPlan, plan_openly
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
-from workbench.executors.running.report import Reporter
+from workbench.executors.running.watching.report import Reporter
 from workbench.framework.notice import tell
 from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program

@@ -29,14 +29,14 @@ from workbench.executors.planning.plan import Plan
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.compiler import Compiler
-from workbench.executors.running.guards import Guards
-from workbench.executors.running.moment import Guard
-from workbench.executors.running.report import Reporter
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.transaction import Fill
+from workbench.executors.running.watching.guards import Guards
+from workbench.executors.running.watching.moment import Guard
+from workbench.executors.running.watching.report import Reporter
 from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.program.order import feeds_of
 from workbench.framework.program.program import Program

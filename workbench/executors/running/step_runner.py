@@ -15,13 +15,13 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.guards import Guards
-from workbench.executors.running.moment import moment_of
-from workbench.executors.running.report import Reporter
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
 from workbench.executors.running.transaction import Broken, Fill, commit, load
-from workbench.executors.running.watch import Watched
+from workbench.executors.running.watching.guards import Guards
+from workbench.executors.running.watching.moment import moment_of
+from workbench.executors.running.watching.report import Reporter
+from workbench.executors.running.watching.watch import Watched
 from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.tensor import LoDTensor
 

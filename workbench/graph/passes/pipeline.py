@@ -13,12 +13,12 @@ from workbench.errors import InvalidType
 from workbench.graph.order import add_hazard_edges
 from workbench.graph.passes.dead_code import DeadCode
 from workbench.graph.passes.draw import Draw
-from workbench.graph.passes.elementwise_chains import ElementwiseChains
-from workbench.graph.passes.fuse_add_act import FuseAddAct
-from workbench.graph.passes.fuse_all_reduce import FuseAllReduce
-from workbench.graph.passes.fuse_bn_act import FuseBnAct, FuseBnAddAct
-from workbench.graph.passes.fuse_broadcast import FuseBroadcast
-from workbench.graph.passes.fuse_optimizer import FuseOptimizer
+from workbench.graph.passes.fusion.add_act import FuseAddAct
+from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.bn_act import FuseBnAct, FuseBnAddAct
+from workbench.graph.passes.fusion.broadcast import FuseBroadcast
+from workbench.graph.passes.fusion.elementwise_chains import ElementwiseChains
+from workbench.graph.passes.fusion.optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm

@@ -8,7 +8,7 @@ from workbench.errors import Unimplemented
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.graph.passes.activation import made_of, results_of, slots_of
+from workbench.graph.passes.fusion.activation import made_of, results_of, slots_of
 from workbench.graph.ssa import ALL_REDUCE, Graph, Node, Value
 from workbench.ops.nn.norm import BATCH_NORM
 from workbench.ops.nn.sync_norm import SPREAD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.executors.inspection.inspection import Inspection
-from workbench.executors.running.moment import Moment
+from workbench.executors.running.watching.moment import Moment
 from workbench.experiments.first_nan import FirstNaN
 from workbench.graph.ssa import Graph, Node
 from workbench.notebook.messages import Message

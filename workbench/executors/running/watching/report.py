@@ -9,9 +9,9 @@ from time import perf_counter_ns
 from workbench import events
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.planning.plan import Plan, Row
-from workbench.executors.running.exchanges import Exchange, contribution
-from workbench.executors.running.stamps import Span
-from workbench.executors.running.watch import Watching
+from workbench.executors.running.watching.exchanges import Exchange, contribution
+from workbench.executors.running.watching.stamps import Span
+from workbench.executors.running.watching.watch import Watching
 from workbench.framework.program.roles import role_text
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.place import Place

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.graph.passes.activation import Activation, activation_of, made_of, only_reader, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
+from workbench.graph.passes.fusion.activation import (
+    Activation,
+    activation_of,
+    made_of,
+    only_reader,
+    results_of,
+    slots_of,
+)
 from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Uses
 from workbench.ops.math.arithmetic import ADD

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Row
-from workbench.executors.running.stamps import Span
+from workbench.executors.running.watching.stamps import Span
 from workbench.graph.ssa import Node, Uses
 
 

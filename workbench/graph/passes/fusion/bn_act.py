@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from workbench.framework.op.record import Op
-from workbench.graph.passes.activation import Activation, activation_of, is_temporary, made_of, results_of, slots_of
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import Dims, dims_of
+from workbench.graph.passes.fusion.activation import (
+    Activation,
+    activation_of,
+    is_temporary,
+    made_of,
+    results_of,
+    slots_of,
+)
 from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Slot, Uses, Value
 from workbench.ops.math.arithmetic import ADD

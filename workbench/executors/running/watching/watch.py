@@ -14,8 +14,8 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Row
-from workbench.executors.running.exchanges import Exchanges
-from workbench.executors.running.stamps import Stamps
+from workbench.executors.running.watching.exchanges import Exchanges
+from workbench.executors.running.watching.stamps import Stamps
 from workbench.framework.program.failures import not_finite
 from workbench.framework.values.rows import Patch, Rows
 from workbench.graph.ssa import Node, Value

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from workbench.executors.feeding.feed_plan import Fed
-from workbench.executors.running.moment import Guard, Moment
+from workbench.executors.running.watching.moment import Guard, Moment
 
 
 class Guards:
