@@ -98,7 +98,8 @@ class RecordedForward(RecordedStep):
         node.arrays += [each.storage.array for each in self._read]
         wanting = [*(tensors[i] for i in self._inputs), *(each.tensor for each in self._bound)]
         node.edges = tuple([None if t.stop_gradient else t.source or t for t in wanting])
-        node.hooks = node.retained = None
+        node.hooks = node.retained = node.rewrites = None
+        node.is_view = False
         node.code, node.lasti = here()
         return node
 

@@ -7,16 +7,15 @@ ones, stays where it is: they could not follow.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Collection, Sequence
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
+from workbench.dygraph.aliases import tensors_on
 from workbench.dygraph.overwrites import memory_of, writes_to
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.jit.captured_tensor import CapturedTensor
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
 
@@ -69,24 +68,15 @@ class SharedStorage:
 
 
 def fix_where_seen(storages: Sequence[SharedStorage], bound: Collection[Tensor]) -> None:
-    """Have storage stay where it is as long as there are other tensors than the bound ones that look at it.
-
-    Nothing is noted when a tensor becomes a view of another: all tensors there are are looked through.
-    """
+    """Have storage stay where it is as long as there are other tensors than the bound ones that look at it."""
     free = [storage for storage in storages if not storage.is_in_bucket()]
     if not free:
         return
-    own, kinds = set(map(id, bound)), _with_subclasses(Tensor)
-    others = [each for each in gc.get_objects() if type(each) in kinds and id(each) not in own]
-    seen = {id(memory_of(each.array)) for each in others if isinstance(getattr(each, "array", None), np.ndarray)}
+    own = set(map(id, bound))
+    others = tensors_on({id(memory_of(storage.array)) for storage in free}, Tensor)
+    seen = {id(memory_of(each.array)) for each in others if id(each) not in own}
     for storage in free:
         storage.lod.is_fixed = id(memory_of(storage.array)) in seen
-
-
-def _with_subclasses(kind: type) -> set[type]:
-    """The kinds of tensors that have a value."""
-    found = {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
-    return found - {CapturedTensor}
 
 
 class _Part:

@@ -145,7 +145,9 @@ def _recorded(cls: type[PyLayer], context: PyLayerContext, inputs: list[Tensor],
     pack(node, [isinstance(t, Tensor) for t in context._saved])
     node.call = PyLayerCall(cls, context, inputs, kinds, numbers)
     node.edges = tuple([None if t.stop_gradient or not t.kind.is_float else t.source or t for t in inputs])
-    node.number, node.time, node.hooks, node.retained = next_number(), clock.now, None, None
+    node.number, node.time = next_number(), clock.now
+    node.hooks = node.retained = node.rewrites = None
+    node.is_view = False
     frame: Any = _getframe(1)
     while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back

@@ -34,6 +34,7 @@ class PreparedOp:
     Attributes:
         name: the op's type.
         is_plain: every input is one tensor, the output is one tensor of `kind`.
+        is_view: the output may lie in the memory of the input.
         outputs: how many there are, lists opened. is_single: one output that is no list.
         receivers: positions of the inputs that can get a gradient; empty if there is none.
         constants: numbers of the outputs no gradient flows through: those that take over an input that gets none, as
@@ -45,7 +46,7 @@ class PreparedOp:
 
     __slots__ = (
         "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "constants",
-        "input_kinds", "is_plain", "is_single", "kind", "name", "op", "outputs", "receivers", "saves",
+        "input_kinds", "is_plain", "is_single", "is_view", "kind", "name", "op", "outputs", "receivers", "saves",
         "saves_inputs_only", "specs",
     )  # fmt: skip
 
@@ -58,6 +59,7 @@ class PreparedOp:
         one = self.is_single and -1 not in specs[0].shape
         self.kind: Any = kind_like(specs[0]) if one else None
         self.is_plain = one and all(type(kind) is Kind for kind in kinds)
+        self.is_view = op.is_view
         self.outputs = sum(1 for _ in _opened(specs))
         self.receivers = self._receivers()
         self.constants = self._constants()

@@ -236,7 +236,8 @@ def _node(call: PreparedOp, edges: tuple[Any, ...], arrays: list[Any], results: 
     node.call, node.edges = call, edges
     node.arrays = arrays if call.saves_inputs_only else call.saved(arrays, (results,) if call.is_plain else results)
     node.number, node.time = next_number(), clock.now
-    node.hooks = node.retained = None
+    node.hooks = node.retained = node.rewrites = None
+    node.is_view = call.is_view and _shows(results if call.is_plain else results[0], arrays[0])
     if hooks_in_use:
         pack(node, call.is_kept)
     frame = sys._getframe(2)
@@ -244,6 +245,12 @@ def _node(call: PreparedOp, edges: tuple[Any, ...], arrays: list[Any], results: 
         frame = frame.f_back
     node.code, node.lasti = frame.f_code, frame.f_lasti
     return node
+
+
+def _shows(result: Any, array: Any) -> bool:
+    """Whether the result of a view op lies in the memory of its input; some shapes can only be had by a copy."""
+    base = result.base
+    return base is array or (base is not None and base is array.base)
 
 
 # Inputs

@@ -50,9 +50,13 @@ class TapeNode:
         code, lasti: the user's line.
         hooks: functions gradients of the outputs pass through, `{output: {handle: function}}`.
         retained: tensors that keep their gradient, `{output: weak reference}`.
+        is_view: the only output lies in the memory of the first input.
+        rewrites: recorded writes to the outputs, `{output: [Rewrite]}`, see `tape.rewrites`.
     """
 
-    __slots__ = ("arrays", "call", "code", "edges", "hooks", "lasti", "number", "retained", "time")
+    __slots__ = (
+        "arrays", "call", "code", "edges", "hooks", "is_view", "lasti", "number", "retained", "rewrites", "time",
+    )  # fmt: skip
 
     call: RecordedCall
     arrays: Any
@@ -63,6 +67,8 @@ class TapeNode:
     lasti: int
     hooks: dict[int, dict[int, Callable[[Any], Any]]] | None
     retained: dict[int, ref[Any]] | None
+    is_view: bool
+    rewrites: dict[int, list[Any]] | None
 
     @property
     def site(self) -> Site:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Protocol
 from workbench.dygraph.overwrites import RepeatedWrites, Write, clock, write_since
 from workbench.dygraph.tape.node import TapeNode, TapeOutput
 from workbench.dygraph.tape.packing import PackedArrays
+from workbench.dygraph.tape.rewrites import earliest, require_own_history
 from workbench.errors import EnforceNotMet, ExecutionError, PreconditionNotMet, add_line
 from workbench.framework.outside import is_from_outside
 
@@ -104,6 +105,8 @@ class BackwardWalk:
             node.arrays = packed.unpacked()
         if node.time != clock.now:
             _require_untouched(node)
+        if node.time >= earliest.time:
+            require_own_history(node, wanted)
         try:
             results = self.math.backward(node, gradients, wanted)
         except Exception as error:

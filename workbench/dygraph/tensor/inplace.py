@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.dygraph.overwrites import here
 from workbench.dygraph.tape.node import TapeNode, node_and_index
+from workbench.dygraph.tape.rewrites import note_rewrite
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.gradmode import recording_gradients
@@ -122,17 +123,21 @@ def fill_(x: Tensor, value: float) -> Tensor:
     """
     if not is_number(value):
         raise InvalidType(f"fill_ takes a number, got {value!r}")
-    x._require_writable("fill_")
-    if x.source is not None and recording_gradients.get():
-        nothing = tensor_from(np.zeros_like(x.array), x.source)
-        return x._become(SCALE(nothing, scale=0.0, bias=float(value)), "fill_")
-    x._write(np.asarray(value).astype(x.array.dtype), "fill_")
-    return x
+    return _filled(x, value, "fill_")
 
 
 def zero_(x: Tensor) -> Tensor:
     """Write 0 over all elements. Raises: as for `fill_`."""
-    return fill_(x, 0.0)
+    return _filled(x, 0.0, "zero_")
+
+
+def _filled(x: Tensor, value: float, by: str) -> Tensor:
+    x._require_writable(by)
+    if x.source is not None and recording_gradients.get():
+        nothing = tensor_from(np.zeros_like(x.array), x.source)
+        return x._become(SCALE(nothing, scale=0.0, bias=float(value)), by)
+    x._write(np.asarray(value).astype(x.array.dtype), by)
+    return x
 
 
 def uniform_(x: Tensor, min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
@@ -160,8 +165,10 @@ def exponential_(x: Tensor, lam: float = 1.0, name: str | None = None) -> Tensor
 
 def _drawn(x: Tensor, numbers: Any, by: str) -> Tensor:
     x._require_writable(by)
-    x.source = None
     x._write(numbers.astype(x.array.dtype), by)
+    if x.source is not None and recording_gradients.get():
+        note_rewrite(x.source, by)
+    x.source = None
     return x
 
 

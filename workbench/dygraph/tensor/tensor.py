@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
+from workbench.dygraph.aliases import tensors_on
 from workbench.dygraph.kinds import Kind, kind_of
-from workbench.dygraph.overwrites import here, writes_to, written
+from workbench.dygraph.overwrites import here, memory_of, writes_to, written
 from workbench.dygraph.tape.hooks import HookRemover
 from workbench.dygraph.tape.leaves import backward
 from workbench.dygraph.tape.node import node_and_index
+from workbench.dygraph.tape.rewrites import leaf_shown, note_rewrite
 from workbench.dygraph.tensor.text import values_text
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework import names
@@ -346,8 +349,13 @@ class Tensor(Infix):
         """Take over value and history of a tensor."""
         if made.kind is not self.kind:
             require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
+        if made.source is not None and self.source is None:
+            self._require_unseen(by)
+        before = self.array
         made._write_over(self, by)
         if made.source is not None:
+            if self.source is not None and self.array is before:
+                note_rewrite(self.source, by)
             self.source, self.stop_gradient = made.source, False
         return self
 
@@ -360,6 +368,27 @@ class Tensor(Infix):
             raise InvalidArgument(
                 f"{by} would overwrite a leaf that wants a gradient (stop_gradient=False)\n"
                 f"  do it inside `with no_grad():`, or overwrite a clone()\n  at {here().site}"
+            )
+        if self.source is not None and recording_gradients.get() and leaf_shown(self.source) is not None:
+            raise InvalidArgument(
+                f"{by} would overwrite part of a leaf that wants a gradient, which this tensor is a view of\n"
+                f"  do it inside `with no_grad():`, or overwrite a clone()\n  at {here().site}"
+            )
+
+    def _require_unseen(self, by: str) -> None:
+        """Nobody else sees the memory of this tensor, which has no history and is about to get one.
+
+        Raises:
+            InvalidArgument: others do; they would show values without the history of these.
+        """
+        memory = memory_of(self.array)
+        if getrefcount(memory) <= 3:  # its own, this one's and that of the call
+            return
+        if any(each is not self for each in tensors_on({id(memory)}, Tensor)):
+            raise InvalidArgument(
+                f"{by} would write what has a gradient to memory that another tensor without one shows, too: its "
+                "gradient would get lost\n"
+                f"  write to a clone(), or give the other one's memory its history first\n  at {here().site}"
             )
 
     def _write(self, value: Any, by: str) -> None:
