@@ -76,7 +76,7 @@ AREAS = (
     ),
     Area(
         "open sizes",
-        ("Sizes", "OpenPlan", "OpenBinding", "MetaArray", "OpenBindings"),
+        ("Sizes", "lower_bound", "Formulas", "OpenPlan", "OpenTape", "OpenBinding", "MetaArray", "OpenBindings"),
         ("tests/planning/test_sizes.py", "tests/planning/test_open_plans.py"),
     ),
     Area(
@@ -136,7 +136,7 @@ AREAS = (
             "Segment",
             "rule_of",
             "has_kernels",
-            "loss_factor",
+            "scale_loss_grad",
             "write_update",
             "unstack_grad",
             "require_plain",

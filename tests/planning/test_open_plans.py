@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,15 +21,16 @@ from tests.planning.zoo import ZOO, Animal
 from workbench.config import override
 from workbench.errors import InvalidArgument
 from workbench.executors.lowering.open_binding import OpenBinding
+from workbench.executors.lowering.open_tape import OpenTape
 from workbench.executors.lowering.tape.table import has_kernels
 from workbench.executors.planning.open_plan import FilledPlan, OpenPlan, open_dims, plan_openly
 from workbench.executors.planning.plan import MemoryOptions, Plan, make_plan
-from workbench.executors.planning.sizes import Size
+from workbench.executors.planning.sizes.size import Size
 from workbench.executors.running import open_bindings, step_cache
 from workbench.executors.running.compiler import specs_of
+from workbench.framework.op.record import find_op
 from workbench.framework.values.spec import Spec
 
-NATIVE = ("classifier", "sequences", "words", "noise", "views", "chain")  # run in kernels from end to end
 SHAPES = st.tuples(st.integers(2, 70), st.integers(2, 70))
 
 
@@ -147,7 +150,14 @@ def test_a_decision_that_turns_makes_another_plan() -> None:
 
 # Steps
 
+WEIGHTED = {
+    "devices": 2, "gradient_scale_strategy": wb.static.BuildStrategy.GradientScaleStrategy.WeightedBySamples
+}  # fmt: skip
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"devices": 2, "num_threads": 2}, {"devices": 2, "mode": "Reduce"}, WEIGHTED, {"memory_optimize": False}
+]  # fmt: skip
 LIKE = [(32, 33), (34, 36), (36, 39), (38, 42), (40, 34), (32, 33), (42, 48)]  # decided alike
+UNEVEN = [(33, 33), (34, 36), (37, 39), (38, 42), (41, 34), (39, 33), (43, 48)]  # of which devices get other shares
 
 
 def train(name: str, shapes: Sequence[tuple[int, int]], devices: int = 1, **options: Any) -> tuple[list[bytes], Any]:
@@ -168,13 +178,18 @@ def filled_bindings(inspection: Any) -> int:
 
 
 @pytest.mark.usefixtures("tape")
-@pytest.mark.parametrize("name", NATIVE)
-@pytest.mark.parametrize("options", [{}, {"devices": 2}, {"devices": 2, "num_threads": 2}], ids=str)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in sorted(ZOO)), *(("images", options) for options in OPTIONS[1:]),
+     *(("rows", options) for options in OPTIONS[1:]), ("words", OPTIONS[1])],
+    ids=str,
+)  # fmt: skip
 def test_steps_compute_the_same_bits(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found, inspection = train(name, LIKE, **options)
+    shapes = UNEVEN if options is WEIGHTED else LIKE
+    found, inspection = train(name, shapes, **options)
     with monkeypatch.context() as patch:
         patch.setattr(open_bindings, "_APART", 1 << 30)
-        expected, apart = train(name, LIKE, **options)
+        expected, apart = train(name, shapes, **options)
     assert found == expected
     assert filled_bindings(inspection) >= 1 and filled_bindings(apart) == 0
     for binding in inspection.bindings:
@@ -183,14 +198,14 @@ def test_steps_compute_the_same_bits(name: str, options: dict[str, Any], monkeyp
 
 @pytest.mark.usefixtures("tape")
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(NATIVE), st.lists(SHAPES, min_size=4, max_size=9))
+@given(st.sampled_from(sorted(ZOO)), st.sampled_from(OPTIONS), st.lists(SHAPES, min_size=4, max_size=9))
 def test_steps_of_any_shapes_compute_the_same_bits(
-    monkeypatch: pytest.MonkeyPatch, name: str, shapes: list[tuple[int, int]]
+    monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any], shapes: list[tuple[int, int]]
 ) -> None:
-    found, _ = train(name, shapes)
+    found, _ = train(name, shapes, **options)
     with monkeypatch.context() as patch:
         patch.setattr(open_bindings, "_APART", 1 << 30)
-        assert train(name, shapes)[0] == found
+        assert train(name, shapes, **options)[0] == found
 
 
 @pytest.fixture
@@ -207,12 +222,56 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[OpenPlan]:
     return plans
 
 
+@contextmanager
+def watched_shapes(type_: str, look: Callable[[Any], None]) -> Iterator[None]:
+    """The shape rule of an op has a look at the sizes it is given."""
+    op = find_op(type_)
+    before = op.infer
+
+    def looking(x: Spec, *rest: Any, **attrs: Any) -> Any:
+        for dim in x.shape:
+            look(dim)
+        return before(x, *rest, **attrs)
+
+    object.__setattr__(op, "infer", looking)
+    try:
+        yield
+    finally:
+        object.__setattr__(op, "infer", before)
+
+
+SHAPES_IN_TURN = [(rows, 3) for rows in range(4, 14)]
+
+
 @pytest.mark.usefixtures("tape")
-@pytest.mark.parametrize("name", ["rows", "branches", "images"])
-def test_what_needs_its_sizes_is_planned_shape_by_shape(tried: list[OpenPlan], name: str) -> None:
-    _, inspection = train(name, [(rows, 3) for rows in range(4, 14)])
-    assert filled_bindings(inspection) == 0
-    assert len(tried) == 1  # and nobody tries again
+def test_what_needs_its_sizes_is_planned_shape_by_shape(tried: list[OpenPlan]) -> None:
+    with watched_shapes("tanh", operator.index):
+        _, inspection = train("chain", SHAPES_IN_TURN)
+    assert filled_bindings(inspection) == 0 and tried == []
+    (reason,) = inspection.refusals
+    assert "has to be known when the plan is made" in reason
+
+
+@pytest.mark.usefixtures("tape")
+def test_what_else_goes_wrong_is_seen() -> None:
+    """A fault in what only runs for open sizes is no reason to plan shape by shape."""
+
+    def require_number(dim: Any) -> None:
+        assert not isinstance(dim, Size), "a fault"
+
+    with watched_shapes("tanh", require_number), pytest.raises(Exception, match="a fault"):
+        train("chain", SHAPES_IN_TURN)
+
+
+@pytest.mark.usefixtures("tape")
+def test_rows_that_need_their_sizes_are_written_for_every_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A convolution's tables; what is around them is filled in."""
+    gaps: list[str] = []
+    leave_gap = OpenTape.leave_gap
+    monkeypatch.setattr(OpenTape, "leave_gap", lambda tape, node: (gaps.append(node.type), leave_gap(tape, node))[1])
+    _, inspection = train("images", [(rows, 0) for rows in range(32, 40)])
+    assert filled_bindings(inspection) >= 4 and inspection.refusals == []
+    assert "conv2d" in gaps and "relu" not in gaps and "momentum" not in " ".join(gaps)
 
 
 @pytest.mark.usefixtures("tape")

@@ -13,17 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.executors.planning.sizes import (
-    Conditions,
-    Formulas,
-    Size,
-    Sizes,
-    Turn,
-    Unsettled,
-    at,
-    example_of,
-    overlap,
-)
+from workbench.executors.planning.sizes.formulas import Conditions, Formulas, at
+from workbench.executors.planning.sizes.size import Size, Sizes, example_of, overlap
+from workbench.executors.planning.sizes.unknowns import Turn, Unsettled
 
 Program = Callable[[Any], list[Any]]
 DIMS = st.tuples(st.integers(2, 90), st.integers(2, 90))

@@ -164,6 +164,14 @@ class Inspection:
         return self._engine.plans
 
     @property
+    def refusals(self) -> list[str]:
+        """Why shapes that change are planned each for itself, instead of once for all: one reason per form of feeds.
+
+        Empty where one plan serves them, and where there have been too few shapes yet.
+        """
+        return self._engine.refusals
+
+    @property
     def bindings(self) -> list[Binding]:
         """Those that are kept."""
         return self._engine.bindings

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.planning.sizes import Number, Sizes, Turn, Unsettled, overlap
+from workbench.executors.planning.sizes.size import Sizes, overlap
+from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
 from workbench.framework.values.spec import Shape
 from workbench.framework.values.views import RESHAPED, Strided, row_major
 from workbench.runtime.native.tape import Pointer
@@ -87,8 +88,9 @@ class MetaArray:
             raise Unsettled(f"{self} seen as {np.dtype(dtype)}")
         return MetaArray(self.address, self.shape, self.strides, dtype)
 
-    def transpose(self, *axes: int) -> MetaArray:
-        order = [axis % self.ndim for axis in axes] if axes else range(self.ndim)[::-1]
+    def transpose(self, *axes: Any) -> MetaArray:
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        order = [axis % self.ndim for axis in given] if given else range(self.ndim)[::-1]
         return self._view(self.address, [self.shape[a] for a in order], [self.strides[a] for a in order])
 
     @property
@@ -217,7 +219,7 @@ class MetaScratch:
 
     def __init__(self, sizes: Sizes) -> None:
         self.begin = sizes.address(64, Turn())
-        self.ends: dict[Number, None] = {}
+        self.ends: list[Number] = []
         self.used: Number = 0
 
     def restart(self) -> None:
@@ -228,5 +230,5 @@ class MetaScratch:
         dtype = np.dtype(dtype)
         start, nbytes = self.used, max(prod(shape) * dtype.itemsize, 1)
         self.used += (nbytes + 63) // 64 * 64
-        self.ends[self.used] = None
+        self.ends.append(self.used)
         return MetaArray(self.begin + start, shape, row_major(tuple(shape), dtype.itemsize), dtype)

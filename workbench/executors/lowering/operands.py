@@ -100,6 +100,12 @@ class Context:
     reduces_in_update: Callable[[Node], bool]
     stream: Callable[[Node], np.ndarray]
 
+    def loss_factor(self, node: Node) -> float:
+        """The coefficient of a loss gradient (B-10)."""
+        if node.attrs["strategy"] == "WeightedBySamples":
+            return self.weights[node.place]
+        return 1.0 if node.attrs["strategy"] == "One" else 1.0 / node.attrs["ranks"]
+
 
 def is_dynamic(row: Row) -> bool:
     """Whether an operand travels as an object."""

@@ -17,6 +17,7 @@ from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.workers.pool import Flag, WorkerPool
 from workbench.graph.ssa import Node
+from workbench.runtime.native.tape import Tape
 
 
 class RowLowering:
@@ -65,7 +66,7 @@ class RowLowering:
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
             with Explained(row.node, self.plan.graph, self.plan.shapes.specs):
                 if not _is_written(writers[thread], programs[thread], row, awaited, announced, apart):
-                    calls = [*lower(row, self._context, self._scratch_of(thread)), *self._letting_go(row)]
+                    calls = self.calls_in_python(row, thread)
                     programs[thread].add(PythonRow(row, [f.wait for f in awaited], calls, [f.up for f in announced]))
         for writer, program in zip(writers, programs, strict=True):
             if writer is not None:
@@ -73,6 +74,19 @@ class RowLowering:
                 writer.finish()
                 self.calls_blas |= writer.calls_blas
         return programs
+
+    def calls_in_python(self, row: Row, thread: int) -> list[Call]:
+        """What runs a row without a native form."""
+        return [*lower(row, self._context, self._scratch_of(thread)), *self._letting_go(row)]
+
+    def written(self, row: Row, thread: int, tape: Tape) -> bool:
+        """Write one row alone to a tape; False if it has no native form."""
+        assert self._pool.control is not None
+        writer = TapeWriter(self._pool, self._context, self._scratch_of(thread), self.by_numpy, tape=tape)
+        is_native = writer.add(row)
+        writer.cut()
+        self.calls_blas |= writer.calls_blas
+        return is_native
 
     def take(self, flags: Sequence[Flag | NativeFlag], calls_blas: bool) -> None:
         """Programs were filled in that another lowering has written, with these flags."""

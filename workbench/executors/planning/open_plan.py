@@ -22,7 +22,9 @@ from workbench.executors.planning.memory.storage import Storage, StoragePiece, S
 from workbench.executors.planning.plan import Given, MemoryOptions, Plan, Row, make_plan
 from workbench.executors.planning.schedule import BYTES, CALL, FLOPS, MARGIN, NATIVE_CALL, seconds, shared_schedule
 from workbench.executors.planning.shapes import Shapes
-from workbench.executors.planning.sizes import Conditions, Formulas, Number, Sizes, Turn
+from workbench.executors.planning.sizes.formulas import Conditions, Formulas
+from workbench.executors.planning.sizes.size import Sizes
+from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
 from workbench.framework.op.record import Cost
 from workbench.framework.values.spec import Spec
 from workbench.framework.values.views import Strided
@@ -100,7 +102,7 @@ class OpenPlan:
         plan: with `Size`s in it. sizes: its unknowns. addresses: of every piece in an arena, by number of the unknown.
 
     Raises:
-        Exception: something in it cannot be planned with open sizes.
+        Unsettled: a size has to be known.
     """
 
     def __init__(self, dims: OpenDims, make: Callable[..., Plan], num_threads: int) -> None:
@@ -115,6 +117,9 @@ class OpenPlan:
                 shape[axis] = size
                 given[key] = given[key].with_shape(shape)
         self.plan = make(given, self._lay_out)
+        if self.sizes.had_to_be_known:
+            number = self.sizes.had_to_be_known[0]
+            raise Unsettled(f"{number.formula} has to be known when the plan is made, such as {number.example}")
         self._form: _Form | None = None
 
     def _lay_out(self, pieces: Sequence[StoragePiece], devices: int, reuse: bool) -> Offsets:
@@ -184,6 +189,7 @@ class _Form:
 
     def __init__(self, plan: Plan, sizes: Sizes) -> None:
         self.open, self.conditions = plan, Conditions(sizes)
+        self.rows = {row.node: row for row in (*plan.rows, *plan.commit)}
         numbers, memory = _Numbers(), plan.memory
         self.specs = {v: (numbers.all_at(spec.shape), spec) for v, spec in plan.shapes.specs.items()}
         self.costs = {node: numbers.all_at(cost) for node, cost in plan.shapes.formulas.items()}
@@ -264,9 +270,10 @@ class FilledPlan(Plan):
     offsets: Offsets
     _form: _Form
     _numbers: list[int]
+    _rows: dict[Node, Row]
 
     def __init__(self, form: _Form, numbers: list[int]) -> None:
-        vars(self).update({name: getattr(form.open, name) for name in _SHARED}, _form=form, _numbers=numbers)
+        vars(self).update({name: getattr(form.open, name) for name in _SHARED}, _form=form, _numbers=numbers, _rows={})
         memory = form.open.memory
         pieces = [piece._replace(nbytes=numbers[n]) for piece, n in form.pieces]
         vars(self)["offsets"] = assign_offsets(pieces, form.open.graph.devices, memory.request.reuse)
@@ -327,21 +334,29 @@ class FilledPlan(Plan):
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The speculative phase."""
-        return tuple(map(self._row, self._form.open.rows))
+        return tuple([self.row(row.node) for row in self._form.open.rows])
 
     @cached_property
     def commit(self) -> tuple[Row, ...]:
         """Updates that write the scope in place."""
-        return tuple(map(self._row, self._form.open.commit))
+        return tuple([self.row(row.node) for row in self._form.open.commit])
 
-    def _row(self, row: Row) -> Row:
+    def row(self, node: Node) -> Row:
+        """The row of a node."""
+        row = self._rows.get(node)
+        if row is None:
+            row = self._rows[node] = self._made(self._form.rows[node])
+        return row
+
+    def _made(self, row: Row) -> Row:
         def of(ref: Any) -> Any:
             if isinstance(ref, list):
                 return [of(each) for each in ref]
             return None if ref is None else self.refs.numbered(self._form.ref_number[id(ref)])
 
-        ins, outs = [of(ref) for ref in row.ins], [of(ref) for ref in row.outs]
-        return Row(row.node, ins, outs, row.thread, self.shapes.costs[row.node])
+        flops, moved = self._form.costs[row.node]
+        cost = Cost(self._numbers[flops], self._numbers[moved])
+        return Row(row.node, [of(ref) for ref in row.ins], [of(ref) for ref in row.outs], row.thread, cost)
 
     @cached_property
     def flats(self) -> Mapping[Node, Ref | None]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.executors.planning.sizes import example_of
+from workbench.executors.planning.sizes.size import example_of
 from workbench.framework.op.record import Cost, Op, find_op, flat
 from workbench.framework.program.infer import infer
 from workbench.framework.values.spec import DENSE, Spec, broadcast_shapes, size_of

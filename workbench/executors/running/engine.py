@@ -391,6 +391,11 @@ class Engine:
         return [step.binding for step in self._cache.bound.values()] if self.started else []
 
     @property
+    def refusals(self) -> list[str]:
+        """Why shapes that change are planned each for itself."""
+        return self._cache.refusals if self.started else []
+
+    @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
         return self._cache.last_rows if self.started else {}

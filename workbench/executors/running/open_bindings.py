@@ -14,7 +14,7 @@ from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.open_plan import Filled, OpenDims, open_dims
 from workbench.executors.planning.plan import Given
-from workbench.framework.outside import is_from_outside
+from workbench.executors.planning.sizes.unknowns import Unsettled
 
 _APART = 2  # shapes that are planned each for itself
 _MOST = 8  # open bindings for feeds of one form
@@ -46,22 +46,31 @@ class OpenBindings:
         """
         return self._forms.get(form, _FeedForm).fit(given, make)
 
+    @property
+    def refusals(self) -> list[str]:
+        """Why there are no open bindings for some forms of feeds."""
+        return [form.refusal for form in self._forms.values() if form.refusal]
+
     def clear(self) -> None:
         """Forget all."""
         self._forms.clear()
 
 
 class _FeedForm:
-    """Feeds of the same names, ranks and dtypes."""
+    """Feeds of the same names, ranks and dtypes.
+
+    Attributes:
+        refusal: why there can be no open binding for them; "" if nothing speaks against it so far.
+    """
 
     def __init__(self) -> None:
         self._seen: list[Given] = []
         self._open: list[OpenBinding] = []
         self._apart = 0  # shapes planned for themselves since the last open binding
-        self._is_hopeless = False
+        self.refusal = ""
 
     def fit(self, given: Given, make: Make) -> Fit | None:
-        if self._is_hopeless:
+        if self.refusal:
             return None
         self._open = [binding for binding in self._open if binding.is_current()]
         for number, binding in enumerate(self._open):
@@ -84,13 +93,19 @@ class _FeedForm:
         try:
             binding = make(dims)
         except Exception as error:
-            if is_from_outside(error):
+            self.refusal = _refusal_in(error)
+            if not self.refusal:
                 raise
-            self._is_hopeless = True
             return None
-        self._is_hopeless = binding.sizes.had_to_be_known
-        filled = None if self._is_hopeless or binding.is_for_one_shape else binding.try_fill(given)
+        filled = None if binding.is_for_one_shape else binding.try_fill(given)
         if filled is None:
             return None
         self._open.insert(0, binding)
         return Fit(binding, filled)
+
+
+def _refusal_in(error: BaseException | None) -> str:
+    """What an exception says against open sizes, which may be told as the failure of an op; "" if it is another one."""
+    while error is not None and not isinstance(error, Unsettled):
+        error = error.__cause__
+    return "" if error is None else str(error)

@@ -15,6 +15,7 @@ from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.operands import Scratch
 from workbench.executors.planning.open_plan import OpenDims
 from workbench.executors.planning.plan import Plan
+from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep
@@ -130,8 +131,10 @@ class StepCache:
             return self._bind(key, fetches, fed, pool, observed)
 
     def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> BoundStep:
-        fit = None if observed or key in self._compiler.plans else self._fit(fetches, fed, pool)
-        binding = self._bound_anew(key, fetches, fed, pool, observed) if fit is None else self._filled_in(key, fit)
+        is_new = not observed and key not in self._compiler.plans
+        binding = self._filled_in(key, fetches, fed, pool) if is_new else None
+        if binding is None:
+            binding = self._bound_anew(key, fetches, fed, pool, observed)
         self._forget(self.bound.keys() - self._compiler.plans.keys())
         step = BoundStep(binding, self._training, self._spec.loss_name)
         if not observed:
@@ -164,23 +167,33 @@ class StepCache:
 
     def _fit(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Fit | None:
         """A plan for all shapes that is right for this one."""
-        strategy = self._settings.gradient_scale_strategy
-        if strategy == BuildStrategy.GradientScaleStrategy.WeightedBySamples or not self._state.steps:
-            return None  # a shape has a factor of its own; or what is in the scope has not been looked at yet
+        if not self._state.steps:
+            return None  # what is in the scope has not been looked at yet
         given, specs = self._given_persistables(fed), specs_of(fed)
         form = tuple(fetches), fed.active, given, tuple((*k, len(s.shape), s.dtype.name) for k, s in specs.items())
 
         def make(dims: OpenDims) -> OpenBinding:
+            if not self._compiler.native:
+                raise Unsettled("nothing runs in kernels on these devices")
             plan = self._compiler.plan_openly(dims, fetches, fed, given)
             self._prepare(plan.plan.graph)
             return OpenBinding(plan, self._ground(plan.plan, fed, pool))
 
         return self._open.fit((*form, len(self._program.lr_schedulers)), specs, make)
 
-    def _filled_in(self, key: Any, fit: Fit) -> Binding:
-        """What runs a shape that a plan for all shapes is right for."""
-        self._compiler.keep(key, fit.filled.plan, self._state.steps, perf_counter_ns())
-        return fit.binding.bind(fit.filled, self._room_for(fit.filled.plan), self._scratch)
+    def _filled_in(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding | None:
+        """What runs a shape that a plan for all shapes is right for; None where there is no such plan."""
+        start = perf_counter_ns()
+        fit = self._fit(fetches, fed, pool)
+        if fit is None:
+            return None
+        plan = fit.filled.plan
+        try:
+            binding = fit.binding.bind(fit.filled, self._room_for(plan), self._scratch, self._weights(fed))
+        except Unsettled:
+            return None
+        self._compiler.keep(key, plan, self._state.steps, start)
+        return binding
 
     def _forget(self, keys: Iterable[Any]) -> None:
         """Let go of the bindings of plans that are not kept any more."""
@@ -238,6 +251,11 @@ class StepCache:
             return self._devices[place].allocate(nbytes)
         except Unavailable as error:
             raise no_memory(plan.graph, plan.shapes.specs, error) from error
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why shapes that change are planned each for itself."""
+        return self._open.refusals
 
     def abandon(self) -> None:
         """Leave everything to a thread that has not come to rest: it may still write there."""

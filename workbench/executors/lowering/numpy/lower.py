@@ -190,11 +190,8 @@ def _values(holder: Any) -> Any:
 
 
 def _scale_loss_gradient(node: Node, context: Context) -> list[Call]:
-    """Fill in the coefficient (B-10)."""
     (out,) = node.outputs
-    strategy, ranks = node.attrs["strategy"], node.attrs["ranks"]
-    factor = {"One": 1.0, "CoeffNumDevice": 1.0 / ranks, "WeightedBySamples": context.weights[node.place]}[strategy]
-    return [partial(context.array(out).fill, factor)]
+    return [partial(context.array(out).fill, context.loss_factor(node))]
 
 
 def _fused_elementwise(node: Node, context: Context, scratch: Scratch) -> list[Call]:

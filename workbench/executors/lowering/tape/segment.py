@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from operator import setitem
 from typing import NamedTuple
@@ -81,16 +81,22 @@ class Segment:
         self.rewind()
 
     def on(
-        self, tape: Tape, table: int, by_numpy: Callable[[Row], Sequence[Call]], rows: Callable[[], Mapping[Node, Row]]
+        self,
+        tape: Tape,
+        table: int,
+        by_numpy: Callable[[Row], Sequence[Call]],
+        rows: Callable[[Node], Row],
+        at: Callable[[int], int],
     ) -> Segment:
         """The same piece of a tape with other numbers.
 
         Args:
-            table: where that is. rows: the rows of its plan by node; called when somebody asks for them.
+            table: where that is. rows: the rows of its plan; called when somebody asks for them.
+            at: where in it words are, of where they are in this one.
         """
         other = _Refilled.__new__(_Refilled)
         other._form, other._rows_of = self.marks, rows
-        other._begin(tape, self._starts, self.end, self.pool, by_numpy)
+        other._begin(tape, list(map(at, self._starts)), at(self.end), self.pool, by_numpy)
         other.settle(table)
         return other
 
@@ -187,12 +193,12 @@ class _Refilled(Segment):
     """A piece of a tape that was filled in; which rows its marks stand for is found out when somebody asks."""
 
     _form: list[Mark]
-    _rows_of: Callable[[], Mapping[Node, Row]]
+    _rows_of: Callable[[Node], Row]
 
     @cached_property
     def marks(self) -> list[Mark]:  # type: ignore[override]
-        rows = self._rows_of()
-        return [Mark(mark.at, tuple([rows[row.node] for row in mark.rows])) for mark in self._form]
+        starts = zip(self._form, self._starts, strict=True)
+        return [Mark(start, tuple([self._rows_of(row.node) for row in mark.rows])) for mark, start in starts]
 
 
 _BESIDE = ("signal", "look_up")  # what stands behind the rows of a mark and is not their work

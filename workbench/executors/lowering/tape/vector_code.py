@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
-from workbench.executors.planning.sizes import overlap
+from workbench.executors.planning.sizes.size import overlap
 from workbench.framework.expr.lowered import ExprStep, Lowered
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.lowering.operands import Call, Context, Scratch, is_dynamic
-from workbench.executors.lowering.tape.registry import rule_of, writes_once
+from workbench.executors.lowering.tape.registry import Rule, rule_of, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.planning.plan import Row
@@ -35,6 +35,7 @@ class _State(NamedTuple):
     marks: int
     begin: int
     room: tuple[int, int]
+    since_look_up: float
 
 
 class TapeWriter:
@@ -86,7 +87,7 @@ class TapeWriter:
         for flag in waits:
             self.tape.row("wait", flag.array, self._control.array)
         self._rows.append(row)
-        self._own, self._may_grow = False, writes_once(rule)  # which writes once, and nothing if it cannot
+        self._own, self._may_grow = False, self._grows(rule)
         try:
             rule(self, row)
         except (Unsuitable, OutOfReach):
@@ -101,15 +102,22 @@ class TapeWriter:
         self._safepoint(row)
         return True
 
+    def _grows(self, rule: Rule) -> bool:
+        """Whether element-wise work may be added to where it is: the rule writes once, and nothing if it cannot."""
+        return writes_once(rule)
+
     def _state(self) -> _State:
         """What to go back to."""
-        return _State(len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used)
+        return _State(
+            len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used,
+            self._since_look_up,
+        )  # fmt: skip
 
     def _restore(self, state: _State) -> None:
         self.tape.truncate(state.words)
         del self._marks[state.marks :]
         self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
-        self.scratch.used = state.room
+        self.scratch.used, self._since_look_up = state.room, state.since_look_up
 
     def _safepoint(self, row: Row) -> None:
         self._since_look_up += seconds(row.cost)

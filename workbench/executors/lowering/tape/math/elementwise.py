@@ -7,7 +7,6 @@ from contextlib import suppress
 import numpy as np
 
 from workbench.executors.lowering.numpy.lower import call_attrs
-from workbench.executors.lowering.operands import Context
 from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.registry import ANY_ELEMENTWISE, ANY_VIEW, native
 from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, operands, require, require_plain
@@ -18,7 +17,7 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.values.spec import broadcast_shapes
-from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD, Node
+from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD
 
 
 @native(ANY_ELEMENTWISE)
@@ -104,10 +103,4 @@ def fused_elementwise(writer: TapeWriter, row: Row) -> None:
 @native(SCALE_LOSS_GRAD)
 def scale_loss_grad(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
-    fill(writer, out, loss_factor(row.node, writer.context))
-
-
-def loss_factor(node: Node, context: Context) -> float:
-    """The coefficient of a loss gradient (B-10)."""
-    strategy, ranks = node.attrs["strategy"], node.attrs["ranks"]
-    return {"One": 1.0, "CoeffNumDevice": 1.0 / ranks, "WeightedBySamples": context.weights[node.place]}[strategy]
+    fill(writer, out, writer.context.loss_factor(row.node))

@@ -1,65 +1,16 @@
-"""Numbers that depend on sizes nobody knows yet: planning and lowering compute with them as with whole numbers.
-
-    sizes = Sizes()
-    n = sizes.unknown(40)          # 40 is the example the plan is made with
-    rows = 8 * n                   # a polynomial, 8 n
-    if rows > 64: ...              # decided as the example has it, and noted: "8 n - 65 >= 0"
-    Formulas([rows, n * n])([50])  # [400, 2500]
-
-What is decided by comparing goes by the example; unless it is so for all sizes, it is noted as a condition. A number
-that leaves for code that takes nothing but whole numbers becomes its example, and that it is this one is a condition,
-too. So everything found out is right for other sizes, as long as the conditions hold for them.
-"""
+"""A number that depends on unknowns, and what was decided about such numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import operator
+from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-Term = tuple[int, ...]  # the unknowns that are multiplied, by number, in order
-Number = Any  # an int, or a Size
-_LEAST = 2  # of an unknown dimension: 0 and 1 go other ways, and are planned as they are
-
-
-class Unsettled(Exception):
-    """Something has to be known that is not: which of two pieces of memory comes first."""
-
-
-class Turn(NamedTuple):
-    """When a piece of memory is needed. Pieces that take turns in one room may lie in the same bytes.
-
-    Attributes:
-        room: None: it shares bytes with no other. first, last: from when until when.
-    """
-
-    room: Any = None
-    first: int = 0
-    last: int = 0
-
-    def may_meet(self, other: Turn) -> bool:
-        """Whether both may have bytes in common."""
-        apart = self.last < other.first or other.last < self.first
-        return self.room is not None and self.room == other.room and apart
-
-
-class Unknown(NamedTuple):
-    """What a number may depend on.
-
-    Attributes:
-        example: what it is in the example. least: it is never less. unit: it is a multiple of that.
-        quotient: of what it is the quotient, rounded down, as (dividend, divisor); None of what comes from outside.
-        turn: of an address, where a piece of memory begins: when that is needed.
-    """
-
-    example: int
-    least: int
-    unit: int = 1
-    quotient: tuple[Number, Number] | None = None
-    turn: Turn | None = None
+from workbench.executors.planning.sizes.polynomials import Polynomial, divided, lower_bound, product, total
+from workbench.executors.planning.sizes.unknowns import LEAST, Number, Term, Turn, Unknown, Unsettled
 
 
 class Condition(NamedTuple):
@@ -70,23 +21,32 @@ class Condition(NamedTuple):
     holds: bool
 
 
+class Decided(NamedTuple):
+    """How much has been decided so far."""
+
+    unknowns: int
+    quotients: int
+    conditions: int
+    known: int
+
+
 class Sizes:
     """The unknowns of one plan, and what was decided about them.
 
     Attributes:
         unknowns: by number. conditions: in the order in which they were met.
-        had_to_be_known: whether a number had to become its example.
+        had_to_be_known: the numbers that had to become their example.
     """
 
     def __init__(self) -> None:
         self.unknowns: list[Unknown] = []
-        self.had_to_be_known = False
+        self.had_to_be_known: list[Size] = []
         self._conditions: dict[tuple[str, frozenset[tuple[Term, int]]], Condition] = {}
         self._quotients: dict[Any, Size] = {}
 
     def unknown(self, example: int) -> Size:
         """A dimension; it is 2 or more."""
-        return self._new(Unknown(example, _LEAST))
+        return self._new(Unknown(example, LEAST))
 
     def address(self, unit: int, turn: Turn) -> Size:
         """Where a piece of memory begins, a multiple of some unit."""
@@ -116,6 +76,19 @@ class Sizes:
     def conditions(self) -> list[Condition]:
         return list(self._conditions.values())
 
+    @property
+    def decided(self) -> Decided:
+        """What to go back to."""
+        return Decided(
+            len(self.unknowns), len(self._quotients), len(self._conditions), len(self.had_to_be_known)
+        )  # fmt: skip
+
+    def go_back(self, decided: Decided) -> None:
+        """What was decided since then is not so: nothing has been made of it."""
+        del self.unknowns[decided.unknowns :], self.had_to_be_known[decided.known :]
+        _keep_first(self._quotients, decided.quotients)
+        _keep_first(self._conditions, decided.conditions)
+
     def decide(self, number: Size, kind: str) -> bool:
         """As the example has it; noted."""
         if self.address_in(number) is not None:
@@ -124,6 +97,11 @@ class Sizes:
         key = kind, frozenset(number.terms.items())
         self._conditions.setdefault(key, Condition(number, kind, holds))
         return holds
+
+
+def _keep_first(entries: dict[Any, Any], count: int) -> None:
+    for key in list(entries)[count:]:
+        del entries[key]
 
 
 def _low_quotient(dividend: Number, divisor: Number) -> int | None:
@@ -151,9 +129,20 @@ def example_of(number: Number) -> int:
     return number.example if type(number) is Size else int(number)
 
 
+def number_of(unknown: Size) -> int:
+    """Of an unknown."""
+    ((term, _),) = unknown.terms.items()
+    return term[0]
+
+
 def least_of(number: Number) -> int | None:
     """A bound it is never below, if one is known."""
     return number if type(number) is int else number.least
+
+
+def _of_known(function: Callable[[int, Any], Any]) -> Callable[[Size, Any], Any]:
+    """What bits of a number are used for: of one that is known."""
+    return lambda size, other: function(size._as_int(), other)
 
 
 class Size:
@@ -178,15 +167,8 @@ class Size:
 
     __radd__ = __add__
 
-    def _sum(self, more: Mapping[Term, int], example: int) -> Number:
-        terms = self.terms.copy()
-        for term, count in more.items():
-            total = terms.get(term, 0) + count
-            if total:
-                terms[term] = total
-            else:
-                terms.pop(term, None)
-        return _number(self.sizes, terms, example)
+    def _sum(self, more: Polynomial, example: int) -> Number:
+        return _number(self.sizes, total(self.terms, more), example)
 
     def __neg__(self) -> Size:
         return Size(self.sizes, {term: -count for term, count in self.terms.items()}, -self.example)
@@ -205,12 +187,7 @@ class Size:
             return Size(self.sizes, {t: n * factor for t, n in self.terms.items()}, self.example * factor)
         if type(other) is not Size:
             return self._as_int() * other
-        terms: dict[Term, int] = {}
-        for a, count_a in self.terms.items():
-            for b, count_b in other.terms.items():
-                term = tuple(sorted(a + b))
-                terms[term] = terms.get(term, 0) + count_a * count_b
-        return _number(self.sizes, {t: n for t, n in terms.items() if n}, self.example * other.example)
+        return _number(self.sizes, product(self.terms, other.terms), self.example * other.example)
 
     __rmul__ = __mul__
 
@@ -259,7 +236,7 @@ class Size:
 
     def _as_int(self) -> int:
         """The example; that it is this one is a condition from now on."""
-        self.sizes.had_to_be_known = True
+        self.sizes.had_to_be_known.append(self)
         self.sizes.decide(self - self.example, "=")
         return self.example
 
@@ -277,13 +254,18 @@ class Size:
     def __rtruediv__(self, other: Any) -> Any:
         return other / self._as_int()
 
+    __and__, __rand__ = _of_known(operator.and_), _of_known(operator.and_)
+    __or__, __ror__ = _of_known(operator.or_), _of_known(operator.or_)
+    __xor__, __rxor__ = _of_known(operator.xor), _of_known(operator.xor)
+    __lshift__, __rshift__ = _of_known(operator.lshift), _of_known(operator.rshift)
+
     # Comparisons
 
     @property
     def least(self) -> int | None:
         """A bound it is never below, None if none is seen."""
         if isinstance(self._least, str):
-            self._least = _least(self)
+            self._least = lower_bound(self.terms, self.sizes.unknowns)
         return self._least
 
     def _is_negative(self) -> bool:
@@ -358,120 +340,8 @@ def _rounded_down(dividend: Size, divisor: int) -> Number:
 
 
 def _divided(dividend: Size, divisor: Number) -> Number | None:
-    """The quotient if the divisor is one term, at least 1, and goes into every one of the dividend's."""
-    if type(divisor) is not Size or len(divisor.terms) != 1 or (divisor.least or 0) < 1:
+    """The quotient if it comes out even whatever the unknowns are."""
+    if type(divisor) is not Size or (divisor.least or 0) < 1:
         return None
-    ((by, count_by),) = divisor.terms.items()
-    terms: dict[Term, int] = {}
-    for term, count in dividend.terms.items():
-        left = _without(term, by)
-        if left is None or count % count_by:
-            return None
-        terms[left] = count // count_by
-    return _number(dividend.sizes, terms, dividend.example // divisor.example)
-
-
-def _without(term: Term, part: Term) -> Term | None:
-    """A product without some of its factors; None if it does not have them."""
-    left = list(term)
-    for n in part:
-        if n not in left:
-            return None
-        left.remove(n)
-    return tuple(left)
-
-
-def _least(size: Size) -> int | None:
-    """A lower bound: every term that is taken away is set against larger ones that contain it."""
-    unknowns = size.sizes.unknowns
-    if any(unknowns[n].least < 0 for term in size.terms for n in term):
-        return None
-    added = {term: count for term, count in size.terms.items() if count > 0 and term}
-    for term, count in sorted(size.terms.items(), key=lambda item: -len(item[0])):
-        if count > 0 or not term:
-            continue
-        missing = -count
-        for larger in added:
-            rest = _without(larger, term)
-            times = prod(unknowns[n].least for n in rest) if rest is not None else 0
-            if times and missing > 0:
-                used = min(added[larger], -(-missing // times))
-                added[larger] -= used
-                missing -= used * times
-        if missing > 0:
-            return None
-    return size.terms.get((), 0) + sum(n * prod(unknowns[k].least for k in t) for t, n in added.items())
-
-
-class Formulas:
-    """Many numbers that are worked out at once.
-
-    Args:
-        sizes: whose unknowns they depend on. numbers: ints and Sizes.
-    """
-
-    def __init__(self, sizes: Sizes, numbers: Sequence[Number]) -> None:
-        terms: dict[Term, int] = {}
-        counts: list[int] = []
-        columns: list[int] = []
-        starts: list[int] = []
-        for number in numbers:
-            starts.append(len(counts))
-            for term, count in (number.terms if type(number) is Size else {(): int(number)}).items():
-                columns.append(terms.setdefault(term, len(terms)))
-                counts.append(count)
-        self._counts, self._columns = np.array(counts, np.int64), np.array(columns, np.intp)
-        self._starts = np.array(starts, np.intp)
-        factors = max(map(len, terms), default=0)  # 1, which is behind all unknowns, fills shorter products up
-        padded = [(*term, *[len(sizes.unknowns)] * (factors - len(term))) for term in terms]
-        self._terms = np.array(padded, np.intp).reshape(len(terms), factors)
-
-    def __call__(self, unknowns: Sequence[int]) -> np.ndarray:
-        """int64, one for every number.
-
-        Args:
-            unknowns: what they are, by number.
-        """
-        if not len(self._starts):
-            return np.zeros(0, np.int64)
-        values = np.array([*unknowns, 1], np.int64)[self._terms].prod(axis=1, dtype=np.int64)
-        return np.add.reduceat(self._counts * values[self._columns], self._starts)
-
-
-class Conditions:
-    """Whether what was decided for the example is right for other sizes."""
-
-    def __init__(self, sizes: Sizes) -> None:
-        self.sizes = sizes
-        conditions = sizes.conditions
-        self._formulas = Formulas(sizes, [c.number for c in conditions])
-        self._less = np.array([c.kind == "<" for c in conditions], bool)
-        self._holds = np.array([c.holds for c in conditions], bool)
-
-    @cached_property
-    def _quotients(self) -> list[tuple[int, Number, Number]]:
-        unknowns = enumerate(self.sizes.unknowns)
-        return [(n, *unknown.quotient) for n, unknown in unknowns if unknown.quotient is not None]
-
-    def complete(self, given: Mapping[int, int]) -> list[int]:
-        """All unknowns, from those that come from outside; where memory begins is 0."""
-        values = [given.get(n, 0) for n in range(len(self.sizes.unknowns))]
-        for n, dividend, divisor in self._quotients:
-            values[n] = at(dividend, values) // at(divisor, values)
-        return values
-
-    def hold(self, values: Sequence[int]) -> bool:
-        """Whether all that was decided is right for these unknowns."""
-        least = all(values[n] >= u.least for n, u in enumerate(self.sizes.unknowns) if u.quotient is None)
-        if not least or not len(self._less):
-            return least
-        numbers = self._formulas(values)
-        return bool((np.where(self._less, numbers < 0, numbers == 0) == self._holds).all())
-
-
-def at(number: Number, values: Sequence[int]) -> int:
-    """What a number is for these unknowns."""
-    if type(number) is not Size:
-        return int(number)
-    total: int = sum(count * prod([values[n] for n in term]) for term, count in number.terms.items())
-    return total
+    terms = divided(dividend.terms, divisor.terms)
+    return None if terms is None else _number(dividend.sizes, terms, dividend.example // divisor.example)

@@ -1,0 +1,86 @@
+"""Numbers that depend on sizes, and decisions about them, worked out all at once for given sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from workbench.executors.planning.sizes.size import Size, Sizes
+from workbench.executors.planning.sizes.unknowns import Number, Term
+
+
+class Formulas:
+    """Many numbers that are worked out at once.
+
+    Args:
+        sizes: whose unknowns they depend on. numbers: ints and Sizes.
+    """
+
+    def __init__(self, sizes: Sizes, numbers: Sequence[Number]) -> None:
+        terms: dict[Term, int] = {}
+        counts: list[int] = []
+        columns: list[int] = []
+        starts: list[int] = []
+        for number in numbers:
+            starts.append(len(counts))
+            for term, count in (number.terms if type(number) is Size else {(): int(number)}).items():
+                columns.append(terms.setdefault(term, len(terms)))
+                counts.append(count)
+        self._counts, self._columns = np.array(counts, np.int64), np.array(columns, np.intp)
+        self._starts = np.array(starts, np.intp)
+        factors = max(map(len, terms), default=0)  # 1, which is behind all unknowns, fills shorter products up
+        padded = [(*term, *[len(sizes.unknowns)] * (factors - len(term))) for term in terms]
+        self._terms = np.array(padded, np.intp).reshape(len(terms), factors)
+
+    def __call__(self, unknowns: Sequence[int]) -> np.ndarray:
+        """int64, one for every number.
+
+        Args:
+            unknowns: what they are, by number.
+        """
+        if not len(self._starts):
+            return np.zeros(0, np.int64)
+        values = np.array([*unknowns, 1], np.int64)[self._terms].prod(axis=1, dtype=np.int64)
+        return np.add.reduceat(self._counts * values[self._columns], self._starts)
+
+
+class Conditions:
+    """Whether what was decided for the example is right for other sizes."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        conditions = sizes.conditions
+        self._formulas = Formulas(sizes, [c.number for c in conditions])
+        self._less = np.array([c.kind == "<" for c in conditions], bool)
+        self._holds = np.array([c.holds for c in conditions], bool)
+
+    @cached_property
+    def _quotients(self) -> list[tuple[int, Number, Number]]:
+        unknowns = enumerate(self.sizes.unknowns)
+        return [(n, *unknown.quotient) for n, unknown in unknowns if unknown.quotient is not None]
+
+    def complete(self, given: Mapping[int, int]) -> list[int]:
+        """All unknowns, from those that come from outside; where memory begins is 0."""
+        values = [given.get(n, 0) for n in range(len(self.sizes.unknowns))]
+        for n, dividend, divisor in self._quotients:
+            values[n] = at(dividend, values) // at(divisor, values)
+        return values
+
+    def hold(self, values: Sequence[int]) -> bool:
+        """Whether all that was decided is right for these unknowns."""
+        least = all(values[n] >= u.least for n, u in enumerate(self.sizes.unknowns) if u.quotient is None)
+        if not least or not len(self._less):
+            return least
+        numbers = self._formulas(values)
+        return bool((np.where(self._less, numbers < 0, numbers == 0) == self._holds).all())
+
+
+def at(number: Number, values: Sequence[int]) -> int:
+    """What a number is for these unknowns."""
+    if type(number) is not Size:
+        return int(number)
+    total: int = sum(count * prod([values[n] for n in term]) for term, count in number.terms.items())
+    return total
