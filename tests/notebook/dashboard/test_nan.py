@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
 
@@ -81,7 +81,7 @@ def test_steps_of_a_part_are_steps_of_the_whole(logs: Built) -> None:
     dismiss.pop()()
     assert numbers == [6] and engine.newest_feed is not None
     dismiss.pop()()
-    assert engine.newest_feed is None
+    assert engine.newest_feed[0] == 6
     step(GOOD, False)
     assert engine.steps == 7 and engine.newest_feed is None
 
@@ -193,6 +193,31 @@ def test_the_feeds_of_a_step_that_failed_are_kept(built: Built, batch: dict[str,
     assert (fed["step"], fed["applied"]) == (2, False)
     assert fed["feeds"]["previews"]["y"][0]["values"] == [77]
     assert "fed in step 2, which was not applied:" in texts(model)
+
+
+@pytest.mark.parametrize("last", [1, 77])
+def test_a_dashboard_made_after_a_run_shows_the_feed_of_its_last_step(
+    built: Built, batch: dict[str, Any], model_of: ModelOf, last: int
+) -> None:
+    marked = {**batch, "y": np.full((7, 1), last)}
+    exe = built.start().parallel(2)
+    run = wb.train(built.main, [batch, marked], epochs=1, executor=exe, progress=False, record=False)
+    with suppress(ValueError):
+        run.wait(60)
+    fed = of_kind(model_of(run).everything(), "fed")
+    assert (fed["step"], fed["applied"]) == (2, last != 77)
+    assert fed["feeds"]["previews"]["y"][0]["values"] == [last]
+
+
+def test_a_dashboard_made_after_a_loop_failed_shows_the_feed_of_the_failed_step(
+    built: Built, batch: dict[str, Any], model_of: ModelOf
+) -> None:
+    exe = built.start().parallel(2)
+    exe.run([built.loss], feed=batch)
+    with pytest.raises(ValueError):
+        exe.run([built.loss], feed={**batch, "y": np.full((7, 1), 77)})
+    fed = of_kind(model_of(exe).everything(), "fed")
+    assert (fed["step"], fed["applied"]) == (2, False)
 
 
 def test_feeds_asked_for_in_the_middle_of_a_step_are_told_again(

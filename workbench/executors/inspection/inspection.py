@@ -131,7 +131,7 @@ class Inspection:
 
     @property
     def newest_feed(self) -> tuple[int, Fed] | None:
-        """Number and feed of the newest step, while there is a guard."""
+        """Number and feed of the newest step, if it began while there was a guard, or failed."""
         return self._engine.guards.newest
 
     def feed_of(self, step: int, fed: Fed) -> events.Feed:

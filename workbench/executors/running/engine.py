@@ -216,8 +216,11 @@ class Engine:
         if the_end.has_come or self.state.broken is not None or not self.started or self._pool.lost:
             self._get_ready()
         fed = self._splitter.split(feed)
-        if self.guards.all:
-            self.guards.note(self.state.steps, fed)
+        guards = self.guards
+        if guards.all:
+            guards.note(self.state.steps, fed)
+        elif guards.newest is not None:
+            guards.forget()
         try:
             step = self._cache.find(fetches, fed, self._pool)
             if self._execution._dry_run:
@@ -229,8 +232,11 @@ class Engine:
                 return run(step, fed, return_numpy, merged)
             finally:
                 self.whole._count()
-        except InvalidArgument as error:
-            note_feed(error, self.spec.program, fed)
+        except Exception as error:
+            if not self.state.is_applied:
+                guards.note(self.state.steps, fed)  # whoever looks into the failure wants to see it
+            if isinstance(error, InvalidArgument):
+                note_feed(error, self.spec.program, fed)
             raise
 
     def _repeat(self, run: Callable[[], Any]) -> None:

@@ -13,7 +13,9 @@ class Guards:
     """Of an engine and those of its pruned programs.
 
     Attributes:
-        all: the guards. newest: while there are any, number and feed of the newest step.
+        all: the guards.
+        newest: number and feed of the newest step, if it began while there were any, or failed; else None. The arrays
+            are the caller's.
     """
 
     def __init__(self) -> None:
@@ -27,12 +29,14 @@ class Guards:
 
     def _dismiss(self, guard: Guard) -> None:
         self.all = tuple(other for other in self.all if other is not guard)
-        if not self.all:
-            self.newest = None  # nobody asks for it any more; the arrays are the caller's
 
     def note(self, step: int, fed: Fed) -> None:
-        """A step begins with this feed."""
+        """A step begins with this feed, or has failed with it."""
         self.newest = step, fed
+
+    def forget(self) -> None:
+        """A step begins that nobody asks for."""
+        self.newest = None
 
     def call(self, take: Callable[[], Moment]) -> None:
         """There is a blemish in the step that is ready to be applied; what one raises ends it.
