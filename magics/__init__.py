@@ -17,6 +17,7 @@ from workbench.magics.dashboards import DashboardMagics
 from workbench.magics.programs import ProgramMagics
 from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
+from workbench.notebook.bars import draw_bars, draw_bars_as_before
 from workbench.notebook.dashboard.page.displayed import show_in, show_no_more
 from workbench.notebook.notices import show_as_before, show_plainly
 from workbench.notebook.session import session_of
@@ -51,6 +52,7 @@ def load(shell: Any) -> None:
     made.tracebacks.install()
     show_in(shell)
     show_plainly(shell)
+    draw_bars(shell)
     _loaded[shell] = made
 
 
@@ -61,6 +63,7 @@ def unload(shell: Any) -> None:
         return
     show_no_more(shell)
     show_as_before()
+    draw_bars_as_before()
     made.tracebacks.remove()
     site.remove_formatter(made.cell_names)
     made.completion.remove()

@@ -25,9 +25,11 @@ x = static.data("x", [None, 4])
 loss = wb.mean(static.nn.fc(x, 2))
 wb.optimizer.SGD(0.1).minimize(loss)"""
 TRAIN = """batches = [{"x": np.ones((4, 4), "float32")}] * 3
-%train net batches --epochs 1 --quiet"""
+%train net batches --epochs 1 --quiet
+_ = wb.train(net, batches, steps=5, record=False).wait(60)"""
 AGAIN = "run = wb.dashboard().start(steps=7).wait(60)"
-CELLS = [SETUP, NET, TRAIN, "wb.dashboard(net)", "wb.runs()", AGAIN]
+COMPARE = "wb.compare(*wb.runs()[:2])"
+CELLS = [SETUP, NET, TRAIN, "wb.dashboard(net)", "wb.runs()", AGAIN, COMPARE]
 DEAD = "model not found"
 
 
@@ -63,6 +65,7 @@ def test_the_still_picture_and_the_table_stand_where_the_widgets_were(
         assert visible(page, ".wb-still img") == 1 and visible(page, ".wb-still table") == 1
         width = page.page.locator(".wb-still img").evaluate("img => img.naturalWidth")
         assert width > 200
+        assert "net: 5/5" in page.page.locator(".jp-OutputArea", has=page.page.locator("progress")).inner_text()
         said = page.page.locator(".wb-still").first.inner_text()
         assert "In[4]" in said and "state: done, 7 of 7 steps" in said
         page.run_all(120)  # the page takes its place again
@@ -78,6 +81,10 @@ def test_a_notebook_that_is_not_trusted_shows_them_too(
     path = tmp_path / "another's.ipynb"
     path.write_text(json.dumps(notebook))
     with open_notebook(path) as page:
-        wait_for(lambda: visible(page, ".jp-OutputArea img") == 1, 30, "the still picture")
+        wait_for(lambda: visible(page, ".jp-OutputArea img") > 1, 30, "the still picture and the charts")
+        sizes = "images => images.map(image => image.naturalWidth)"
+        assert 420 in page.page.locator(".jp-OutputArea img").evaluate_all(sizes)
+        compared = page.page.locator(".jp-OutputArea", has_text="last loss").last.inner_text()
+        assert "loss" in compared and "step\n" not in compared
         assert page.page.locator(".jp-OutputArea table").last.get_by_text("net").count() > 0
         assert page.page.get_by_text(DEAD).count() == 0

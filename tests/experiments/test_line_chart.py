@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.experiments.pictures import SVG, drawings
 from workbench.experiments.charts.line_chart import COLORS, ChartLine, color, dash, line_chart, round_numbers, thinned
+from workbench.experiments.charts.pictures import as_image
 from workbench.experiments.charts.ranges import typical_range
 
 FALLING = 2.0 * np.exp(-np.arange(200) / 40) + 0.1
@@ -49,6 +51,18 @@ def test_a_run_on_another_level_stays_beside_one_that_diverged() -> None:
     for runs in ([low, far, high], [low, high, far, far]):
         found = typical_range([[run] for run in runs])
         assert found is not None and 1.642 <= found.shown[1] < 30 < found.whole[1]
+
+
+def test_as_an_image_it_is_the_same_whatever_its_lines_are_called() -> None:
+    lines = [ChartLine("bell \x07, half \udce9, <b>", np.arange(1.0, 201.0), FALLING)]
+    inline = line_chart(lines, "loss of \x07")
+    html = as_image(inline)
+    (drawn,) = drawings(html)
+    image = ElementTree.fromstring(html.replace("\x07", ""))
+    assert (image.get("alt"), image.get("width")) == ("loss of ", drawn.get("width"))
+    assert "bell \ufffd, half \ufffd, <b>" in [title.text for title in drawn.iter(f"{SVG}title")]
+    assert len(list(drawn.iter())) == inline.count("<") - inline.count("</")
+    assert as_image(line_chart([], "loss")) == ""
 
 
 def test_without_a_number_there_is_no_chart() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.experiments.pictures import SVG, drawings
 from tests.experiments.recorded import run_of
 from workbench.experiments import compare, runs
 from workbench.experiments.charts.compare_runs import Comparison
@@ -200,7 +200,9 @@ def test_comparison(file: Path) -> None:
     assert compare(runs(file)[1], 1, file=file).differences == {"loss": 0.0} and compare(1, 3, file=file).curves == {}
     text, html = repr(found), found._repr_html_()
     assert "learning_rate" in text and "seed" not in text
-    assert html.count('class="line"') == 2 and 'aria-label="loss of run 1, run 2"' in html
+    (chart,) = drawings(html)
+    assert len([path for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]) == 2
+    assert 'alt="loss of run 1, run 2"' in html
     with pytest.raises(wb.errors.InvalidType, match="compare takes"):
         compare("1", 2, file=file)  # type: ignore[arg-type]
 
@@ -218,11 +220,11 @@ def test_any_number_of_runs_side_by_side(file: Path) -> None:
     assert found.differences == {"loss": 11.0 - 3.0, "val_loss": pytest.approx(0.7)}
     assert [curve is None for curve in found.curves["loss"]] == [False, False, True] + [False] * 8
     html = found._repr_html_()
-    assert html.count('class="line"') == 10 + 8 and "run 10, run 11" in html
-    styles = set(re.findall(r'<path class="line"[^>]* stroke="(\S+)" stroke-width="1.5"([^>]*)>', html))
-    assert len(styles) == 10
-    lines = repr(found).splitlines()
-    assert len(lines[0].split("  ")) >= 11 and any(line.startswith("last val_loss") for line in lines)
+    lines = [path for chart in drawings(html) for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]
+    assert len(lines) == 10 + 8 and "run 10, run 11" in html
+    assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == 10
+    rows = repr(found).splitlines()
+    assert len(rows[0].split("  ")) >= 11 and any(row.startswith("last val_loss") for row in rows)
     assert compare(runs(file)[:3], file=file).runs[0].number == 11 and compare(2, file=file).settings == {}
     with pytest.raises(wb.errors.InvalidArgument, match="got none"):
         compare()
@@ -245,7 +247,8 @@ def test_differences_see_nan(file: Path) -> None:
         entry = Entry(number, runs(file)[number].begun)
         RunsFile(file).add(entry, RunProgress("done", 5, 0.5), [("loss", start, values)])
     assert compare(1, 2, file=file).differences == {"loss": np.inf}
-    assert 'class="line"' in compare(1, 2, file=file)._repr_html_()
+    (chart,) = drawings(compare(1, 2, file=file)._repr_html_())
+    assert [path for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]
 
 
 def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from jupyter_client.manager import KernelManager
 
+from tests.experiments.pictures import SVG, drawings
 from tests.notebook.magics.test_program import Text
 from workbench.cli.headless import this_python
 from workbench.experiments import Run
@@ -99,10 +100,10 @@ def test_curves_have_axes_and_keep_every_step_in_its_place() -> None:
     view = LiveView(run)
     run.history["loss"] = [2.0] * 100 + [math.nan] * 100 + [1.0] * 200
     for _ in range(2):  # a redraw takes over what is new, once
-        (chart,) = ElementTree.fromstring(f"<div>{view._repr_html_()}</div>").iter("svg")
-        drawn = [text.text for text in chart.iter("text")]
+        (chart,) = drawings(view._repr_html_())
+        drawn = [text.text for text in chart.iter(f"{SVG}text")]
         assert "step" in drawn and {"1", "2"} <= set(drawn)
-        (line,) = [path for path in chart.iter("path") if path.get("class") == "line"]
+        (line,) = [path for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]
         parts = [[tuple(map(float, p.split())) for p in re.split("L", part)] for part in pieces(line)]
         assert len(parts) == 2  # NaN is a gap
         middle = (parts[0][0][0] + parts[1][-1][0]) / 2
@@ -115,9 +116,9 @@ def test_values_of_validation_data_stand_where_they_were_taken() -> None:
     run = Run("net", lambda run: iter(()), None)
     run.history.update(loss=[1.0] * 40, val_loss=[2.0, 1.0])
     run.validated, run.val_labels = [20, 40], ("val_loss",)
-    charts = list(ElementTree.fromstring(f"<div>{LiveView(run)._repr_html_()}</div>").iter("svg"))
-    assert [len(list(chart.iter("path"))) for chart in charts] == [3, 3]
-    drawn = [text.text for text in charts[1].iter("text")]
+    charts = drawings(LiveView(run)._repr_html_())
+    assert [len(list(chart.iter(f"{SVG}path"))) for chart in charts] == [3, 3]
+    drawn = [text.text for text in charts[1].iter(f"{SVG}text")]
     assert "20" in drawn and "10" not in drawn
 
 

@@ -15,6 +15,7 @@ from IPython.display import display
 
 from workbench.experiments import Run
 from workbench.experiments.charts.line_chart import ChartLine, line_chart
+from workbench.experiments.charts.pictures import as_image
 from workbench.notebook.buckets import Buckets
 from workbench.notebook.summary import CODE
 
@@ -104,7 +105,7 @@ def curve_html(
     name: str, steps: np.ndarray, means: np.ndarray, low: np.ndarray, high: np.ndarray, newest: float
 ) -> str:
     """A small drawing of a value over the steps, with axes; above it its newest and its range."""
-    drawing = line_chart([ChartLine(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT)
+    drawing = as_image(line_chart([ChartLine(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT))
     known = np.concatenate([low, high])
     known = known[np.isfinite(known)]
     said = f"({known.min():.3g} … {known.max():.3g})" if len(known) else "(no number yet)"

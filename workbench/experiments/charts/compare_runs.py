@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.experiments.charts.overlay import overlay_html
+from workbench.experiments.charts.pictures import as_image
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run
@@ -65,7 +66,7 @@ class Comparison:
         return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
     def _repr_html_(self) -> str:
-        return overlay_html(self.runs)
+        return overlay_html(self.runs, shown=as_image)
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import numpy as np
@@ -15,22 +15,25 @@ from workbench.experiments.tables.run_table_text import titled
 FACTS = ("name", "state", "step", "seconds", "steps_per_second")
 
 
-def overlay_html(runs: Sequence[RecordedRun], log: bool = False) -> str:
+Shown = Callable[[str], str]  # an <svg> as it comes on the page
+
+
+def overlay_html(runs: Sequence[RecordedRun], log: bool = False, shown: Shown = str) -> str:
     """A column per run, a row per fact in which they may differ; below it their curves.
 
     Args:
-        log: charts with a logarithmic scale.
+        log: charts with a logarithmic scale. shown: what becomes of drawings.
     """
     settings = differing_settings([run.settings for run in runs])
     values = list(dict.fromkeys(name for run in runs for name in run.last))
-    heads = "".join(f'<th scope="col">{key(k)} run {run.number}</th>' for k, run in enumerate(runs))
+    heads = "".join(f'<th scope="col">{shown(key(k))} run {run.number}</th>' for k, run in enumerate(runs))
     rows = [(head(name), [cell(run, name) for run in runs]) for name in FACTS]
     rows += [(f"last {name}", [cell(run, name) for run in runs]) for name in values]
     told = {name for name, _ in rows}
     rows += [(name, [cell(run, name) for run in runs]) for name in settings if name not in told]
     body = "".join(f'<tr><th scope="row">{escape(name)}</th>{_cells(cells)}</tr>' for name, cells in rows)
     table = f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    charts = "".join(_chart(runs, name, log) for name in values)
+    charts = "".join(_chart(runs, name, log, shown) for name in values)
     scroll = f'<div style="overflow-x:auto">{table}</div>'
     return f'<div><div style="display:flex;flex-wrap:wrap">{charts}</div>{scroll}</div>'
 
@@ -39,10 +42,10 @@ def _cells(texts: Sequence[str]) -> str:
     return "".join(f"<td>{titled(c, text)}</td>" for c, text in zip(short_apart(texts), texts, strict=True))
 
 
-def _chart(runs: Sequence[RecordedRun], name: str, log: bool) -> str:
+def _chart(runs: Sequence[RecordedRun], name: str, log: bool, shown: Shown) -> str:
     lines = [ChartLine(f"run {run.number}", *run.curve(name), k) for k, run in enumerate(runs) if name in run.curves]
-    drawing = line_chart(lines, f"{name} of {', '.join(line.name for line in lines)}", 420, 180, log=log)
-    legend = " ".join(f"<span>{key(line.number)} {line.name}</span>" for line in lines)
+    drawing = shown(line_chart(lines, f"{name} of {', '.join(line.name for line in lines)}", 420, 180, log=log))
+    legend = " ".join(f"<span>{shown(key(line.number))} {line.name}</span>" for line in lines)
     style = "margin:4px 16px 4px 0"
     notes = "".join(f"<br/><small>{note}</small>" for line in lines if (note := _missing(line, log)))
     return f'<figure style="{style}"><figcaption><b>{escape(name)}</b> {legend}{notes}</figcaption>{drawing}</figure>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ def settings_of(found: Runs) -> list[str]:
     return telling_settings(list(found))
 
 
-def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str:
+def parallel_chart(found: Runs, value: str, settings: Sequence[str] = (), shown: Callable[[str], str] = str) -> str:
     """A line per run through its settings to the value, blue where it is low and orange where it is high.
 
     With one setting, a dot per run: the value over the setting. Empty where there is nothing to draw.
@@ -46,6 +46,7 @@ def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str
         value: a recorded value, the newest of which counts.
         settings: those that differ by default, those first that tell most; the first `MOST` of them are drawn, and
             the names of the others stand below.
+        shown: what becomes of the drawing.
     """
     runs = [run for run in found if _number(run.value(value)) is not None]
     names = list(settings) or telling_settings(runs)
@@ -56,7 +57,7 @@ def parallel_chart(found: Runs, value: str, settings: Sequence[str] = ()) -> str
     body = _dots(runs, *axes) if len(axes) == 2 else _lines(runs, axes)
     above = LINE * (max(len(_wrapped(axis.name, _letters(len(axes)))) for axis in axes) - 1)
     title = f"{value} by {', '.join(drawn)}"
-    svg = (
+    svg = shown(
         f'<svg role="img" aria-label="{escape(title)}" width="100%" style="max-width:{WIDTH}px" '
         f'viewBox="0 {-above} {WIDTH} {HEIGHT + above + LINE + 6}" font-size="11">{body}</svg>'
     )

@@ -18,6 +18,7 @@ from workbench.experiments.records.recorder import record_of
 from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run, State
 from workbench.experiments.tables.run_table import Runs, runs
+from workbench.experiments.training.progress import new_bar
 from workbench.experiments.training.settings import program_hash
 from workbench.framework.program.program import Program
 
@@ -89,12 +90,14 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         from workbench.experiments.charts.parallel_chart import parallel_chart
+        from workbench.experiments.charts.pictures import as_image
 
         head, _, _ = repr(self).partition("\n")
         found = self.runs
         value = next((name for run in found for name in run.last), "")
         varied = [name for name in dict.fromkeys(n for trial in self.trials for n in trial) if name in found.columns]
-        return f"<p>{escape(head)}</p>{parallel_chart(found, value, varied)}{found._repr_html_()}"
+        chart = parallel_chart(found, value, varied, as_image)
+        return f"<p>{escape(head)}</p>{chart}{found._repr_html_()}"
 
 
 def sweep(
@@ -140,7 +143,8 @@ def sweep(
     """
     made = Sweep(_base(program, data, startup, settings), _checked_grid(grid), RunsFile(record))
     made.find_done()
-    with _bar(made, progress) as bar:
+    options = {"desc": "sweep", "unit": "trial", "disable": not progress}
+    with new_bar(total=len(made.trials), initial=len(made.done), **options) as bar:
         for index in made.left():
             try:
                 made.run_trial(index, early_stop)
@@ -180,9 +184,3 @@ def _key(base: Setup, trials: Sequence[Mapping[str, Any]]) -> str:
 
 def _word(value: Any) -> str:
     return value.name if isinstance(value, Enum) else str(value)
-
-
-def _bar(made: Sweep, wanted: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=len(made.trials), initial=len(made.done), desc="sweep", unit="trial", disable=not wanted)

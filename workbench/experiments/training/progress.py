@@ -1,11 +1,14 @@
-"""The progress bar of a run: tqdm, in a terminal or a notebook."""
+"""The progress bar of a run: tqdm, in a terminal or a notebook, which may draw it in its own way."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from workbench.experiments.run import Run
+
+_kinds: list[Callable[..., Any]] = []  # what draws bars, the newest last; tqdm itself if there is none
 
 _MOST = 2**53  # steps; beyond them tqdm cannot compute, and an error in it leaves its lock held for all bars
 
@@ -17,6 +20,23 @@ def bar_of(run: Run, wanted: bool | None) -> Bar | None:
     return Bar(run)
 
 
+def new_bar(**options: Any) -> Any:
+    """A tqdm bar with these options."""
+    from tqdm.auto import tqdm
+
+    return (_kinds[-1] if _kinds else tqdm)(**options)
+
+
+def draw_bars_with(kind: Callable[..., Any]) -> Callable[[], None]:
+    """Have bars made by a kind of tqdm from now on.
+
+    Returns:
+        what takes that back.
+    """
+    _kinds.append(kind)
+    return lambda: _kinds.remove(kind) if kind in _kinds else None
+
+
 def _watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
@@ -25,10 +45,8 @@ class Bar:
     """Feeds a tqdm bar from a run's observer calls."""
 
     def __init__(self, run: Run) -> None:
-        from tqdm.auto import tqdm
-
         total = run.steps if run.steps is not None and run.steps <= _MOST else None
-        self.bar: Any = tqdm(total=total, desc=run.name, unit="step", mininterval=0.2)
+        self.bar: Any = new_bar(total=total, desc=run.name, unit="step", mininterval=0.2)
 
     def close(self) -> None:
         """Nothing more comes."""
