@@ -17,7 +17,7 @@ _TEXT = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}
 _undo: list[Callable[[], None]] = []
 
 
-class HtmlBar(tqdm):  # type: ignore[type-arg]
+class HtmlBar(tqdm):
     """A bar that is an output of the cell in which it was made, replaced in place from any thread."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
