@@ -233,7 +233,7 @@ def folder_of(module: str) -> str:
 IMPORT_CHECK = """
 import sys
 import workbench
-heavy = "IPython ipywidgets anywidget matplotlib numba jupyterlab cupy typer scipy sklearn".split()
+heavy = "IPython ipywidgets anywidget matplotlib numba jupyterlab cupy mpi4py typer scipy sklearn".split()
 print(",".join(name for name in heavy if name in sys.modules))
 import workbench.magics
 print("magics" in sys.modules, "assets" in sys.modules)

@@ -10,7 +10,9 @@
     ├── Unimplemented     (NotImplementedError)
     ├── Unavailable                         a device, library or peer is missing
     │   └── ExecutionTimeout  (TimeoutError)  a wait ended before what it waited for
+    │       └── PeerTimeout                 another process did not come in time
     ├── Aborted                             given up because something else failed
+    │   └── PeerFailed                      it failed in another process
     └── ExecutionError                      an op failed while a program ran
 
 Programs written for Paddle 1.8 catch `EnforceNotMet`, programs written for 2.x catch the built-in
@@ -75,6 +77,30 @@ class ExecutionTimeout(Unavailable, TimeoutError):
 
 class Aborted(EnforceNotMet):
     """Work was given up because something else failed; the message says what."""
+
+
+class PeerTimeout(ExecutionTimeout):
+    """Other processes did not come to a collective in time; the message names them.
+
+    Attributes:
+        ranks: those that were missing.
+    """
+
+    def __init__(self, message: str, ranks: Iterable[int] = ()) -> None:
+        super().__init__(message)
+        self.ranks = tuple(ranks)
+
+
+class PeerFailed(Aborted):
+    """Another process of the group failed or is gone; the message names it and, where it said so, why.
+
+    Attributes:
+        ranks: those that failed.
+    """
+
+    def __init__(self, message: str, ranks: Iterable[int] = ()) -> None:
+        super().__init__(message)
+        self.ranks = tuple(ranks)
 
 
 class ExecutionError(EnforceNotMet):

@@ -1,4 +1,7 @@
-"""Collectives: sums, copies and gathers over the devices of a group (`base`), and what carries them out (`local`)."""
+"""Collectives: sums, copies and gathers over the devices of a group (`base`), and what carries them out.
+
+`local` does it within a process, `mpi_devices` over processes, on the groups of `mpi`.
+"""
 
 from workbench.runtime.comm.base import Communicator, Handle, PreparedCollective
 from workbench.runtime.comm.local import LocalCommunicator

@@ -1,0 +1,300 @@
+"""Collectives of one group, in the order they were started in, over the window its processes share.
+
+Nothing runs behind the caller's back: what has been started goes on whenever somebody waits, or asks whether it is
+done. How far it has come is told by the words of the window alone, so a wait that is interrupted goes on later where
+it was.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
+from workbench.runtime.comm.base import Handle
+from workbench.runtime.comm.mpi_peers import Pause, state_of
+from workbench.runtime.comm.mpi_rounds import Rounds
+from workbench.runtime.comm.mpi_window import SLOTS, Window, Word
+
+_LOOK = 0.02  # seconds between two looks at whether the others live
+_EPOCH = 1 << 40  # rounds there may be between two resets
+
+
+class Channel:
+    """The way of collectives through a window.
+
+    Args:
+        names: what the processes are called, by rank.
+        crowded: there are more of them than cores.
+
+    Attributes:
+        failure: why nothing goes on, None if all is well; the process that failed, if it is another one, in `culprits`.
+    """
+
+    def __init__(self, window: Window, names: list[str], crowded: bool) -> None:
+        self.window, self.names, self._crowded = window, names, crowded
+        self.failure: str | None = None
+        self.cause: BaseException | None = None
+        self.culprits: tuple[int, ...] = ()
+        self._lock = threading.RLock()
+        self._epoch = 1
+        self._next = 0  # round of the next run
+        self._free = SLOTS  # rounds that may be posted, as far as is known
+        self._unposted: deque[CollectiveRun] = deque()
+        self._untaken: deque[CollectiveRun] = deque()
+        self._looked = 0.0
+
+    # Runs
+
+    def start(self, rounds: Rounds, title: str) -> CollectiveRun:
+        """Begin a collective; what of it finds room is handed to the others at once.
+
+        Raises:
+            Aborted: the group has given up.
+        """
+        with self._lock:
+            self.require_alive(title)
+            run = CollectiveRun(self, rounds, title, self._next)
+            self._next = run.end
+            self._unposted.append(run)
+            self._untaken.append(run)
+            self._post()
+        return run
+
+    def advance(self) -> bool:
+        """Do what can be done now; whether there was anything."""
+        with self._lock:
+            before = self.window.own.words[Word.TAKEN]
+            self._post()
+            while self._take():
+                self._post()
+            return self.window.own.words[Word.TAKEN] != before
+
+    def _post(self) -> None:
+        """Put into the slots what there is room for."""
+        window = self.window
+        while self._unposted:
+            run, now = self._unposted[0], window.own.words[Word.POSTED]
+            if now >= run.end:
+                self._unposted.popleft()
+                continue
+            if now >= self._free:
+                self._free = SLOTS + min(s.words[Word.TAKEN] for s in window.segments)
+                if now >= self._free:
+                    return
+            run.rounds.post(now - run.begin, now % SLOTS)
+            window.publish(Word.POSTED, now + 1)
+
+    def _take(self) -> bool:
+        """Take the next round that everybody has posted; whether there was one."""
+        window = self.window
+        while self._untaken:
+            run, now = self._untaken[0], window.own.words[Word.TAKEN]
+            if now >= run.end:
+                self._untaken.popleft().finish()
+                continue
+            if not window.all_reached(Word.POSTED, now + 1):
+                return False
+            self._require_the_same(run, now)
+            run.rounds.take(now - run.begin, now % SLOTS)
+            window.publish(Word.TAKEN, now + 1)
+            if now + 1 == run.end:
+                self._untaken.popleft().finish()
+            return True
+        return False
+
+    def _require_the_same(self, run: CollectiveRun, now: int) -> None:
+        """All processes are at the same collective.
+
+        Raises:
+            PreconditionNotMet: they are not; names what each of them does. The group gives up.
+        """
+        slot, mark = now % SLOTS, run.rounds.mark
+        segments = self.window.segments
+        for segment in segments:
+            if segment.mark(slot) != mark:
+                break
+        else:
+            return
+        told = "\n".join(f"  {name}: {s.label(slot)}" for name, s in zip(self.names, segments))
+        text = f"the processes are at different collectives:\n{told}"
+        error = PreconditionNotMet(text)
+        self.give_up(text, error)
+        raise error
+
+    # Waiting
+
+    def wait(self, run: CollectiveRun, timeout: float | None) -> None:
+        """See `Handle.wait`."""
+        if not run.finished:
+            self.until(lambda: run.finished, run.title, timeout, lambda: self._late(run))
+        run.require_kept()
+
+    def until(
+        self, done: Callable[[], bool], title: str, timeout: float | None, late: Callable[[], Iterable[int]]
+    ) -> None:
+        """Go on with everything that has been started until something is so.
+
+        Args:
+            title: what is waited for. late: the ranks it lacks.
+
+        Raises:
+            PeerTimeout: it is not within `timeout` seconds. Aborted: the group has given up.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = Pause(self._crowded)
+        while not done():
+            if self.advance():
+                pause = Pause(self._crowded)
+                continue
+            if done():
+                return
+            self.look()
+            self.require_alive(title)
+            if end is not None and (pause.is_long or timeout == 0) and time.monotonic() >= end:
+                raise self._timed_out(title, timeout, late())
+            pause()
+            if pause.is_long:
+                self.look_whether_they_live()
+
+    def _late(self, run: CollectiveRun) -> Iterable[int]:
+        words = self.window.own.words
+        if words[Word.POSTED] > words[Word.TAKEN]:
+            return self.window.behind(Word.POSTED, words[Word.TAKEN] + 1)
+        return self.window.behind(Word.TAKEN, words[Word.POSTED] - SLOTS + 1)
+
+    def _timed_out(self, title: str, timeout: float | None, ranks: Iterable[int]) -> PeerTimeout:
+        missing = list(ranks)
+        who = ", ".join(self._described(rank) for rank in missing)
+        return PeerTimeout(f"{title}: not done within {timeout} s, waiting for {who}", missing)
+
+    def _described(self, rank: int) -> str:
+        state = state_of(self.window.segments[rank].words[Word.PID])
+        return f"{self.names[rank]} ({state})" if state else self.names[rank]
+
+    # Failure
+
+    def look(self) -> None:
+        """Whether another process has given up: then this one does, too."""
+        if self.failure is not None:
+            return
+        for rank, segment in enumerate(self.window.segments):
+            if segment.words[Word.GAVE_UP] == self._epoch and segment is not self.window.own:
+                self.window.barrier()
+                self._fail(f"{self.names[rank]} failed: {segment.reason}", None, (rank,))
+                return
+
+    def look_whether_they_live(self) -> None:
+        """Now and then: whether a process of the group is gone."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK or self.failure is not None:
+            return
+        self._looked = now
+        gone = [rank for rank, s in enumerate(self.window.segments) if state_of(s.words[Word.PID]) == "gone"]
+        if gone and not self.advance():  # what it did before it went counts
+            self.look()  # it may have said why
+            self._fail(f"{', '.join(self.names[r] for r in gone)}: the process is gone", None, tuple(gone))
+
+    def give_up(self, reason: str, cause: BaseException | None = None) -> None:
+        """Make every wait of every process raise."""
+        if self.failure is not None:
+            return
+        self.window.own.say(reason)
+        self.window.publish(Word.GAVE_UP, self._epoch)
+        self._fail(reason, cause, ())
+
+    def _fail(self, reason: str, cause: BaseException | None, culprits: tuple[int, ...]) -> None:
+        if self.failure is None:
+            self.culprits, self.cause, self.failure = culprits, cause, reason
+        for run in self._untaken:
+            run.give_up(self._refusal(run.title))
+
+    def require_alive(self, title: str) -> None:
+        """Raises: Aborted: the group has given up; PeerFailed if another process did."""
+        if self.failure is not None:
+            raise self._refusal(title) from self.cause
+
+    def _refusal(self, title: str) -> Aborted:
+        text = f"{title} was given up: {self.failure}"
+        return PeerFailed(text, self.culprits) if self.culprits else Aborted(text)
+
+    def reset(self, timeout: float) -> None:
+        """Begin anew after a failure; every process does it.
+
+        Raises:
+            Unavailable: not all of them have within `timeout` seconds; the group stays as it is.
+        """
+        end = time.monotonic() + timeout
+        epoch = self._epoch
+        with self._lock:
+            for run in self._untaken:
+                run.give_up(self._refusal(run.title))
+            self._unposted.clear()
+            self._untaken.clear()
+        self.window.publish(Word.LEFT, epoch)
+        self._meet(Word.LEFT, epoch, end, timeout)
+        words = self.window.own.words  # nobody waits any more for what they count
+        words[Word.POSTED] = words[Word.TAKEN] = self._next = epoch * _EPOCH
+        self._free = self._next + SLOTS
+        self.window.publish(Word.BEGUN, epoch + 1)
+        self._meet(Word.BEGUN, epoch + 1, end, timeout)
+        self._epoch = epoch + 1
+        self.failure, self.cause, self.culprits = None, None, ()
+
+    def _meet(self, word: Word, value: int, end: float, timeout: float) -> None:
+        pause = Pause(self._crowded)
+        while not self.window.all_reached(word, value):
+            late = self.window.behind(word, value)
+            gone = [rank for rank in late if state_of(self.window.segments[rank].words[Word.PID]) == "gone"]
+            if gone or time.monotonic() >= end:
+                why = "gone" if gone else f"not there within {timeout} s"
+                who = ", ".join(self.names[rank] for rank in gone or late)
+                raise Unavailable(f"the group cannot be reset: {why}: {who}")
+            pause()
+
+
+class CollectiveRun(Handle):
+    """A collective under way; rounds `begin` to `end` of the channel are its own."""
+
+    def __init__(self, channel: Channel, rounds: Rounds, title: str, begin: int) -> None:
+        self._channel, self.rounds, self.title = channel, rounds, title
+        self.begin, self.end = begin, begin + rounds.count
+        self.finished = False
+        self.whenever_done: Callable[[], Any] | None = None
+        self._refused: Aborted | None = None
+
+    def finish(self) -> None:
+        """Its last round has been taken."""
+        if self.whenever_done is not None:
+            self.whenever_done()
+        self.finished = True
+
+    def give_up(self, refusal: Aborted) -> None:
+        """The group has given up before it was done."""
+        if not self.finished and self._refused is None:
+            self._refused = refusal
+
+    def require_kept(self) -> None:
+        """Raises: Aborted: it was given up, or the group has been since."""
+        if self._refused is not None:
+            raise self._refused from self._channel.cause
+        self._channel.require_alive(self.title)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has been started and neither finished nor given up."""
+        return not self.finished and self._refused is None
+
+    @property
+    def done(self) -> bool:
+        if not self.finished and self._channel.failure is None:
+            self._channel.advance()
+        return self.finished and self._channel.failure is None
+
+    def wait(self, timeout: float | None = None) -> None:
+        if self._refused is not None:
+            raise self._refused from self._channel.cause
+        self._channel.wait(self, timeout)

@@ -1,0 +1,127 @@
+"""What a collective puts into the slots of a window, and what it makes of what the others put there.
+
+A collective goes in rounds of as many elements as fit into a slot. In every round each process puts a stretch of each
+of its pieces there; when all have, everybody takes what is its due: the stretches added up in a fixed order
+(`Folding`), or copied to where they belong (`Copying`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from workbench.runtime.comm.mpi_window import SLOT_BYTES, SLOTS, Window
+
+Views = list[list[np.ndarray]]  # by rank and piece: a stretch of what lies in a slot
+
+
+class Source(NamedTuple):
+    """A piece that some process puts into the slots."""
+
+    rank: int
+    piece: int
+
+
+class Taking(Protocol):
+    """What one process does with a stretch `[begin, end)` of everybody's pieces."""
+
+    def take(self, views: Views, begin: int, end: int) -> None:
+        """Done again after an interruption, it gives the same."""
+
+
+class Folding:
+    """Pieces joined by a binary operation, from the left.
+
+    Args:
+        order: the pieces.
+        ufunc: `numpy.add`, `numpy.maximum` …
+        outs: flat arrays that get the result. divisor: what it is divided by at the end, 1 if it is not.
+    """
+
+    def __init__(self, order: Sequence[Source], ufunc: Any, outs: Sequence[np.ndarray], divisor: int = 1) -> None:
+        self._order, self._ufunc, self._outs, self._divisor = order, ufunc, outs, divisor
+
+    def take(self, views: Views, begin: int, end: int) -> None:
+        if not self._outs:
+            return
+        first, *copies = [out[begin:end] for out in self._outs]
+        (rank, piece), *others = self._order
+        value = views[rank][piece]
+        if not others:
+            first[...] = value
+        for rank, piece in others:
+            value = self._ufunc(value, views[rank][piece], first)
+        if self._divisor != 1:
+            np.divide(first, self._divisor, first)
+        for copy in copies:
+            copy[...] = first
+
+
+class Copying:
+    """Pieces copied into flat arrays."""
+
+    def __init__(self, targets: Sequence[tuple[Source, np.ndarray]]) -> None:
+        self._targets = targets
+
+    def take(self, views: Views, begin: int, end: int) -> None:
+        for (rank, piece), out in self._targets:
+            out[begin:end] = views[rank][piece]
+
+
+class Rounds:
+    """One collective as rounds over the slots of a window.
+
+    Args:
+        pieces: what this process puts there, flat arrays of one length; None, or none, where it has nothing to give.
+        most: how many pieces the process with the most has.
+        length, dtype: of every piece.
+        taking: what is due to this process.
+        label: of the collective; `mark` is the number in it.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        pieces: Sequence[np.ndarray | None],
+        most: int,
+        length: int,
+        dtype: np.dtype[Any],
+        taking: Taking,
+        label: bytes,
+    ) -> None:
+        self._window, self._pieces, self._taking, self.label = window, pieces, taking, label
+        self.mark = int.from_bytes(label[:8], "little")
+        self._length, self._dtype = length, dtype
+        room = SLOT_BYTES // max(most, 1) // 64 * 64
+        self._step = max(room // max(dtype.itemsize, 1), 1)
+        self._starts = [room * i for i in range(most)]
+        self.count = max(1, -(-length // self._step))
+        self._views: dict[tuple[int, int], Views] = {}
+
+    def post(self, number: int, slot: int) -> None:
+        """Put this process's stretches of a round there."""
+        begin, end, views = self._stretch(number, slot)
+        own = self._window.own
+        mine = views[self._window.rank]
+        for piece, view in zip(self._pieces, mine):
+            if piece is not None:
+                view[...] = piece[begin:end]
+        own.put_label(slot, self.label)
+
+    def take(self, number: int, slot: int) -> None:
+        """Take what is due of a round that all have posted."""
+        begin, end, views = self._stretch(number, slot)
+        self._taking.take(views, begin, end)
+
+    def _stretch(self, number: int, slot: int) -> tuple[int, int, Views]:
+        begin = number * self._step
+        end = min(begin + self._step, self._length)
+        key = slot, end - begin
+        views = self._views.get(key)
+        if views is None:
+            if len(self._views) > 2 * SLOTS:
+                self._views.clear()
+            views = self._views[key] = self._window.typed(slot, self._dtype, self._starts, end - begin)
+        return begin, end, views
