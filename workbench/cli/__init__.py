@@ -1,4 +1,4 @@
-"""The `workbench` command: `lab`, `run`, `doctor`, `bench`.
+"""The `workbench` command: `lab`, `run`, `launch`, `doctor`, `bench`.
 
 Each command lives in a file of its own and imports what it needs when it is called, so that
 `workbench --version` costs nothing.

@@ -1,9 +1,10 @@
 """The commands' arguments and help texts; what they do is in lab.py, execute.py, doctor.py and bench.py."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from workbench.cli.failure import one_line_failures
 from workbench.version import __version__
@@ -71,6 +72,22 @@ def run(
 
     with one_line_failures("run"):
         raise typer.Exit(run_notebook(notebook, out, timeout))
+
+
+class WholeLine(TyperCommand):
+    """A command that reads its own arguments, among them those of a script."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.args = args
+        return []
+
+
+@app.command(cls=WholeLine, add_help_option=False, options_metavar="-n N script [ARGUMENTS]")
+def launch(context: typer.Context) -> None:
+    """Start a script in several processes; `workbench launch --help` tells how."""
+    from workbench.parallel.launch.main import main
+
+    raise typer.Exit(main(context.args))
 
 
 @app.command()

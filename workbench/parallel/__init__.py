@@ -1,0 +1,1 @@
+"""Programs in several processes: how they are started, find each other and train together."""

@@ -1,0 +1,213 @@
+"""A job: mpiexec and the processes it has started, watched until they have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from workbench.parallel.launch.mpiexec import environment
+from workbench.parallel.launch.output import JobOutput
+from workbench.parallel.launch.room import Failure, Room
+
+GRACE = 5.0  # seconds processes have between a signal that asks them to end and one that does not ask
+LAST_WORDS = 0.2  # seconds in which what was printed last is still read once mpiexec has ended
+CHUNK = 1 << 16
+
+# Becomes mpiexec, which the system ends when the thread that started it has gone (prctl 1 is PR_SET_PDEATHSIG).
+_ENDING_WITH_US = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+# What mpiexec says of the process that ended the job: a rank (Open MPI), or a process id (MPICH).
+_RANK = re.compile(r"(?:process rank |Process name: \[\S*@\d+,)(\d+)")
+_PID = re.compile(r"PID (\d+) RUNNING AT")
+
+
+class Job:
+    """Processes started together.
+
+    Attributes:
+        status: of mpiexec, once it has ended. asked: the signal by which they were asked to end.
+
+    Args:
+        command: of mpiexec.
+        room: where its processes are met. output: what they print goes there.
+        variables: further ones for the processes.
+
+    Raises:
+        OSError: mpiexec cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], room: Room, output: JobOutput, variables: Mapping[str, str]) -> None:
+        self.room, self._output = room, output
+        self._said: list[str] = []
+        self._asked_at: float | None = None
+        self.asked: int | None = None
+        self._over = threading.Event()
+        self._failure: Failure | None = None
+        self.status: int | None = None
+        begun: Future[subprocess.Popen[bytes]] = Future()
+        line = [sys.executable, "-SEc", _ENDING_WITH_US, str(os.getpid()), *command]
+        threading.Thread(target=self._run, args=(line, variables, begun), name="workbench-job", daemon=True).start()
+        self._process = begun.result()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return when all processes have ended and what they printed is shown; False if that takes longer.
+
+        Args:
+            timeout: seconds; None waits for as long as it takes.
+        """
+        return self._over.wait(timeout)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Of the process that failed first; None if none has, or nobody knows which."""
+        return self._failure
+
+    def ask(self, number: int) -> None:
+        """Pass a signal on to all processes; of one that should end them, they have `GRACE` seconds."""
+        pids = self.room.pids()
+        for pid in pids.values():
+            _kill(pid, number)
+        if number in (signal.SIGUSR1, signal.SIGUSR2):
+            return
+        if self._asked_at is not None or len(pids) < self.room.processes:
+            _kill(self._process.pid, signal.SIGTERM)  # asked twice, or some are not here
+        self._asked_at, self.asked = self._asked_at or time.monotonic(), self.asked or number
+
+    def end(self) -> None:
+        """End all processes now."""
+        self._process.terminate()
+        if not self.wait(GRACE):
+            self._process.kill()
+            self.wait(GRACE)
+
+    def _run(self, line: Sequence[str], variables: Mapping[str, str], begun: Future[subprocess.Popen[bytes]]) -> None:
+        """Start mpiexec in the thread that stays as long as the job: it is told when that ends."""
+        try:
+            process = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(variables),
+                start_new_session=True,  # Ctrl-C on a terminal reaches the processes through us alone
+            )
+        except BaseException as error:
+            begun.set_exception(error)
+            return
+        begun.set_result(process)
+        self._watch(process)
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        try:
+            self._read_until_over(process)
+            self._end_those_left()
+            self.status = process.wait()
+            self._failure = self._first_failure(self.status)
+        finally:
+            self._output.close()
+            self.room.close()
+            self._over.set()
+
+    def _read_until_over(self, process: subprocess.Popen[bytes]) -> None:
+        """Show what is printed until mpiexec has ended, and end it where it does not when asked."""
+        with selectors.DefaultSelector() as selector, contextlib.ExitStack() as files:
+            for rank in range(self.room.processes):
+                for stream in ("out", "err"):
+                    file = self.room.open_output(rank, stream)
+                    files.callback(os.close, file)
+                    selector.register(file, selectors.EVENT_READ, (rank, stream))
+            for stream, pipe in (("out", process.stdout), ("err", process.stderr)):
+                assert pipe is not None
+                os.set_blocking(pipe.fileno(), False)
+                files.callback(pipe.close)
+                selector.register(pipe.fileno(), selectors.EVENT_READ, (None, stream))
+            while process.poll() is None:
+                self._show_ready(selector, 0.05)
+                self._insist(process)
+            quiet_at = time.monotonic() + LAST_WORDS
+            while self._show_ready(selector, 0) or (self.room.processes > len(self.room.pids()) and _before(quiet_at)):
+                pass
+
+    def _show_ready(self, selector: selectors.BaseSelector, timeout: float) -> bool:
+        """Read what is there; False if nothing was."""
+        found = False
+        for key, _ in selector.select(timeout):
+            rank, stream = key.data
+            try:
+                data = os.read(key.fd, CHUNK)
+            except BlockingIOError:
+                continue
+            if not data:
+                selector.unregister(key.fd)
+                continue
+            found = True
+            if rank is None:
+                self._said.append(data.decode(errors="replace"))
+                self._output.take_tagged(stream, data)
+            else:
+                self._output.take(rank, stream, data)
+        return found
+
+    def _insist(self, process: subprocess.Popen[bytes]) -> None:
+        """End processes that were asked to long ago."""
+        if self._asked_at is None:
+            return
+        waited = time.monotonic() - self._asked_at
+        if waited > 2 * GRACE:
+            process.kill()
+        elif waited > GRACE:
+            process.terminate()
+
+    def _end_those_left(self) -> None:
+        """mpiexec ends what it has started, unless it was killed itself."""
+        for pid in self.room.pids().values():
+            _kill(pid, signal.SIGKILL)
+
+    def _first_failure(self, status: int) -> Failure | None:
+        if not status:
+            return None
+        told = self.room.failures()
+        if told:
+            return told[0]
+        said = "".join(self._said)
+        rank = self._named_rank(said)
+        return None if rank is None else Failure(rank, _how(status), self._output.last_errors(rank), 0.0)
+
+    def _named_rank(self, said: str) -> int | None:
+        by_rank, by_pid = _RANK.search(said), _PID.search(said)
+        if by_rank:
+            return int(by_rank.group(1))
+        ranks = {pid: rank for rank, pid in self.room.pids().items()}
+        return ranks.get(int(by_pid.group(1))) if by_pid else None
+
+
+def _how(status: int) -> str:
+    number = -status if status < 0 else status - 128
+    try:
+        return f"ended by signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"ended with exit status {status}"
+
+
+def _kill(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _before(moment: float) -> bool:
+    time.sleep(0.01)
+    return time.monotonic() < moment

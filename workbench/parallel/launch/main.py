@@ -1,0 +1,99 @@
+"""`workbench launch`, which is `python -m workbench.distributed.launch`, too."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from workbench.errors import EnforceNotMet
+from workbench.parallel.launch.job import Job
+from workbench.parallel.launch.mpiexec import Launcher, command_line, find_launcher
+from workbench.parallel.launch.options import LaunchOptions, parse
+from workbench.parallel.launch.output import JobOutput
+from workbench.parallel.launch.room import Room
+
+RANK = "workbench.parallel.launch.rank"
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None, program: str = "workbench launch") -> int:
+    """Start a script in several processes, wait for them, and give the exit status.
+
+    Args:
+        arguments: those of the command line, this process's unless given.
+        program: what messages call the command.
+    """
+    options = parse(sys.argv[1:] if arguments is None else arguments, program)
+    try:
+        launcher = find_launcher()
+        output = JobOutput(options.processes, options.log_dir)
+    except (EnforceNotMet, OSError) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return USAGE
+    with _signals_held() as deliver_to:
+        job = start(options, launcher, output)
+        deliver_to(job.ask)
+        while not job.wait(0.2):
+            pass
+    return _verdict(job, program)
+
+
+def start(options: LaunchOptions, launcher: Launcher, output: JobOutput) -> Job:
+    """Start the processes of a job."""
+    room = Room(options.processes)
+    python = [sys.executable, "-m", "mpi4py", "-m", RANK, *options.command]
+    command = command_line(launcher, options.processes, options.nodes, options.hosts, python)
+    setting = room.setting(
+        processes=options.processes,
+        mpiexec=f"{launcher.path}, {launcher.version}",
+        devices=options.devices,
+        servers=options.servers,
+        server_count=options.server_count,
+        start_port=options.start_port,
+        name=options.job,
+    )
+    return Job(command, room, output, setting)
+
+
+def _verdict(job: Job, program: str) -> int:
+    status, failure = job.status or 0, job.failure
+    if not status:
+        return 0
+    if job.asked is not None:
+        print(f"{program}: ended by {signal.Signals(job.asked).name}", file=sys.stderr)
+        return 128 + job.asked
+    if failure is None:
+        print(f"{program}: mpiexec ended with exit status {status}", file=sys.stderr)
+    else:
+        print(f"{program}: process {failure.rank} failed first: {failure.what}", file=sys.stderr)
+        print(failure.traceback, end="", file=sys.stderr)
+    return status if status > 0 else 128 - status
+
+
+@contextmanager
+def _signals_held() -> Iterator[Callable[[Callable[[int], None]], None]]:
+    """Signals to this process go where the function that is given says; those that came before it, then."""
+    receiver: list[Callable[[int], None]] = []
+    early: list[int] = []
+
+    def receive(number: int, frame: Any) -> None:
+        if receiver:
+            receiver[0](number)
+        else:
+            early.append(number)
+
+    def deliver_to(target: Callable[[int], None]) -> None:
+        receiver.append(target)
+        for number in early:
+            target(number)
+
+    before = {number: signal.signal(number, receive) for number in PASSED_ON}
+    try:
+        yield deliver_to
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,131 @@
+"""A private folder in which a job's processes and whoever started it meet, on one machine.
+
+    alive            a pipe nobody writes to: it ends when whoever started the job does, and the processes with it
+    out.N, err.N     pipes: what process N prints
+    task.N           a pipe: the function process N is to call, where it was started by `spawn`
+    started.N        its process id
+    failed.N         how it failed, in JSON
+
+The folder belongs to the user alone (mode 0700). On other machines there is none: what processes print there goes
+through mpiexec.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SETTING = "WORKBENCH_JOB"
+"""The variable by which processes learn of their job: what `Room.setting` says, in JSON."""
+
+
+class Failure(NamedTuple):
+    """How a process failed. `when`: seconds since the epoch; `traceback`: of its exception, if that was it."""
+
+    rank: int
+    what: str
+    traceback: str
+    when: float
+
+
+class Room:
+    """The folder, as whoever starts a job sees it.
+
+    Args:
+        processes: how many there will be. tasks: there is a pipe for the function each of them is to call.
+    """
+
+    def __init__(self, processes: int, tasks: bool = False) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="workbench-job-"))
+        self.processes = processes
+        names = ["out", "err", *(["task"] if tasks else [])]
+        for name in ["alive", *(f"{name}.{rank}" for rank in range(processes) for name in names)]:
+            os.mkfifo(self.path / name, 0o600)
+        self._alive = os.open(self.path / "alive", os.O_RDWR)
+
+    def setting(self, **more: Any) -> dict[str, str]:
+        """The variable that tells processes of this job, and `more` of it."""
+        return {SETTING: json.dumps({"room": str(self.path), "host": socket.gethostname(), **more})}
+
+    def open_output(self, rank: int, stream: str) -> int:
+        """The end of a process's output, `"out"` or `"err"`, that is read; reading never waits."""
+        return os.open(self.path / f"{stream}.{rank}", os.O_RDWR | os.O_NONBLOCK)
+
+    def pids(self) -> dict[int, int]:
+        """The processes that have begun, and are on this machine: rank -> process id."""
+        found = {}
+        for rank in range(self.processes):
+            text = _read(self.path / f"started.{rank}")
+            if text:
+                found[rank] = int(text)
+        return found
+
+    def failures(self) -> list[Failure]:
+        """Those that told of their failure, the first one first."""
+        texts = [_read(self.path / f"failed.{rank}") for rank in range(self.processes)]
+        return sorted((Failure(**json.loads(text)) for text in texts if text), key=lambda failure: failure.when)
+
+    def close(self) -> None:
+        """Let the processes that are left end, and remove the folder."""
+        if self._alive >= 0:
+            os.close(self._alive)
+            self._alive = -1
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Doorway:
+    """The folder, as one process of the job sees it."""
+
+    def __init__(self, path: Path, rank: int) -> None:
+        self.path, self.rank = path, rank
+
+    def enter(self) -> None:
+        """Print into the pipes, tell the process id, and end when whoever started the job has ended."""
+        for number, stream in ((1, "out"), (2, "err")):
+            file = os.open(self.path / f"{stream}.{self.rank}", os.O_WRONLY)
+            os.dup2(file, number)
+            os.close(file)
+        self._write("started", str(os.getpid()))
+        alive = os.open(self.path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(alive, True)
+        threading.Thread(target=self._end_with, args=(alive,), name="workbench-end-with-launcher", daemon=True).start()
+
+    def tell_failure(self, what: str, traceback: str) -> None:
+        """Leave word of a failure."""
+        self._write("failed", json.dumps(Failure(self.rank, what, traceback, time.time())._asdict()))
+
+    def task(self) -> bytes:
+        """What whoever started the job has for this process to do."""
+        return (self.path / f"task.{self.rank}").read_bytes()
+
+    def _end_with(self, alive: int) -> None:
+        os.read(alive, 1)  # returns when nobody has the other end
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _write(self, name: str, text: str) -> None:
+        """As a whole or not at all."""
+        part = self.path / f"{name}.{self.rank}.part"
+        part.write_text(text)
+        part.rename(part.with_suffix(""))
+
+
+def doorway(job: dict[str, Any], rank: int) -> Doorway | None:
+    """The way to the job's folder; None on another machine."""
+    path = Path(job["room"])
+    return Doorway(path, rank) if job["host"] == socket.gethostname() and path.is_dir() else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
