@@ -65,7 +65,7 @@ NAMED: tuple[Named, ...] = (
     Named("no layout is assigned", "planning", "assign_layouts",
           "assigned_strides(node, value, request.readers, request.specs)", "None"),
     Named("results never take over memory", "planning", "find_takeovers", "request.in_place", "False"),
-    Named("memory is never used again", "planning", "assign_offsets", "room.take(nbytes)", "None"),
+    Named("memory is never used again", "planning", "PiecesInOrder.offsets", "room.take(nbytes)", "None"),
     Named("gradients are not made where their sums are", "planning", "make_buckets",
           "spots[contribution] = (number, offset)"),
     # Open sizes

@@ -119,9 +119,8 @@ class OpenBinding:
         for thread, ends in self._scratch_ends.items():
             room = scratch.setdefault(thread, Scratch())
             room.restart()
-            unknowns[number_of(self._lowering.scratches[thread].begin)] = address(
-                room((int(ends(unknowns).max(initial=0)),), np.uint8)
-            )
+            begin = room((int(ends(unknowns).max(initial=0)),), np.uint8)
+            unknowns[number_of(self._lowering.scratches[thread].begin)] = address(begin)
         return unknowns
 
     def _program(

@@ -50,7 +50,7 @@ class ScopeReads:
         for value in plan.feeds:
             if value.persistable and value not in given:
                 (self.arrays if value in plan.refs else self.objects)[value] = self._held(value).array
-        self.arrays.update((v, self._held(v).array) for row in plan.commit for v in row.node.writes)
+        self.arrays.update((v, self._held(v).array) for node in plan.updates for v in node.writes)
         self.held = list(self._known.values())
 
     def _held(self, value: Value) -> Held:
@@ -93,7 +93,7 @@ class ScopeWrites:
         replicated: ReplicatedValues,
         place_of: Callable[[Value], Any],
     ) -> None:
-        updated = _distinct([replicas.make(v.name, v.place) for row in plan.commit for v in row.node.writes])
+        updated = _distinct([replicas.make(v.name, v.place) for node in plan.updates for v in node.writes])
         self.changed = changed_together(updated, replicated, plan.graph.devices)
         self.copied = _to_copy(plan, replicas, given, updated)
         self.staged = [(place_of(value), tensor) for value, tensor in self.copied]

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.executors.planning.memory.aliases import Alias, Aliases
 from workbench.executors.planning.memory.memory_plan import MemoryPlan
-from workbench.executors.planning.memory.offsets import Offsets, assign_offsets, room_for
+from workbench.executors.planning.memory.offsets import Offsets, PiecesInOrder, room_for
 from workbench.executors.planning.memory.refs import ALIGN, Ref, Root
 from workbench.executors.planning.memory.storage import Storage, StoragePiece, StorageSpot
 from workbench.executors.planning.plan import Given, MemoryOptions, Plan, Row, make_plan
@@ -189,11 +189,13 @@ class _Form:
 
     def __init__(self, plan: Plan, sizes: Sizes) -> None:
         self.open, self.conditions = plan, Conditions(sizes)
+        self.updates = plan.updates
         self.rows = {row.node: row for row in (*plan.rows, *plan.commit)}
         numbers, memory = _Numbers(), plan.memory
         self.specs = {v: (numbers.all_at(spec.shape), spec) for v, spec in plan.shapes.specs.items()}
         self.costs = {node: numbers.all_at(cost) for node, cost in plan.shapes.formulas.items()}
         self.pieces = [(piece, numbers.at(piece.nbytes)) for piece in memory.storage.pieces]
+        self.in_order = PiecesInOrder(memory.storage.pieces, memory.request.reuse)
         piece_of = {plan.refs[value].root: spot.piece for value, spot in memory.storage.spots.items()}
         distinct = {id(ref): ref for ref in (*plan.refs.values(), *memory.flats) if ref is not None}
         self.refs = [
@@ -271,12 +273,13 @@ class FilledPlan(Plan):
     _form: _Form
     _numbers: list[int]
     _rows: dict[Node, Row]
+    _roots: dict[int, Root]
 
     def __init__(self, form: _Form, numbers: list[int]) -> None:
-        vars(self).update({name: getattr(form.open, name) for name in _SHARED}, _form=form, _numbers=numbers, _rows={})
-        memory = form.open.memory
-        pieces = [piece._replace(nbytes=numbers[n]) for piece, n in form.pieces]
-        vars(self)["offsets"] = assign_offsets(pieces, form.open.graph.devices, memory.request.reuse)
+        vars(self).update({name: getattr(form.open, name) for name in _SHARED}, _form=form, _numbers=numbers)
+        vars(self).update(_rows={}, _roots={}, updates=form.updates)
+        nbytes_of = [numbers[n] for _, n in form.pieces]
+        vars(self)["offsets"] = form.in_order.offsets(nbytes_of, form.open.graph.devices)
 
     @cached_property
     def refs(self) -> _FilledRefs:
@@ -287,12 +290,15 @@ class FilledPlan(Plan):
         """A Ref of the open plan, filled in."""
         form, numbers = self._form.refs[number], self._numbers
         shape, strides = (tuple([numbers[n] for n in each]) for each in (form.shape, form.strides))
-        return Ref(self._roots[form.piece], numbers[form.offset], shape, strides, form.dtype)
+        return Ref(self._root(form.piece), numbers[form.offset], shape, strides, form.dtype)
 
-    @cached_property
-    def _roots(self) -> list[Root]:
-        pieces = zip(self._form.pieces, self.offsets.offsets, strict=True)
-        return [Root(piece.place, self._numbers[n], piece.name, offset) for (piece, n), offset in pieces]
+    def _root(self, number: int) -> Root:
+        root = self._roots.get(number)
+        if root is None:
+            piece, nbytes = self._form.pieces[number]
+            root = Root(piece.place, self._numbers[nbytes], piece.name, self.offsets.offsets[number])
+            self._roots[number] = root
+        return root
 
     @property
     def sizes(self) -> Mapping[int, int]:

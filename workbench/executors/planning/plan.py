@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from workbench.executors.planning.memory.memory_plan import LayOut, MemoryPlan, plan_memory
@@ -104,6 +105,11 @@ class Plan:
     last_reader: Mapping[Value, Node]
     native: Collection[Node]
 
+    @cached_property
+    def updates(self) -> Sequence[Node]:
+        """The nodes of the commit."""
+        return [row.node for row in self.commit]
+
     @property
     def refs(self) -> Mapping[Value, Ref]:
         """The memory of every value that has some."""
@@ -142,7 +148,7 @@ class Plan:
         for node in self.schedule.order:
             through = [before[other] if other in idle else [other] for other in self.before[node]]
             before[node] = list(dict.fromkeys(other for others in through for other in others))
-        return _waits(self.schedule, before, {*idle, *(row.node for row in self.commit)})
+        return _waits(self.schedule, before, {*idle, *self.updates})
 
     def text(self) -> str:
         """One line per row: phase, thread, op, memory, estimated cost."""

@@ -144,7 +144,7 @@ class _ListScheduling:
         starts: dict[Node, float] = {}
         while ready:
             _, _, node = heapq.heappop(ready)
-            begin, where = min((self._can_begin(node, t, free[t]), t) for t in range(threads))
+            begin, where = self._earliest(node, free)
             self.thread[node], starts[node], self.ends[node] = where, begin, begin + self.takes[node]
             free[where] = self.ends[node]
             for follower in after[node]:
@@ -154,17 +154,18 @@ class _ListScheduling:
         order = sorted(self.nodes, key=lambda n: (starts[n], number[n]))
         return Schedule(tuple(order), self.thread, threads), max(free)
 
-    def _can_begin(self, node: Node, thread: int, free: float) -> float:
-        """When a thread could begin with a node."""
-        begin = free
+    def _earliest(self, node: Node, free: Sequence[float]) -> tuple[float, int]:
+        """When a node can begin, and on which of the threads, which are free from then on."""
+        moving = HAND_OFF
+        if node in self.native:
+            moving = NATIVE_HAND_OFF + min(self.moving[node], self.takes[node])
+        begins = list(free)
         for other in self.before.get(node, ()):
-            ready = self.ends[other]
-            if self.thread[other] != thread:
-                ready += self._hand_off(other, node)
-            begin = max(begin, ready)
-        return begin
-
-    def _hand_off(self, giver: Node, taker: Node) -> float:
-        if giver in self.native and taker in self.native:
-            return NATIVE_HAND_OFF + min(self.moving[taker], self.takes[taker])
-        return HAND_OFF
+            end, there = self.ends[other], self.thread[other]
+            moved = end + (moving if other in self.native else HAND_OFF)
+            for thread, begin in enumerate(begins):
+                ready = end if thread == there else moved
+                if ready > begin:
+                    begins[thread] = ready
+        begin = min(begins)
+        return begin, begins.index(begin)

@@ -29,22 +29,41 @@ def assign_offsets(pieces: Sequence[StoragePiece], devices: int, reuse: bool) ->
     Args:
         reuse: whether pieces may follow each other in the same memory.
     """
-    offsets, sizes = [0] * len(pieces), dict.fromkeys(range(devices), 0)
-    rooms: dict[tuple[int, int], _Room] = {}
-    for number in sorted(in_arenas(pieces), key=lambda n: pieces[n].first):
-        piece, nbytes = pieces[number], aligned(pieces[number].nbytes)
-        offset = None
-        room_of = room_for(piece) if reuse else None
-        if room_of is not None:
-            room = rooms.setdefault(room_of, _Room())
-            room.give_back(piece.first)
-            offset = room.take(nbytes)
-        if offset is None:
-            offset, sizes[piece.place] = sizes[piece.place], sizes[piece.place] + nbytes
-        if room_of is not None:
-            room.occupy(piece.last, offset, nbytes)
-        offsets[number] = offset
-    return Offsets(tuple(offsets), sizes)
+    return PiecesInOrder(pieces, reuse).offsets([piece.nbytes for piece in pieces], devices)
+
+
+class PiecesInOrder:
+    """Pieces as they are laid out; how large they are may be said later, and more than once.
+
+    Args:
+        reuse: whether pieces may follow each other in the same memory.
+    """
+
+    def __init__(self, pieces: Sequence[StoragePiece], reuse: bool) -> None:
+        self._count = len(pieces)
+        order = sorted(in_arenas(pieces), key=lambda n: pieces[n].first)
+        self._pieces = [(n, pieces[n], room_for(pieces[n]) if reuse else None) for n in order]
+
+    def offsets(self, nbytes_of: Sequence[int], devices: int) -> Offsets:
+        """Where they lie.
+
+        Args:
+            nbytes_of: bytes of every piece.
+        """
+        offsets, sizes = [0] * self._count, dict.fromkeys(range(devices), 0)
+        rooms: dict[tuple[int, int], _Room] = {}
+        for number, piece, room_of in self._pieces:
+            nbytes, offset = aligned(nbytes_of[number]), None
+            if room_of is not None:
+                room = rooms.setdefault(room_of, _Room())
+                room.give_back(piece.first)
+                offset = room.take(nbytes)
+            if offset is None:
+                offset, sizes[piece.place] = sizes[piece.place], sizes[piece.place] + nbytes
+            if room_of is not None:
+                room.occupy(piece.last, offset, nbytes)
+            offsets[number] = offset
+        return Offsets(tuple(offsets), sizes)
 
 
 def room_for(piece: StoragePiece) -> tuple[int, int] | None:
