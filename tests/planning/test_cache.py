@@ -12,9 +12,11 @@ import pytest
 
 import workbench as wb
 from tests.parallel.models import Model
-from tests.planning.zoo import ZOO
+from tests.planning.zoo import ZOO, Animal
 from workbench.config import override
 from workbench.executors.lowering.binding import Binding
+from workbench.executors.planning.open_plan import FilledPlan
+from workbench.executors.running import open_bindings
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.compiler import bytes_kept_for
 from workbench.executors.running.step_cache import StepCache
@@ -50,10 +52,10 @@ def kept_bytes(exe: Any) -> int:
     return sum(map(bytes_kept_for, exe.inspection.plans))
 
 
-def run_all(exe: Any, model: Model, sizes: Iterable[int]) -> None:
-    """Classify batches of these sizes."""
+def run_all(exe: Any, model: Model, sizes: Iterable[int], animal: Animal = ZOO["classifier"]) -> None:
+    """Batches of these sizes."""
     for rows in sizes:
-        exe.run([model.loss], feed=ZOO["classifier"].feed(rows, 0))
+        exe.run([model.loss], feed=animal.feed(rows, 0))
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "any"])
@@ -105,8 +107,9 @@ def test_what_is_used_is_kept(bound: list[Binding]) -> None:
 
 
 @pytest.mark.parametrize("name", ["classifier", "sequences"])
-def test_what_is_counted_is_what_plans_take(name: str) -> None:
+def test_what_is_counted_is_what_plans_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a factor of two; measured."""
+    monkeypatch.setattr(open_bindings, "_APART", 1 << 30)
     animal = ZOO[name]
     model = animal.model().start()
     exe = model.parallel(1)
@@ -123,3 +126,43 @@ def test_what_is_counted_is_what_plans_take(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert counted / 2 < taken < counted * 2
+
+
+def traced(exe: Any, model: Model, animal: Animal, sizes: Iterable[int]) -> tuple[int, int]:
+    """Bytes that steps of these sizes have left, as measured and as counted."""
+    tracemalloc.start()
+    try:
+        gc.collect()
+        before, counted = tracemalloc.get_traced_memory()[0], kept_bytes(exe)
+        for size in sizes:
+            exe.run([model.loss], feed=animal.feed(size, 3))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before, kept_bytes(exe) - counted
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("tape")
+@pytest.mark.parametrize("name", ["classifier", "images", "rows"])
+def test_what_is_counted_is_what_filled_plans_take(name: str) -> None:
+    animal = ZOO[name]
+    model = animal.model().start()
+    exe = model.parallel(1)
+    traced(exe, model, animal, [60, 59, 58, 57, 40, 41])
+    taken, counted = traced(exe, model, animal, range(44, 56))
+    assert sum(type(plan) is FilledPlan for plan in exe.inspection.plans) >= 12
+    assert counted / 2 < taken < counted * 2
+
+
+@pytest.mark.usefixtures("tape")
+def test_two_thousand_shapes_stay_within_the_limit_and_it_is_said_once() -> None:
+    animal = ZOO["chain"]
+    model = animal.model()
+    exe = model.parallel(1, model.main)
+    with override(plan_cache_mib=1), pytest.warns(Notice, match="combinations of shapes") as told:
+        run_all(exe, model, range(2001, 1, -1), animal)
+    assert len(told) == 1 and 2**19 < kept_bytes(exe) <= 2**20
+    gc.collect()
+    kept = set(map(id, exe.inspection.plans))
+    alive = [o.plan for o in gc.get_objects() if type(o) is Binding and o.plan.graph.program is exe.inspection.program]
+    assert 20 < len(alive) == len(kept) and set(map(id, alive)) == kept

@@ -14,7 +14,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.tape.table import has_kernels, joins_natively
 from workbench.executors.planning.cache import Cache
-from workbench.executors.planning.open_plan import OpenDims, OpenPlan, plan_openly
+from workbench.executors.planning.open_plan import FilledPlan, OpenDims, OpenPlan, plan_openly
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
 from workbench.executors.running.watching.report import Reporter
 from workbench.framework.notice import tell
@@ -30,6 +30,7 @@ from workbench.graph.strategy import Settings
 
 _GRAPHS = 16  # kept per executor
 _BYTES_OF_ROW = 4_500  # what a row of a plan takes, with what binds it to memory; the arenas are shared
+_BYTES_OF_FILLED, _BYTES_OF_FILLED_ROW = 16_000, 700  # where it was filled in: of the plan, and of a row of it
 _FUSIONS = (
     "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
     "fuse_elewise_add_act_ops", "enable_auto_fusion",
@@ -152,7 +153,10 @@ class Compiler:
 
 def bytes_kept_for(plan: Plan) -> int:
     """Memory that a plan and its binding take, about; without the arenas, which all plans of an executor share."""
-    return _BYTES_OF_ROW * len(plan.schedule.order)
+    rows = len(plan.schedule.order)
+    if type(plan) is FilledPlan:
+        return _BYTES_OF_FILLED + _BYTES_OF_FILLED_ROW * rows
+    return _BYTES_OF_ROW * rows
 
 
 def _require_feeds(graph: Graph, fed: Fed) -> None:
