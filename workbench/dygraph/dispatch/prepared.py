@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.dygraph.dispatch.fast_calls import fast_backward, fast_forward
+from workbench.dygraph.dispatch.kernels import BackwardKernels, kernel_of, with_kernel
 from workbench.dygraph.kinds import Kind, kind_like
 from workbench.dygraph.tape.node import TapeNode
 from workbench.framework.expr.numpy_functions import numpy_xp
@@ -45,7 +46,7 @@ class PreparedOp:
     """
 
     __slots__ = (
-        "_back", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "constants",
+        "_back", "_has_lists", "_kept_outputs", "_placeholders", "_saves_all", "_uses", "attrs", "compute", "constants",
         "input_kinds", "is_plain", "is_single", "is_view", "kind", "name", "op", "outputs", "receivers", "saves",
         "saves_inputs_only", "specs",
     )  # fmt: skip
@@ -65,10 +66,19 @@ class PreparedOp:
         self.constants = self._constants()
         self._uses = 0
         self._back: dict[Any, Callable[..., Any]] = {}
-        self.compute: Callable[..., Any] = self._first
+        self._has_lists = any(isinstance(kind, list) for kind in [*kinds, *specs])
         self._plan_saving()
+        self.compute: Callable[..., Any] = self._forward_call()
 
     # Forward
+
+    def _forward_call(self) -> Callable[..., Any]:
+        kernel = None if self._has_lists else kernel_of(self.op, self.attrs, self._input_specs(), self.specs)
+        return self._first if kernel is None else with_kernel(kernel, self._body, len(self.specs) == 1)
+
+    def _input_specs(self) -> list[Spec | None]:
+        """Of single tensors."""
+        return [None if kind is None else kind.spec for kind in self.input_kinds]
 
     def _first(self, *arrays: Any) -> Any:
         """Run the body; after some uses prepare a faster call."""
@@ -165,17 +175,19 @@ class PreparedOp:
 
     def _backward_call(self, wanted: tuple[bool, ...]) -> Callable[..., Sequence[Any]]:
         """`call(*saved values, gradients)` gives the gradients of the receivers, None for those not wanted."""
-        if self.is_plain:
+        record = self.op.backward
+        slots = self._wanted_slots(record, wanted)
+        body: Callable[..., Any] = partial(record.forward, numpy_xp, wanted=slots, **self.attrs)
+        names = [slot.name for slot in record.outputs]
+        places = [names.index(grad_slot(self.op.inputs[i].name)) for i in self.receivers]
+        if self._has_lists:
+            return partial(self._backward_with_lists, body, places)
+        kernels = self._backward_kernels(record, slots, body)
+        if self.is_plain and kernels.find((True,)) is None:
             fast = fast_backward(self.op, self.attrs, self.input_kinds, self.kind, self.receivers, wanted)
             if fast is not None:
                 return fast
-        record = self.op.backward
-        body = partial(record.forward, numpy_xp, wanted=self._wanted_slots(record, wanted), **self.attrs)
-        names = [slot.name for slot in record.outputs]
-        places = [names.index(grad_slot(self.op.inputs[i].name)) for i in self.receivers]
-        has_lists = any(isinstance(kind, list) for kind in [*self.input_kinds, *self.specs])
-        if has_lists:
-            return partial(self._backward_with_lists, body, places)
+        body = kernels
         open_gradients = not self.is_single
         one = len(names) == 1
 
@@ -188,6 +200,13 @@ class PreparedOp:
             return [_array(found[place]) for place in places]
 
         return call
+
+    def _backward_kernels(self, record: Op, wanted: Sequence[bool], body: Callable[..., Any]) -> BackwardKernels:
+        given = self._input_specs()
+        of_input = {grad_slot(slot.name): spec for slot, spec in zip(self.op.inputs, given, strict=True)}
+        outs = [of_input[slot.name] if keep else None for slot, keep in zip(record.outputs, wanted, strict=True)]
+        saved = [*given, *[self.specs[i] for i in self._kept_outputs]]
+        return BackwardKernels(record, self.attrs, saved, self.specs, outs, body)
 
     def _backward_with_lists(self, body: Callable[..., Any], places: Sequence[int], *given: Any) -> list[Any]:
         *arrays, gradients = given

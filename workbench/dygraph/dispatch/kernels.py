@@ -1,0 +1,93 @@
+"""When an op is done by compiled kernels, and how.
+
+That is told by the op, its attributes and kinds alone, so that the same op gives the same bits every time. With small
+operands NumPy is done sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.op.compiled import CompiledCall, compiled
+from workbench.framework.op.record import Op
+from workbench.framework.values.spec import DENSE, Spec
+
+LEAST = 1 << 9  # elements of the largest operand
+LEAST_WORK = 1 << 15  # of element-wise ops: elements by functions
+COSTLY = {"erf": 40}  # functions that take NumPy so many times as long as others
+
+
+def kernel_of(op: Op, attrs: dict[str, Any], ins: Sequence[Any], outs: Sequence[Any]) -> CompiledCall | None:
+    """The compiled form of an op where it pays, None elsewhere.
+
+    Args:
+        attrs: complete. ins, outs: specs, one per slot; None for what is absent, or not wanted.
+    """
+    given = [spec for spec in (*ins, *outs) if spec is not None]
+    if not all(type(spec) is Spec and spec.kind == DENSE and -1 not in spec.shape for spec in given):
+        return None
+    sizes = [prod(spec.shape) for spec in given]
+    if not sizes or min(sizes) == 0 or not _pays(op, attrs, ins, max(sizes)):
+        return None
+    return compiled(op, attrs, ins, outs)
+
+
+def _pays(op: Op, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
+    if op.is_view or not set(op.needs) <= {"wanted"}:
+        return False
+    if not op.is_elementwise:
+        return size >= LEAST and (op.forward_of or op).grad_prepare is None
+    form = steps_of(op, tuple([None if spec is None else spec.dtype.numpy for spec in ins]), attrs)
+    work = 0 if form is None else sum(COSTLY.get(step.function, 1) for step in form.steps)
+    return work > 1 and work * size >= LEAST_WORK
+
+
+def with_kernel(call: CompiledCall, body: Callable[..., Any], is_single: bool) -> Callable[..., Any]:
+    """What the body of an op gives, by its compiled form; the body takes over where that declines the values."""
+
+    def compute(*arrays: Any) -> Any:
+        made = call(*arrays)
+        if made is None:
+            return body(*arrays)
+        return made[0] if is_single else tuple(made)
+
+    return compute
+
+
+class BackwardKernels:
+    """A backward op by its compiled forms: one for each set of outputs of the op that a gradient came from.
+
+    Args:
+        record: the backward op. saved: specs of its inputs but for the gradients. gradients: specs of these, of all
+            outputs. outs: specs of the wanted results, None for others. body: what is done where there is no form.
+    """
+
+    def __init__(
+        self,
+        record: Op,
+        attrs: dict[str, Any],
+        saved: Sequence[Any],
+        gradients: Sequence[Any],
+        outs: Sequence[Any],
+        body: Callable[..., Any],
+    ) -> None:
+        self._record, self._attrs, self._saved, self._gradients = record, attrs, saved, gradients
+        self._outs, self._body, self._first = outs, body, len(saved)
+        self._found: dict[tuple[bool, ...], Callable[..., Any]] = {}
+
+    def __call__(self, *arrays: Any) -> Any:
+        there = tuple([array is not None for array in arrays[self._first :]])
+        call = self._found.get(there)
+        if call is None:
+            kernel = self.find(there)
+            call = self._body if kernel is None else with_kernel(kernel, self._body, len(self._outs) == 1)
+            self._found[there] = call
+        return call(*arrays)
+
+    def find(self, there: Sequence[bool]) -> CompiledCall | None:
+        """The form for gradients of some outputs."""
+        given = [spec if keep else None for spec, keep in zip(self._gradients, there, strict=True)]
+        return kernel_of(self._record, self._attrs, [*self._saved, *given], self._outs)
