@@ -82,6 +82,20 @@ def test_two_functions_and_dynamic_mode_work_on_one_memory() -> None:
     assert captured.captures == evaluate.captures == 1
 
 
+def test_two_functions_on_two_devices_work_on_the_values_of_each_other() -> None:
+    """The second device of one function has to hear of what the other has written, or has taken over."""
+    x = wb.ones([2, 1])
+    for second_first in (False, True):
+        w = weight(1.0)
+        one, _ = sgd_step(w, devices=2)
+        two, _ = sgd_step(w, devices=2)
+        one(x), two(x)
+        assert w.numpy().tolist() == [0.0]
+        w._put(np.array([4.0], np.float32))
+        found = [step(x).tolist() for step in ((two, one) if second_first else (one, two))]
+        assert found == [[4.0, 4.0], [3.5, 3.5]] and w.numpy().tolist() == [3.0]
+
+
 def test_views_of_a_parameter_follow_a_captured_step() -> None:
     w = weight(1.0)
     step, _ = sgd_step(w)

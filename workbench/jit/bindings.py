@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter, is_
+from functools import partial
+from operator import attrgetter, call, is_
+from typing import Any
 
 import numpy as np
 
-from workbench.dygraph.overwrites import clock, memory_of
+from workbench.dygraph.overwrites import clock, memory_of, write_since
 from workbench.dygraph.tensor.parameter import EagerParamBase
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, Unimplemented
@@ -18,6 +20,7 @@ from workbench.framework.site import caller
 from workbench.jit.shared_storage import SharedStorage, storage_of
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import Moves
+from workbench.runtime.undisturbed import Call
 
 _array_of = attrgetter("array")
 
@@ -44,6 +47,7 @@ class TensorBindings:
 
     Attributes:
         moves, writes: the states of `Moves` and of the clock of writes that were taken into account.
+        putting_back: gives all tensors the `grad` they had when they were met, see `LeafGradients`.
     """
 
     def __init__(self, program: Program) -> None:
@@ -53,6 +57,8 @@ class TensorBindings:
         self._tensors: list[Tensor] = []
         self._arrays: list[np.ndarray] = []
         self.moves = self.writes = -1
+        self._grads: list[Call] = []
+        self.putting_back: Iterator[Any] = map(call, self._grads)
 
     def __iter__(self) -> Iterator[BoundTensor]:
         return iter(self._bound.values())
@@ -75,6 +81,7 @@ class TensorBindings:
                     f"tensor {tensor.name!r} is a view of the memory of {whole!r}, which is used here, too; take the "
                     f"view inside of the function, or a clone()\n  at {caller()}"
                 )
+            self._grads.append(partial(setattr, tensor, "_grad", tensor._grad))
             found = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
             self.moves = -1
         return found
@@ -104,25 +111,25 @@ class TensorBindings:
         """Make sure that tensors and variables have the same memory.
 
         Returns:
-            those that dynamic mode has written to since the last time; None if a tensor has another shape or dtype now.
+            those that dynamic mode or another recorded function has written to since the last time; None if a tensor
+            has another shape or dtype now.
         """
         if Moves.count == self.moves and all(map(is_, map(_array_of, self._tensors), self._arrays)):
             if clock.now == self.writes:
                 return []
         elif not self._meet():
             return None
-        self.writes = clock.now
-        return [each for each in self if each.storage.note_writes()]
+        before, self.writes = self.writes, clock.now
+        return [each for each in self if each.storage.note_writes() or write_since(each.storage.array, before)]
 
     def _meet(self) -> bool:
         for each in self:
             storage, tensor = each.storage, each.tensor
             before = storage.array
             storage.follow()
-            if tensor.array is not before and tensor.array is not storage.array:  # it was given another one
-                if not storage.take_over(tensor.array):
-                    return False
-                storage.writes = -1
+            is_given_another = tensor.array is not before and tensor.array is not storage.array
+            if is_given_another and not storage.take_over(tensor.array):
+                return False
             tensor.array = storage.array
         self._remember()
         return True

@@ -6,7 +6,9 @@ becomes a tensor of its own, which every run writes; what was there at the begin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from workbench.framework.values.spec import DENSE
 from workbench.jit.bindings import TensorBindings
 from workbench.jit.captured_tensor import CapturedTensor
 from workbench.ops.tensor.creation import ASSIGN
+from workbench.runtime.undisturbed import Call
 
 Wrap = Callable[[Variable], Tensor]
 
@@ -82,6 +85,8 @@ class LeafGradients:
 
     Attributes:
         found: by tensor, in the order in which they were met. losses: names of the variables that were minimized.
+        putting_back: gives tensors from outside the `grad` they had, when it is gone through: by C alone, so that no
+            signal comes in between.
     """
 
     def __init__(self, program: Program, bindings: TensorBindings, known: Sequence[Tensor] = ()) -> None:
@@ -90,6 +95,8 @@ class LeafGradients:
         self._at_first = {id(tensor): tensor._grad for tensor in known}
         self.found: dict[int, LeafGradient] = {}
         self.losses: list[str] = []
+        self._before: list[Call] = []
+        self.putting_back: Iterator[Any] = map(call, self._before)
 
     def append_backward(self, loss: Variable, wrap: Wrap) -> None:
         """Record the gradients of a loss, and their addition to `grad` of the leaves.
@@ -126,15 +133,19 @@ class LeafGradients:
             grad is not None and write_since(grad.array, self._begun) is not None and _is_zero(grad)
         )
         reads = grad is not None and not clears and not _is_zero(grad)
-        self.found[id(tensor)] = LeafGradient(tensor, grad, reads, clears)
+        self._note(LeafGradient(tensor, grad, reads, clears))
         if not reads:
             tensor._grad = None
+
+    def _note(self, met: LeafGradient) -> None:
+        self._before.append(partial(setattr, met.tensor, "_grad", met.before))
+        self.found[id(met.tensor)] = met
 
     def keep(self) -> None:
         """Record that what is left becomes tensors of their own."""
         for bound in list(self._bindings):  # what the function itself has put there
-            if isinstance(bound.tensor._grad, CapturedTensor):
-                self.found.setdefault(id(bound.tensor), LeafGradient(bound.tensor, None, reads=False, clears=True))
+            if isinstance(bound.tensor._grad, CapturedTensor) and id(bound.tensor) not in self.found:
+                self._note(LeafGradient(bound.tensor, None, reads=False, clears=True))
         for each in self.found.values():
             left = each.tensor._grad
             if left is None:
@@ -150,11 +161,6 @@ class LeafGradients:
                 target = self._bindings.bound(after).variable
                 self._program.global_block().append_op(ASSIGN.type, inputs={"X": left.name}, outputs={"Out": target})
             each.after = after
-
-    def put_back(self) -> None:
-        """Give tensors from outside the `grad` they had."""
-        for each in self.found.values():
-            each.tensor._grad = each.before
 
 
 def _is_zero(grad: Tensor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -111,6 +112,19 @@ class RecordedFunction:
         surroundings = Surroundings(self._function, given.others(self._parameters))
         recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
         randoms = _random_states()
+        try:
+            feeds, outputs = self._followed(recorder, given)
+        except BaseException:  # one call each, so that no Ctrl-C leaves placeholders in `grad`
+            deque(recorder.bindings.putting_back, 0)
+            raise
+        deque(recorder.leaf_gradients.putting_back, 0)
+        self._require_pure(surroundings, randoms)
+        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.found.values())
+        self.captures += 1
+        return self._made(recorder, feeds, outputs, surroundings)
+
+    def _followed(self, recorder: CaptureRecorder, given: Arguments) -> tuple[list[str], Any]:
+        """Run the function while it is recorded; the names of its arguments and what it returns."""
         policy = _precision()
         with recorder.running(), recording(AutoCastRecorder(recorder, policy)) if policy else nullcontext():
             made = [
@@ -120,10 +134,7 @@ class RecordedFunction:
             args, kwargs = given.replaced(made)
             outputs = self._function(*args, **kwargs)
             recorder.leaf_gradients.keep()
-        self._require_pure(surroundings, randoms)
-        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.found.values())
-        self.captures += 1
-        return self._made(recorder, [argument.name for argument in made], outputs, surroundings)
+        return [argument.name for argument in made], outputs
 
     def _tell(self, others: Sequence[RecordedStep]) -> None:
         """A notice that something is recorded once more, and why."""

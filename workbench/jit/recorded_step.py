@@ -32,6 +32,7 @@ from workbench.jit.surroundings import Surroundings
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.undisturbed import undisturbed
 
 _new_tensor = Tensor.__new__
 _array_of, _grad_of = attrgetter("array"), attrgetter("_grad")
@@ -139,10 +140,18 @@ class RecordedStep(Debugging):
 
     def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One step; the arrays that are fetched."""
-        results: list[Any] = self._runner.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
-        if self.bindings.moves != Moves.count:
-            self.bindings.follow()
-            self._writes = None
+        done = self._runner.steps
+        try:
+            results: list[Any] = self._runner.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
+            self._note_run()
+            return results
+        except BaseException:  # Ctrl-C may come behind the commit, or behind the first half of the notes
+            undisturbed(self._note_run if self._runner.steps != done else self._follow)
+            raise
+
+    def _note_run(self) -> None:
+        """A step has been applied: have tensors show what it has written."""
+        self._follow()
         writes = self._writes
         if writes is None:
             arrays = [each.storage.array for each in self.bindings if each.variable.name in self._written]
@@ -150,7 +159,12 @@ class RecordedStep(Debugging):
         writes.time = self.bindings.writes = clock.now = clock.now + 1
         for each in self._left:
             each.tensor._grad = each.after
-        return results
+
+    def _follow(self) -> None:
+        """The engine may have moved storage, applied or not."""
+        if self.bindings.moves != Moves.count:
+            self.bindings.follow()
+            self._writes = None
 
     def _kind_of(self, results: Sequence[Any]) -> Kind:
         """The kind of the only result; the same in every run of arguments of the same kinds."""

@@ -51,13 +51,12 @@ class CaptureRecorder:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Record what is done in the `with` body; gradients of tensors from outside are put back behind it."""
+        """Record what is done in the `with` body; `grad` of tensors from outside is to be put back behind it."""
         with program_guard(self.program, self.startup), recording(self):
             try:
                 yield
             finally:
                 self.is_open = False
-                self.leaf_gradients.put_back()
 
     def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
         """A tensor the function is called with."""

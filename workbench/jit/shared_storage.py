@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.dygraph.aliases import tensors_on
-from workbench.dygraph.overwrites import memory_of, writes_to
+from workbench.dygraph.overwrites import memory_of, writes_to, written
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
@@ -44,17 +44,22 @@ class SharedStorage:
 
     def follow(self) -> None:
         """Look where the storage is now."""
-        if self.lod.generation != self._generation:
-            self._generation = self.lod.generation
+        generation = self.lod.generation
+        if generation != self._generation:
+            left = self.array if writes_to(self.array) != self.writes else None  # written to behind the move
             self.array = window(self.lod.array)
             self.writes = writes_to(self.array)
             _remember(self)
+            if left is not None:
+                self.take_over(left)
+            self._generation = generation  # last: Ctrl-C may come in between
 
     def take_over(self, array: np.ndarray) -> bool:
         """Hold the value of another array, which a tensor was given; False if that has another shape or dtype."""
         if not self.lod.holds(array):
             return False
         self.lod.assign(array)
+        written(self.array, "another value")
         return True
 
     def note_writes(self) -> bool:
