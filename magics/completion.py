@@ -13,17 +13,20 @@ from IPython.core.magic import Magics
 from workbench.errors import EnforceNotMet
 from workbench.experiments import runs
 from workbench.framework.program.variable import Variable
+from workbench.layers.layer import Layer
 from workbench.magics.arguments import options
 from workbench.magics.dashboards import targets
 from workbench.magics.runs import comparable
 from workbench.notebook.profiling import executors, feeds
 from workbench.notebook.session import Session
 from workbench.notebook.stepping import breakpoints, steppers
+from workbench.optimizer.optimizer import Optimizer
 
 _LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%program net`, `run = %train net`
 # Options behind which anything may stand
 _FREE = (
     "--steps", "--epochs", "--seed", "-n", "--device", "--devices", "--valid-every", "--checkpoints", "--monitor",
+    "--loss",
 )  # fmt: skip
 
 
@@ -96,8 +99,13 @@ class MagicCompletion:
         if method.__name__ in ("dashboard", "ssa", "scopes", "feeds", "drop_scopes"):
             named = [w for w, before in zip(words, ["", *words], strict=False) if w[0] != "-" and before != "--devices"]
             return [] if named else targets(self.session.own())
+        if method.__name__ == "train" and previous == "--optimizer":
+            return [n for n, v in self.session.own().items() if isinstance(v, Optimizer)]
         if method.__name__ == "train" and len(words) == 1:
             return self.session.loaders()
+        if method.__name__ == "train" and not words:
+            layers = [n for n, v in self.session.own().items() if isinstance(v, Layer)]
+            return [*self.session.programs(), *layers]
         return list(self.session.programs())
 
     def _recorded(self, magic: str, words: list[str], previous: str) -> list[str]:

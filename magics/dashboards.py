@@ -13,12 +13,14 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments import Run
 from workbench.framework.program.program import Program
+from workbench.jit.recorded_function import RecordedFunction
+from workbench.layers.layer import Layer
 from workbench.magics.arguments import parse
 from workbench.notebook.dashboard.page.dashboard import Dashboard, dashboard
 from workbench.notebook.dashboard.page.views import GraphView, PanelView, feeds, scopes, ssa
 from workbench.notebook.session import Session
 
-SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
+SHOWN = (ParallelExecutor, CompiledProgram, Program, Run, RecordedFunction, Layer)
 
 
 @magics_class
@@ -31,7 +33,11 @@ class DashboardMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("target", nargs="?", help="an executor, a program or a run; default: the dashboard made last")
+    @argument(
+        "target",
+        nargs="?",
+        help="executor, program, run, captured step or layer; default: the last dashboard",
+    )
     @line_magic
     def dashboard(self, line: str) -> Dashboard:
         """Show the dashboard. The same from Python: `wb.dashboard(exe)`."""
@@ -40,7 +46,7 @@ class DashboardMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("name", help="a program, or an executor")
+    @argument("name", help="a program, an executor, a captured step or a layer")
     @argument("--devices", type=int, default=2, metavar="N", help="of a program: on so many devices; default: 2")
     @argument("--reduce", action="store_true", help="of a program: with Reduce instead of AllReduce")
     @line_magic
@@ -96,7 +102,9 @@ class DashboardMagics(Magics):
         value = self.session.namespace.get(name)
         what = "there is no such name" if value is None else f"it is of type {type(value).__name__}"
         hint = did_you_mean(name, known) or (f" There are {one_of(known)}." if known else "")
-        raise UsageError(f"a dashboard shows executors, programs and runs; {name!r}: {what}.{hint}")
+        raise UsageError(
+            f"a dashboard shows executors, programs, runs, captured steps and layers; {name!r}: {what}.{hint}"
+        )
 
 
 def targets(names: dict[str, Any]) -> list[str]:

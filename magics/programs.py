@@ -65,7 +65,7 @@ class ProgramMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("name", help="the program to train")
+    @argument("name", help="the program to train; or a Layer, with --loss and --optimizer")
     @argument("loader", help="what gives the batches: the name of a DataLoader or of another iterable")
     @argument("--steps", type=int, help="how many steps")
     @argument("--epochs", type=int, help="how many passes over the loader; 10 if neither is given")
@@ -76,18 +76,22 @@ class ProgramMagics(Magics):
     @argument("--monitor", metavar="LABEL", help="what says which is best; default: the first value of the validation")
     @argument("--mode", choices=["min", "max"], help="whether its least or largest value is best; default: min")
     @argument("--fetch", nargs="+", metavar="VAR", default=[], help="what to record at every step; default: the loss")
+    @argument("--loss", metavar="NAME", help="of a Layer: function of its output and the label, as in F.cross_entropy")
+    @argument("--optimizer", metavar="NAME", help="of a Layer: the optimizer, made with its parameters")
     @argument("--stop-on-nan", action="store_true", help="end at the first NaN, in front of the step that makes it")
     @argument("--quiet", action="store_true", help="show no progress")
     @line_magic
     def train(self, line: str) -> Run:
-        """Train a program and wait for the end; interrupting stops it after the step in progress, and ends the cell.
+        """Train a program, or a Layer, and wait for the end.
 
-        Parameters without a value are initialised first. The result is the run: `run = %train net loader`.
+        Interrupting stops it after the step in progress, and ends the cell. Parameters without a value are initialised
+        first. The result is the run: `run = %train net loader`. The steps of a Layer are recorded, as by jit.capture;
+        --fetch takes functions of its output and the label.
         """
         __tracebackhide__ = True
         args = parse(self.train, line)
         asked = Asked(
             args.steps, args.epochs, tuple(args.fetch), args.devices, args.valid, args.valid_every, args.checkpoints,
-            args.monitor, args.mode, args.quiet, args.stop_on_nan,
+            args.monitor, args.mode, args.quiet, args.stop_on_nan, args.loss, args.optimizer,
         )  # fmt: skip
         return train(self.session, args.name, args.loader, asked)

@@ -58,7 +58,8 @@ class Run:
         checkpoints: (step, path) of those that were written and are kept, in the order of writing.
         best_model_path, best_model_score, last_model_path: of the checkpoints that `train` was told to keep.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
-        program, loader, fetch: what `train` was given, fetch as {label: variable name}.
+        target, loader, fetch: what `train` was given, fetch as {label: variable name}. program: that runs: the target,
+            or what was recorded of it; None if nothing could be.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Run:
         self.executor: Any = None
         self.program: Any = None
         self.loader: Any = None
+        self.target: Any = None
         self.fetch: dict[str, str] = {}
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
@@ -115,9 +117,10 @@ class Run:
     def _holds(self) -> bool:
         return self._held and self.step >= self._until
 
-    def trains(self, program: Any, loader: Any, fetch: dict[str, str], executor: Any) -> None:
+    def trains(self, program: Any, loader: Any, fetch: dict[str, str], executor: Any, target: Any) -> None:
         """Note what it is a run of."""
         self.program, self.loader, self.fetch, self.executor = program, loader, dict(fetch), executor
+        self.target = target
 
     def saves_by(self, write: Callable[[str | os.PathLike[str]], None]) -> None:
         """Have checkpoints written by `write(path)`."""

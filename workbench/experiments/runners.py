@@ -102,5 +102,5 @@ def guarded(runner: Runner, guard: Guard) -> Callable[[], None] | None:
 
 def executor_of(runner: Any) -> Inspectable | None:
     """What a runner, or what `train` takes as an executor, runs steps on; None of a runner of your own."""
-    executor = runner.executor if isinstance(runner, OnDevices) else runner
-    return executor if isinstance(executor, ParallelExecutor | CompiledProgram) else None
+    executor = getattr(runner, "executor", runner)
+    return executor if isinstance(executor, ParallelExecutor | CompiledProgram | RecordedStep) else None

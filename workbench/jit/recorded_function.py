@@ -82,6 +82,14 @@ class RecordedFunction:
 
     # Recording
 
+    def prepare(self, *args: Any, **kwargs: Any) -> RecordedStep:
+        """What a call with such arguments runs, recorded if it has to be; nothing is run.
+
+        Raises:
+            NeedsValue: it cannot be recorded, naming the line. EnforceNotMet: as the function itself.
+        """
+        return self._step(self._arguments(args, kwargs))
+
     def _call(self, given: Arguments) -> Any:
         step = self._step(given)
         results = step.run(given.tensors)
@@ -207,7 +215,9 @@ class RecordedFunction:
 
 
 def recording_of(target: Any) -> RecordedStep:
-    """What ran last of a recorded function; of a layer, what was recorded of it, or last worked on its parameters.
+    """What ran last of a recorded function; of a layer, what was recorded of it, or last trained its parameters.
+
+    Where nothing trained them, what last worked on them.
 
     Raises:
         PreconditionNotMet: nothing was recorded yet.
@@ -223,9 +233,9 @@ def recording_of(target: Any) -> RecordedStep:
     if not own:
         raise PreconditionNotMet(
             f"nothing was recorded of this {type(target).__name__} yet: call it once in a function of jit.capture, or "
-            "after jit.to_static"
+            "after jit.to_static, or train it with workbench.train or %train"
         )
-    return max(own, key=lambda step: step.program.uid)
+    return max(own, key=lambda step: (step.trains, step.program.uid))
 
 
 def _precision() -> Policy | None:

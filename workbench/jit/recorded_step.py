@@ -173,6 +173,17 @@ class RecordedStep(Debugging):
             self._kind = kind
         return kind
 
+    @property
+    def results(self) -> dict[str, str]:
+        """Of a function that returns a dict: the variables its entries are, by key."""
+        found = self._outputs if isinstance(self._outputs, dict) else {}
+        return {key: leaf.name for key, leaf in found.items() if isinstance(leaf, CapturedTensor)}
+
+    @property
+    def trains(self) -> bool:
+        """Whether it updates parameters."""
+        return bool(self._optimizers)
+
     # The next time
 
     def settle(self, args: Sequence[Any]) -> None:

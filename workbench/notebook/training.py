@@ -13,8 +13,10 @@ from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
+from workbench.layers.layer import Layer
 from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
+from workbench.optimizer.optimizer import Optimizer
 
 PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
 
@@ -28,6 +30,7 @@ class Asked:
         valid: the name of what gives validation data.
         checkpoints: a folder; monitor, mode: of its `ModelCheckpoint`.
         stop_on_nan: end at the first step with a NaN. quiet: show nothing meanwhile.
+        loss, optimizer: names of a Layer's, with dots where they are in something else.
     """
 
     steps: int | None = None
@@ -41,6 +44,8 @@ class Asked:
     mode: Literal["min", "max"] | None = None
     quiet: bool = False
     stop_on_nan: bool = False
+    loss: str | None = None
+    optimizer: str | None = None
 
     def check(self) -> None:
         """Refuse what makes no sense.
@@ -67,25 +72,22 @@ class Asked:
 
 
 def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
-    """Train the program called `name` on the batches of what is called `loader`, and wait for the end.
+    """Train the program or layer called `name` on the batches of what is called `loader`, and wait for the end.
 
     Raises:
         UsageError: an unknown name, a number that is too small.
         Exception: what made the run fail.
     """
     __tracebackhide__ = True
-    program = session.program(name)
     asked.check()
+    target, options = _target(session, name, asked)
     batches = _batches(session, loader)
-    found = {label: _variable(session, program, label) for label in asked.fetch}
     live = in_notebook(session.shell) and not asked.quiet
     run = experiments.train(
-        program,
+        target,
         batches,
         asked.steps,
         asked.epochs,
-        found or None,
-        startup=session.startups.get(program),
         progress=False if asked.quiet or live else None,
         name=name,
         devices=asked.devices,
@@ -93,9 +95,50 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
         valid_every=asked.valid_every,
         checkpoints=asked.kept(),
         stop_on_nan=asked.stop_on_nan,
+        **options,
     )
     PRINTED.add(run)
     return watch(run) if live else run.wait()
+
+
+def _target(session: Session, name: str, asked: Asked) -> tuple[Program | Layer, dict[str, Any]]:
+    """What is trained, and what `train` takes besides for its kind."""
+    given = session.namespace.get(name)
+    if isinstance(given, Layer):
+        return given, _of_layer(session, name, asked)
+    program = session.program(name)
+    if asked.loss is not None or asked.optimizer is not None:
+        raise UsageError(f"--loss and --optimizer are of a Layer; the program {name!r} has its own, by minimize")
+    found = {label: _variable(session, program, label) for label in asked.fetch}
+    return program, {"fetch": found or None, "startup": session.startups.get(program)}
+
+
+def _of_layer(session: Session, name: str, asked: Asked) -> dict[str, Any]:
+    if asked.loss is None or asked.optimizer is None:
+        known = [n for n, value in session.own().items() if isinstance(value, Optimizer)]
+        raise UsageError(
+            f"{name!r} is a Layer: say how it is trained, as in --loss F.cross_entropy --optimizer "
+            f"{known[-1] if known else 'NAME'}"
+        )
+    called = {label.rpartition(".")[2]: _dotted(session, label) for label in asked.fetch}
+    return {
+        "fetch": called or None,
+        "loss": _dotted(session, asked.loss),
+        "optimizer": _dotted(session, asked.optimizer),
+    }
+
+
+def _dotted(session: Session, name: str) -> Any:
+    """What the user calls `F.cross_entropy`."""
+    first, *others = name.split(".")
+    if first not in session.namespace:
+        raise UsageError(f"there is no {first!r}.{did_you_mean(first, session.own())}")
+    found = session.namespace[first]
+    for other in others:
+        if not hasattr(found, other):
+            raise UsageError(f"{name!r}: there is no {other!r}.{did_you_mean(other, dir(found))}")
+        found = getattr(found, other)
+    return found
 
 
 def _batches(session: Session, name: str) -> Any:

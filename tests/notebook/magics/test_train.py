@@ -1,5 +1,6 @@
 """`%train`: names in, a finished run out."""
 
+import re
 from pathlib import Path
 from unittest.mock import patch
 
@@ -160,3 +161,45 @@ def test_options_are_completed(net: Notebook) -> None:
     assert completed(net, "%train net batches --valid hel") == ["held_out"]
     assert completed(net, "%train net batches --mode ") == ["max", "min"]
     assert completed(net, "%train net batches --dev") == ["--devices"]
+
+
+LAYER = """
+wb.disable_static()
+from types import SimpleNamespace as parts
+layer = wb.nn.Linear(4, 1)
+adam = wb.optimizer.Adam(0.05, parameters=layer.parameters())
+losses = parts(square=lambda y, wanted: ((y - wanted) ** 2).mean(), far=lambda y, wanted: (y - wanted).max())
+"""
+TRAINED = "run = %train layer batches --epochs 2 --quiet --loss losses.square --optimizer adam"
+
+
+def test_a_layer_is_trained_with_its_loss_and_optimizer(notebook: Notebook) -> None:
+    notebook.run(BATCHES + LAYER)
+    run = notebook.run(f"{TRAINED} --fetch losses.far --valid batches\nrun")
+    assert (run.name, run.step, run.target is notebook["layer"]) == ("layer", 6, True)
+    assert list(run.history) == ["loss", "far", "val_loss", "val_far"] and len(set(run.history["loss"])) == 6
+    dash = notebook.run("wb.dashboard(layer)")
+    assert {"mul_grad", "matmul_v2_grad"} & set(dash.messages()["graph"]["tables"]["type"])
+    dash.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("layer batches", "--loss F.cross_entropy --optimizer adam"),
+        ("layer batches --loss losses.sqare --optimizer adam", r"no 'sqare'.*square"),
+        ("layer batches --loss lossses.square --optimizer adam", r"no 'lossses'.*losses"),
+        ("net batches --loss losses.square", "has its own, by minimize"),
+    ],
+)
+def test_what_a_layer_lacks_is_said(notebook: Notebook, line: str, said: str) -> None:
+    notebook.run(BATCHES + LAYER)
+    notebook.run(NET)
+    error = notebook.fail(f"%train {line}")
+    assert isinstance(error, UsageError) and re.search(said, str(error))
+
+
+def test_layers_and_optimizers_are_completed(notebook: Notebook) -> None:
+    notebook.run(LAYER)
+    assert "layer" in completed(notebook, "%train la")
+    assert completed(notebook, "%train layer batches --optimizer ") == ["adam"]

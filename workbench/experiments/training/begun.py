@@ -5,10 +5,10 @@ A run on an executor of the user's own is not among them: it is looked at where 
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import ref
 
 from workbench.experiments.run import Run
-from workbench.framework.program.program import Program
 
 _begun: list[ref[Run]] = []  # in their order
 
@@ -18,7 +18,7 @@ def note(run: Run) -> None:
     _begun[:] = [*(known for known in list(_begun) if known() is not None), ref(run)]
 
 
-def runs_of(program: Program) -> list[Run]:
-    """Those that train this very program, the newest last."""
+def runs_of(target: Any) -> list[Run]:
+    """Those that train this very program or layer, the newest last."""
     found = [known() for known in list(_begun)]
-    return [run for run in found if run is not None and run.program is program]
+    return [run for run in found if run is not None and run.target is target]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,6 +34,17 @@ class Resumable(Protocol):
 
     def go_on(self, state: KeptFiles | None, run: Run) -> None:
         """Go on from what a checkpoint held of `state`."""
+
+
+class Parts(NamedTuple):
+    """What a loop is made of, see `TrainingLoop`."""
+
+    program: Program
+    loader: Iterable[Any]
+    labels: dict[str, str]
+    executor: Runner
+    scope: Scope
+    validation: Validation | None
 
 
 class TrainingLoop:

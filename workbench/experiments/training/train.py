@@ -21,16 +21,19 @@ from workbench.experiments.runners import Runner, executor_of, on_devices, runne
 from workbench.experiments.training import begun
 from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
-from workbench.experiments.training.loop import TrainingLoop
+from workbench.experiments.training.layer_parts import of_layer, require_recorded
+from workbench.experiments.training.loop import Parts, TrainingLoop
 from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of
 from workbench.experiments.training.progress import Bar, bar_of
 from workbench.experiments.training.settings import own_settings, settings_of
-from workbench.experiments.training.validation import Validation
+from workbench.experiments.training.validation import ProgramValidation
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import labelled_loss
+from workbench.layers.layer import Layer
 from workbench.optimizer.lr import ReduceOnPlateau
+from workbench.optimizer.optimizer import Optimizer
 from workbench.runtime.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -38,11 +41,11 @@ _numbers = itertools.count(1)
 
 
 def train(
-    program: Program,
+    program: Program | Layer,
     loader: Iterable[Any],
     steps: int | None = None,
     epochs: int | None = None,
-    fetch: Sequence[Variable | str] | Mapping[str, Variable | str] | None = None,
+    fetch: Sequence[Variable | str] | Mapping[str, Any] | None = None,
     startup: Program | None = None,
     executor: Runner | ParallelExecutor | CompiledProgram | None = None,
     scope: Scope | None = None,
@@ -60,19 +63,25 @@ def train(
     valid_every: int | None = None,
     checkpoints: str | os.PathLike[str] | ModelCheckpoint | None = None,
     stop_on_nan: bool = False,
+    loss: Callable[..., Any] | None = None,
+    optimizer: Optimizer | None = None,
 ) -> Run:
-    """Train a program on a background thread; returns at once.
+    """Train a program, or a layer of dynamic mode, on a background thread; returns at once.
+
+    The steps of a layer are recorded, as `jit.capture` does it, and run by the same engine; where that is not possible,
+    with a notice, op by op. The layer is in `train()` mode from then on.
 
     The run is recorded: see `runs()`. Where that is not possible one notice says why, and training goes on.
 
     Args:
-        program: the main program, with its update ops.
+        program: the main program, with its update ops; or a Layer, with `loss` and `optimizer`.
         loader: gives batches and can be iterated over once per epoch: dicts {feed: array}, or lists in the order in
-            which the program declared its feeds.
+            which the program declared its feeds; for a Layer what it is called with, then the label.
         steps: how many steps; epochs: how many passes over the loader. Whichever comes first ends the run; if neither
             is given, 10 epochs do (one of an iterator that cannot begin again).
         fetch: what to record of every step: Variables or names, or {label: Variable}; by default the program's loss,
-            as `loss`, if it has a backward pass. An empty list records nothing.
+            as `loss`, if it has a backward pass. An empty list records nothing. For a Layer what is recorded besides
+            the loss: {label: function of outputs and label}.
         startup: gives the variables it initialises, where they have no value yet, their first one.
         executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
             the program trains on several devices.
@@ -93,6 +102,8 @@ def train(
         checkpoints: a folder in which the best and the last checkpoint are kept, or a `ModelCheckpoint` that says more.
         stop_on_nan: end the run, failed, at the first step with a NaN or an Inf in its loss or its gradients; that
             step is not applied. Without it the run goes on, and `run.first_nan` tells which step that was.
+        loss: of a Layer: a function of what it returns and the label, such as `nn.CrossEntropyLoss()`.
+        optimizer: of a Layer, made with its parameters.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
@@ -113,6 +124,12 @@ def train(
         ...                valid=loader, progress=False)
         >>> len(run.wait().history["loss"]), run.validated
         (6, [2, 4, 6])
+        >>> wb.disable_static()
+        >>> layer = wb.nn.Linear(4, 2)
+        >>> sgd = wb.optimizer.SGD(0.1, parameters=layer.parameters())
+        >>> run = wb.train(layer, loader, epochs=3, loss=wb.mean, optimizer=sgd, progress=False)
+        >>> len(run.wait().history["loss"])
+        6
     """
     _check_kinds(program, startup, scope, name)
     _check_counts(steps, epochs, valid_every)
@@ -123,37 +140,45 @@ def train(
     own = own_settings({} if settings is None else settings)
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
-    labels = labelled_loss(program) if fetch is None else labels_of(fetch, "train")
-    _check_metric(program, labels, lr_step)
-    require_batches(loader, "train")
     file = _file(record)
     has_own_executor = executor_of(executor) is not None
-    if devices is not None:
-        executor, scope = on_devices(executor, program, devices, scope), None
-    runner, scope = runner_of(executor, program, scope)
+    total, target = _total(loader, steps, epochs), program
+    if isinstance(program, Layer):
+        for what, given in (("startup", startup), ("executor", executor), ("scope", scope)):
+            if given is not None:
+                raise InvalidArgument(f"train takes no {what} for a Layer, whose parameters have their values")
+        made = of_layer(program, loader, loss, optimizer, fetch, devices, valid, name or type(program).__name__)
+    elif loss is not None or optimizer is not None:
+        raise InvalidArgument("loss= and optimizer= are of a Layer; a Program has its own, by minimize")
+    else:
+        made = _of_program(program, loader, fetch, executor, devices, scope, valid)
+    program, loader, labels, runner, scope, validation = made
+    _check_metric(program, labels, lr_step)
     _check_batches(loader, runner)
-    validation = None if valid is None else Validation(program, valid, labels, scope, executor_of(runner) is not None)
+    if stop_on_nan or (checkpoint, checkpoints) != (None, None):
+        require_recorded(runner)
     loop = TrainingLoop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
-    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, _total(loader, steps, epochs), epochs)
-    run.trains(program, loader, labels, getattr(runner, "executor", runner))
-    run.saves_by(lambda path: write_checkpoint(loop, loop.position(run), path))
+    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, total, epochs)
+    executes = getattr(runner, "executor", runner)
+    run.trains(None if executes is None else program, loader, labels, executes, target)
+    run.saves_by(partial(_save, loop, run))
     loop.attend(NaNGuard(run, stop_on_nan), None if checkpoints is None else keeper_of(checkpoints, run, loop))
     if on_step is not None:
         run.subscribe(on_step)
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
     if startup is not None:
         loop.initialise(startup)
-    made = None
+    settings_made = None
     if file is not None:
         asked = {"steps": steps, "epochs": epochs, "fetch": list(labels), "lr_step": lr_step}
         asked |= {"stop_on_nan": True} if stop_on_nan else {}
-        made = settings_of(program, loader, runner, partial(_first_value, scope, restorable), asked, own)
+        settings_made = settings_of(program, loader, runner, partial(_first_value, scope, restorable), asked, own)
     bar = bar_of(run, progress)
     _go_on(loop, run, restorable, bar)  # last: what refuses comes before
     if bar is not None:
         run.subscribe(bar)
-    if made is not None:
-        recorder.record(run, made, file)
+    if settings_made is not None:
+        recorder.record(run, settings_made, file)
     if paused:
         run.pause()
     if not has_own_executor:
@@ -161,9 +186,27 @@ def train(
     return run.start()
 
 
+def _of_program(
+    program: Program, loader: Any, fetch: Any, executor: Any, devices: int | None, scope: Scope | None, valid: Any
+) -> Parts:
+    labels = labelled_loss(program) if fetch is None else labels_of(fetch, "train")
+    require_batches(loader, "train")
+    if devices is not None:
+        executor, scope = on_devices(executor, program, devices, scope), None
+    runner, found = runner_of(executor, program, scope)
+    is_compiled = executor_of(runner) is not None
+    validation = None if valid is None else ProgramValidation(program, valid, labels, found, is_compiled)
+    return Parts(program, loader, labels, runner, found, validation)
+
+
+def _save(loop: TrainingLoop, run: Run, path: str | os.PathLike[str]) -> None:
+    require_recorded(loop.executor)
+    write_checkpoint(loop, loop.position(run), path)
+
+
 def _check_kinds(program: Any, startup: Any, scope: Any, name: Any) -> None:
-    if not isinstance(program, Program):
-        raise InvalidType(f"train takes a Program, got {described(program)}")
+    if not isinstance(program, Program | Layer):
+        raise InvalidType(f"train takes a Program or a Layer, got {described(program)}")
     for what, given, kind in (("startup", startup, Program), ("scope", scope, Scope), ("name", name, str)):
         if given is not None and not isinstance(given, kind):
             raise InvalidType(f"train takes a {kind.__name__} as {what}, got {described(given)}")

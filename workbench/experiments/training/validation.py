@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,34 +20,20 @@ PREFIX = "val_"
 
 
 class Validation:
-    """The copy of a program for testing, run over validation data with the parameters of device 0.
-
-    It changes nothing of the training: what the copy writes, counters of random ops too, goes to a scope of its own.
+    """Values over validation data.
 
     Args:
-        data: batches, from the beginning every time: of a DataLoader without moving it.
-        labels: what is recorded of every step, {label: variable}; the loss if empty.
-        scope: where the parameters are. is_compiled: run it like the training, on compiled kernels.
-
-    Attributes:
-        labels: {"val_" and the label: variable} of what the copy computes.
+        data: batches, from the beginning every time: of a DataLoader without moving it. names: of their arrays.
+        labels: {"val_" and a label: variable} of what is found.
 
     Raises:
-        InvalidType: `data` cannot be gone through again. InvalidArgument: the copy computes nothing of `labels`.
+        InvalidType: `data` cannot be gone through again.
     """
 
-    def __init__(
-        self, program: Program, data: Iterable[Any], labels: Mapping[str, str], scope: Scope, is_compiled: bool
-    ) -> None:
+    def __init__(self, data: Iterable[Any], names: Sequence[str], labels: Mapping[str, str]) -> None:
         if not hasattr(data, "__iter__") or is_one_shot(data):
             raise InvalidType(f"valid takes batches that can be gone through again (DataLoader, list), got {data!r}")
-        self._data, self._scope, self._names = data, scope, feed_names(program)
-        test = program.clone(for_test=True)
-        self.labels = _computed(test, labels or _loss(program))
-        self._written = _written(test)
-        self._own = Scope(scope)
-        self._program = CompiledProgram(test) if is_compiled else test
-        self._executor = Executor()
+        self._data, self._names, self.labels = data, names, dict(labels)
 
     def evaluate(self, is_stopping: Callable[[], bool]) -> dict[str, float] | None:
         """Means over the rows of all batches; None if the run is to stop before the end.
@@ -74,6 +60,37 @@ class Validation:
         if not rows:
             raise InvalidArgument("valid gave no batch to evaluate")
         return dict(zip(self.labels, (totals / rows).tolist(), strict=True))
+
+    def _begin(self) -> None:
+        """The training stands still."""
+
+    def _means(self, feed: Mapping[str, Any]) -> np.ndarray:
+        """Of one batch, in the order of the labels."""
+        raise NotImplementedError
+
+
+class ProgramValidation(Validation):
+    """The copy of a program for testing, run over validation data with the parameters of device 0.
+
+    It changes nothing of the training: what the copy writes, counters of random ops too, goes to a scope of its own.
+
+    Args:
+        data: see `Validation`. labels: what is recorded of every step, {label: variable}; the loss if empty.
+        scope: where the parameters are. is_compiled: run it like the training, on compiled kernels.
+
+    Raises:
+        InvalidType: `data` cannot be gone through again. InvalidArgument: the copy computes nothing of `labels`.
+    """
+
+    def __init__(
+        self, program: Program, data: Iterable[Any], labels: Mapping[str, str], scope: Scope, is_compiled: bool
+    ) -> None:
+        test = program.clone(for_test=True)
+        super().__init__(data, feed_names(program), _computed(test, labels or _loss(program)))
+        self._scope, self._written = scope, _written(test)
+        self._own = Scope(scope)
+        self._program = CompiledProgram(test) if is_compiled else test
+        self._executor = Executor()
 
     def _begin(self) -> None:
         """Take over from the training what the copy changes."""

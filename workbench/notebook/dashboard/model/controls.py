@@ -57,11 +57,17 @@ class Controls:
     def programs(self) -> dict[str, Program]:
         """Programs that can be trained, by name: those of the user, else the subject's own."""
         found = {name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)}
-        own = self._base.program if self._base is not None else self._subject.program
+        own = self._own_program()
         if own is not None and loss_of(own) and not any(_is(p, own) for p in found.values()):
             name = self._subject.name
             found[name if name not in found else f"{name} of this dashboard"] = own
         return found
+
+    def _own_program(self) -> Program | None:
+        """That of the subject, unless it takes Python to train it."""
+        if self._base is not None:
+            return self._base.program
+        return None if self._subject.is_recorded else self._subject.program
 
     def sources(self) -> dict[str, Any]:
         """Loaders and datasets, by name: those of the user, else the subject's own."""
@@ -106,9 +112,9 @@ class Controls:
     def _program(self, known: Mapping[str, Program]) -> str | None:
         if self._chosen.get("program") in known:
             return str(self._chosen["program"])
-        own = self._base.program if self._base is not None else self._subject.program
+        own = self._own_program()
         if own is None:
-            return next(iter(known), None)
+            return None if self._subject.is_recorded else next(iter(known), None)
         if not loss_of(own):
             return None  # another program than the one that is shown is trained only if it is chosen
         return next((name for name, program in known.items() if _is(program, own)), None)

@@ -404,6 +404,8 @@ class Model:
 
     def _standing(self) -> str:
         run = self.run
+        if self.subject.is_recorded and (run is None or run.finished):
+            return "these steps are recorded from Python: run the cell that makes them, or %train, for others"
         if self.controls.values()["program"] is None and (run is None or run.finished):
             return "there is no program with a loss to train; choose one, or build one with %%static_program"
         return "nothing has been started" if run is None else f"run {run.name!r} is {run.state}"

@@ -1,4 +1,4 @@
-"""Runs of a program that were begun elsewhere, by `%train` or `wb.train`: its dashboard shows them, too."""
+"""Runs of a program or a layer that were begun elsewhere, by `%train` or `wb.train`: its dashboard shows them, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Newcomers:
     """Those that go on, or begin from now on."""
 
     def __init__(self, subject: Subject) -> None:
-        self._program = subject.program if subject.kind == "program" else None
+        self._trained = subject.trained
         self._passed = WeakSet(run for run in self._all() if run.finished)
 
     def newest(self, known: Collection[Run | None]) -> Run | None:
@@ -24,4 +24,4 @@ class Newcomers:
         return found[-1] if found else None
 
     def _all(self) -> list[Run]:
-        return [] if self._program is None else runs_of(self._program)
+        return [run for run in runs_of(self._trained) if run.program is not None] if self._trained is not None else []

@@ -14,6 +14,7 @@ from workbench.experiments.run import Run
 from workbench.experiments.runners import Inspectable, executor_of
 from workbench.framework.program.program import Program
 from workbench.jit.recorded_function import RecordedFunction, recording_of
+from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.surroundings import is_layer
 from workbench.layers.layer import Layer
 
@@ -27,6 +28,7 @@ class Subject:
     Attributes:
         kind: "executor", "program" or "run"; name: what it is called.
         executor: that runs it, None where there is none yet.
+        trained: what `train` is given to train it: a program or a layer; None if that is not known.
     """
 
     kind: str
@@ -34,6 +36,12 @@ class Subject:
     program: Program | None
     executor: Inspectable | None = None
     run: Run | None = None
+    trained: Any = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its steps were recorded of functions in Python, so that it takes these to make others."""
+        return isinstance(self.executor, RecordedStep)
 
     @staticmethod
     def of(target: Any, names: Mapping[str, Any]) -> Subject:
@@ -50,16 +58,20 @@ class Subject:
             executor = executor_of(target.executor)
             program = target.program if executor is None else executor.inspection.program
             if program is None:
-                raise InvalidArgument(f"run {target.name!r} was not started by train: there is no program to show")
+                raise InvalidArgument(
+                    f"there is no program to show of run {target.name!r}: it was not started by train, or its steps "
+                    "could not be recorded"
+                )
             return Subject("run", target.name, program, executor, target)
         if isinstance(target, Program):
-            return Subject("program", target.name or own or "program", target)
+            return Subject("program", target.name or own or "program", target, trained=target)
         if isinstance(target, ParallelExecutor | CompiledProgram):
             ran = target.inspection.program
             return Subject("executor", own or ran.name or "program", ran, target)
         if isinstance(target, RecordedFunction) or is_layer(target):
             step = recording_of(target)
-            return Subject("executor", own or step.program.name, step.inspection.program, step)
+            trained = target if is_layer(target) else None
+            return Subject("executor", own or step.program.name, step.inspection.program, step, trained=trained)
         hint = f"; it runs many programs: {own or 'executor'}.compiled(program)" if isinstance(target, Executor) else ""
         raise InvalidType(
             "dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, "

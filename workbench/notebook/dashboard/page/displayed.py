@@ -47,6 +47,8 @@ def _page(target: Any) -> None:
     if isinstance(target, Run) and target in PRINTED:
         PRINTED.discard(target)  # shown once more it shows its dashboard
         raise NotImplementedError  # it is one line, as the value of a cell that anything else is
+    if isinstance(target, Run) and target.program is None:
+        raise NotImplementedError  # there is nothing to show but that line
     dashboard(target)._ipython_display_()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.planning.shapes import Shapes
 from workbench.framework.program.program import Program
 from workbench.graph.ssa import Graph
+from workbench.jit.recorded_function import RecordedFunction, recording_of
+from workbench.jit.recorded_step import RecordedStep
+from workbench.layers.layer import Layer
 from workbench.notebook.dashboard.model.subject import Target
 from workbench.notebook.dashboard.page.dashboard import dashboard
 from workbench.notebook.dashboard.page.view import PanelView
@@ -27,15 +30,20 @@ class GraphView(PanelView):
         self.graph = graph
 
 
-def ssa(target: Program | ParallelExecutor | CompiledProgram, devices: int = 2, reduce: bool = False) -> GraphView:
+def ssa(
+    target: Program | ParallelExecutor | CompiledProgram | RecordedFunction | Layer,
+    devices: int = 2,
+    reduce: bool = False,
+) -> GraphView:
     """The SSA graph of a step, with its collectives.
 
     Args:
-        target: a Program is shown as it would run on so many CPU devices; an executor as it runs.
+        target: a Program is shown as it would run on so many CPU devices; an executor as it runs, and so what was
+            recorded of a function by `jit.capture` or `jit.to_static`, or of a layer.
         devices, reduce: of a Program: how many, and Reduce instead of AllReduce.
 
     Raises:
-        InvalidArgument: devices below 1. InvalidType: something else.
+        InvalidArgument: devices below 1. InvalidType: something else. PreconditionNotMet: nothing was recorded yet.
 
     Example:
         >>> wb.enable_static()
@@ -48,9 +56,13 @@ def ssa(target: Program | ParallelExecutor | CompiledProgram, devices: int = 2, 
         if not isinstance(devices, int) or devices < 1:
             raise InvalidArgument(f"ssa takes a number of devices of at least 1, got {devices!r}")
         return GraphView(target.name or "program", graph_of_program(target, devices, (), reduce))
-    if not isinstance(target, ParallelExecutor | CompiledProgram):
-        raise InvalidType(f"ssa takes a Program, a ParallelExecutor or a CompiledProgram, got {target!r}")
-    engine = target.inspection
+    runs = recording_of(target) if isinstance(target, RecordedFunction | Layer) else target
+    if not isinstance(runs, ParallelExecutor | CompiledProgram | RecordedStep):
+        raise InvalidType(
+            "ssa takes a Program, a ParallelExecutor, a CompiledProgram, a captured step or a Layer, "
+            f"got {described(target)}"
+        )
+    engine = runs.inspection
     graph = engine.last.plan.graph if engine.last is not None else graph_of(engine, [])
     return GraphView(engine.program.name or "program", graph)
 
