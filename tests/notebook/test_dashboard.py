@@ -57,6 +57,21 @@ def step(net: Notebook) -> None:
     net.run("static.Executor().run(exe, feed=batch, fetch_list=[loss])")
 
 
+def test_steps_that_came_to_rest_before_it_was_made_are_no_trouble(
+    net: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hurried(module.Publisher):
+        """Its threads are there before whoever makes it has it."""
+
+        def __init__(self, model: Any, send: Any, at_rest: Any) -> None:
+            at_rest()
+            super().__init__(model, send, at_rest)
+
+    monkeypatch.setattr(module, "Publisher", Hurried)
+    step(net)
+    assert "1 step" in repr(net.run("wb.dashboard(exe)"))
+
+
 def test_a_target_has_one_dashboard_and_the_last_one_is_found_again(net: Notebook) -> None:
     for left in list(module._latest):  # by other tests
         left.close()

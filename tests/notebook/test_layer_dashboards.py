@@ -82,9 +82,9 @@ def test_its_graph_is_shown_by_itself(trained: Trained, what: str) -> None:
 
 
 def test_the_layers_dashboard_follows_its_training(trained: Trained) -> None:
-    run = trained.train(steps=3).wait(60)
+    ended = trained.train(steps=3).wait(60)
     model = trained.model(trained.layer)
-    assert model.run is None  # it has ended
+    assert model.run is ended and len(of_kind(model.everything(), "curves")["series"]) == 1
     run = trained.train(steps=1000, paused=True)
     model.prepare()
     state = of_kind(model.news(), "state")

@@ -36,6 +36,11 @@ class Still:
         self._shown: DisplayHandle | None = None
         self.hidden = f".{self._name}, {_CELL}:has(.{self._name}) {{ display: none !important; }}"
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether it stands somewhere."""
+        return self._shown is not None
+
     def show(
         self, widget: tuple[dict[str, Any], dict[str, Any]], name: str, said: Sequence[str], words: str, seen: str
     ) -> None:

@@ -11,11 +11,11 @@ from workbench.notebook.dashboard.model.subject import Subject
 
 
 class Newcomers:
-    """Those that go on, or begin from now on."""
+    """Those that go on, or begin from now on; of a layer, which has no graph of its own, those that have ended, too."""
 
     def __init__(self, subject: Subject) -> None:
         self._trained = subject.trained
-        self._passed = WeakSet(run for run in self._all() if run.finished)
+        self._passed = WeakSet(run for run in self._all() if run.finished and not subject.is_recorded)
 
     def newest(self, known: Collection[Run | None]) -> Run | None:
         """The newest that is not known; no older one will be told any more."""

@@ -154,7 +154,8 @@ class Dashboard:
 
     def _come_to_rest(self) -> None:
         """What is left of the page, in a notebook that is saved now, tells what came of the steps."""
-        self._page.still.update(*self._still())
+        if self._page.still.is_shown:
+            self._page.still.update(*self._still())
 
     def _still(self) -> tuple[list[str], str, str]:
         """Why the page is not here; what it shows, in words and as HTML."""
