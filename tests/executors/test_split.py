@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.autodiff.small import Built
 from workbench import static
+from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
 from workbench.executors.feeding import split
 from workbench.executors.feeding.feed import Feed
@@ -496,6 +497,22 @@ class ArrayLike:
 
     def numpy(self) -> np.ndarray:
         return numbered(4, 3)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_tensors_of_dynamic_mode_are_fed_as_they_are(program: Program, times: int) -> None:
+    """Divided or one dict per device, the first time and later: no device gets a copy, and new values are seen."""
+    splitter = Splitter(program, static.cpu_places(2))
+    tensor = Tensor(numbered(4, 3))
+    for _ in range(times):
+        fed = splitter.split({"x": tensor})
+        listed = splitter.split([{"x": tensor}, {"x": numbered(2, 3)}])
+    assert fed.rows == splitter.split({"x": numbered(4, 3)}).rows
+    assert all(np.shares_memory(d["x"], tensor.array) for d in (*fed.per_device, listed.per_device[0]))
+    other = Tensor(numbered(4, 3) + 1)
+    assert pieces(splitter.split({"x": other}), "x") == pieces(splitter.split({"x": other.numpy()}), "x")
+    with pytest.raises(ValueError, match="shape"):
+        splitter.split({"x": Tensor(numbered(4, 2))})
 
 
 def test_rows_are_the_same_object_for_the_same_shapes_and_dtypes_only(program: Program) -> None:

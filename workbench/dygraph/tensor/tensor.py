@@ -141,6 +141,11 @@ class Tensor(Infix):
         """A copy as a NumPy array."""
         return np.array(self._dense())
 
+    def as_fed(self) -> np.ndarray:
+        """The value as it is, not a copy: for a step that only reads it."""
+        array: np.ndarray = self.array
+        return array if type(array) is np.ndarray else self._dense()
+
     def _dense(self) -> Any:
         return self.array.to_dense(np) if isinstance(self.array, Rows) else self.array
 

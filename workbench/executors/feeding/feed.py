@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any
+from operator import methodcaller
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +27,14 @@ from workbench.framework.values.spec import shape_text
 from workbench.runtime.tensor import LoDTensor
 
 Feed = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+@runtime_checkable
+class GivesArray(Protocol):
+    """A value that holds an array, as tensors of dynamic mode do."""
+
+    def as_fed(self) -> np.ndarray:
+        """The array itself, not a copy, for a step that reads it."""
 
 
 def as_dict(feed: Feed, program: Program) -> Mapping[str, Any]:
@@ -123,13 +132,15 @@ def conversion(variable: Variable, value: Any) -> Callable[[Any], np.ndarray]:
         InvalidType: it is nothing an array is made of. What the function raises depends on the values.
     """
     if isinstance(value, np.ndarray):
-        return _as_it_is
+        return as_it_is
     if isinstance(value, LoDTensor):
         return _of_tensor
     if isinstance(value, bool | int | float):
         return lambda number: _from_numbers(variable, [number] if variable.shape else number)
     if isinstance(value, list | tuple):
         return partial(_from_numbers, variable)
+    if isinstance(value, GivesArray):
+        return methodcaller("as_fed")
     if hasattr(value, "numpy") and not isinstance(value, Variable):
         return lambda tensor: np.asarray(tensor.numpy())
     if isinstance(value, np.generic):
@@ -137,7 +148,8 @@ def conversion(variable: Variable, value: Any) -> Callable[[Any], np.ndarray]:
     raise InvalidType(f"feed {variable.name!r} takes an array, nested lists or a number, got {type(value).__name__}")
 
 
-def _as_it_is(array: np.ndarray) -> np.ndarray:
+def as_it_is(array: np.ndarray) -> np.ndarray:
+    """The conversion of arrays."""
     return array
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet, described, one_of
 from workbench.executors.feeding.feed import (
     Feed,
+    as_it_is,
     by_name,
     check_dtype,
     check_shape,
@@ -128,7 +129,9 @@ class Splitter:
         """
         try:
             if type(feed) is dict:
-                feed = feed.copy()  # keeps the arrays for the step, whatever other threads do with theirs
+                convert = self._conversions.get(types_of(feed)) if self._conversions else None
+                # A dict of its own keeps the arrays for the step, whatever other threads do with theirs.
+                feed = feed.copy() if convert is None else convert(feed)
                 if (plan := self._plans.get(signature_of(feed))) is not None:
                     return Fed(plan, [feed] * self.devices)
             if type(feed) is list and all(type(element) is dict for element in feed):
@@ -167,7 +170,8 @@ class Splitter:
             convert = conversion(variable, value)
             arrays[variable.name] = convert(value)
             entries.append((key, variable.name, convert))
-        _keep(self._conversions, types, FeedConversion(tuple(entries)), _CONVERSIONS)
+        if any(convert is not as_it_is or key != name for key, name, convert in entries):
+            _keep(self._conversions, types, FeedConversion(tuple(entries)), _CONVERSIONS)
         return arrays
 
     def _dicts(self, feed: Any) -> list[Arrays]:
