@@ -24,11 +24,14 @@ TENSOR = {
     "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor.methods": "Tensor",
     "workbench.dygraph.tensor.views": "is_complex is_floating_point is_integer masked_select nonzero view view_as",
+    "workbench.dygraph.tensor.varying": "bincount unique unique_consecutive",
     "workbench.dygraph.tensor.inplace": (
         "abs_ cast_ cos_ divide_ equal_ erf_ floor_divide_ floor_mod_ greater_equal_ greater_than_ index_add_ "
         "less_equal_ less_than_ log10_ log1p_ log2_ log_ logical_and_ logical_not_ logical_or_ logical_xor_ "
         "mod_ multiply_ neg_ normal_ not_equal_ pow_ remainder_ reshape_ scatter_ sin_ square_ squeeze_ t_ "
-        "tanh_ transpose_ tril_ triu_ unsqueeze_"
+        "tanh_ transpose_ tril_ triu_ unsqueeze_ acos_ atan_ bitwise_and_ bitwise_not_ bitwise_or_ bitwise_xor_ "
+        "cumprod_ cumsum_ digamma_ erfinv_ gcd_ hypot_ i0_ index_fill_ index_put_ lcm_ ldexp_ lgamma_ logit_ "
+        "masked_fill_ multigammaln_ nan_to_num_ polygamma_ renorm_ sinh_ tan_ trunc_"
     ),
     "workbench.dygraph.tensor.making": "is_tensor to_tensor",
     "workbench.ops.math.arithmetic": (
@@ -40,12 +43,20 @@ TENSOR = {
     ),
     "workbench.ops.math.trigonometry": "acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc",
     "workbench.ops.math.composed": (
-        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit masked_fill nan_to_num rad2deg trapezoid"
+        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit logspace masked_fill nan_to_num rad2deg "
+        "trapezoid"
     ),
+    "workbench.ops.math.gamma": "digamma erfinv lgamma multigammaln polygamma",
+    "workbench.ops.math.bessel": "i0 i0e i1 i1e",
+    "workbench.ops.math.pairs": "atan2 bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm nextafter",
+    "workbench.ops.math.reductions.cumulative": "cummax cummin cumprod cumsum cumulative_trapezoid logcumsumexp",
+    "workbench.ops.math.products.einsum": "einsum",
+    "workbench.ops.math.products.vectors": "cdist cross renorm vander",
+    "workbench.ops.linalg.matrices": "inverse=inv",
     "workbench.ops.math.reductions.accumulate": "add_n increment",
     "workbench.ops.math.reductions.folds": "all any logsumexp prod",
     "workbench.ops.math.reductions.reduce": "mean sum",
-    "workbench.ops.math.reductions.extreme": "argmax argmin max min",
+    "workbench.ops.math.reductions.extreme": "amax amin argmax argmin max min",
     "workbench.ops.math.compare": (
         "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
         "not_equal where"
@@ -85,6 +96,13 @@ TENSOR = {
     "workbench.ops.index.gather": "gather index_add index_select",
     "workbench.ops.index.scatter": "scatter",
     "workbench.ops.index.sort": "argsort sort topk",
+    "workbench.ops.index.buckets": "bucketize histogram searchsorted",
+    "workbench.ops.index.diagonals": "diag_embed diagonal_scatter",
+    "workbench.ops.index.filling": "index_fill index_put multiplex scatter_nd select_scatter shard_index take",
+    "workbench.ops.index.order_statistics": (
+        "index_sample kthvalue median mode nanmedian nanquantile quantile repeat_interleave"
+    ),
+    "workbench.ops.index.parts": "as_strided combinations crop tolist unfold=windows",
 }
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
@@ -102,7 +120,7 @@ PLANNED = {
 MODULES = [
     "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
     "events", "profiler", "jit", "device",
-    "base", "distributed",
+    "base", "linalg", "distributed",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -248,6 +266,13 @@ CALLBACKS = {  # `workbench.callbacks`
     "workbench.hapi.callbacks.saving": "ModelCheckpoint=SavingCallback",
     "workbench.hapi.callbacks.rates": "LRScheduler=ScheduleCallback ReduceLROnPlateau=PlateauCallback",
     "workbench.hapi.callbacks.stopping": "EarlyStopping",
+}
+
+LINALG = {  # `workbench.linalg`
+    "workbench.ops.linalg.factors": "cholesky eigh eigvalsh lu lu_unpack qr svd",
+    "workbench.ops.linalg.matrices": "det inv matrix_power slogdet",
+    "workbench.ops.linalg.norms": ("cond corrcoef cov householder_product matrix_rank multi_dot norm pca_lowrank pinv"),
+    "workbench.ops.linalg.solving": "cholesky_solve lstsq solve triangular_solve",
 }
 
 DEVICE = {  # `workbench.device`

@@ -170,8 +170,11 @@ def test_logic_operators() -> None:
     np.testing.assert_array_equal((a | b).numpy(), [True, True, False])
     np.testing.assert_array_equal((a ^ b).numpy(), [False, True, False])
     np.testing.assert_array_equal((~a).numpy(), [False, False, True])
-    with pytest.raises(InvalidType, match="bool"):
-        tensor([1, 2], "int64") & tensor([1, 2], "int64")
+    whole = tensor([6, 5], "int64")
+    assert (whole & 3).tolist() == [2, 1] and (whole | 3).tolist() == [7, 7] and (whole ^ 3).tolist() == [5, 6]
+    assert (~whole).tolist() == [-7, -6]
+    with pytest.raises(InvalidType, match="integers or bool"):
+        tensor([1.0], "float32") & tensor([1.0], "float32")
 
 
 def test_functions_are_methods() -> None:

@@ -16,6 +16,20 @@ def has_value(x: Infix) -> bool:
     return hasattr(type(x), "__index__")
 
 
+def as_number(what: str, value: Any) -> float:
+    """`value` as a float: a number, its text, or a tensor of dynamic mode with one element.
+
+    Raises:
+        InvalidType: anything else.
+    """
+    if isinstance(value, Infix) and has_value(value):
+        value = value.item()  # type: ignore[attr-defined]
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidType(f"{what} takes a number, got {value!r}") from None
+
+
 def one_int(what: str, value: Any) -> int:
     """`value` as an int.
 

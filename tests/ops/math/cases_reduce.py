@@ -94,6 +94,9 @@ CASES = [
     *ways("logsumexp", scipy.special.logsumexp, X * 3, tol=HALF),
     *ways("reduce_max", max, X, size0=False),
     *ways("reduce_min", min, X, size0=False),
+    *ways("reduce_amax", max, X, size0=False),
+    *ways("reduce_amin", min, X, size0=False),
+    Case("reduce_amax", [INTS], {"dim": [0]}, ref=by_loop(max), id="integers", size0=False),
     *ways("reduce_all", all, TRUTH),
     *ways("reduce_any", any, ~TRUTH),
     *[

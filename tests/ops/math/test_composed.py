@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import workbench as wb
 from tests.ops.programs import both, dynamic, static
@@ -47,6 +48,12 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray
     "trapezoid at a row": (
         lambda y, x: wb.trapezoid(y, x, axis=0), lambda y, x: np.trapezoid(y, x, axis=0), (A, A[:, 0])
     ),
+    "cumulative_trapezoid": (
+        lambda y: wb.cumulative_trapezoid(y, dx=0.5),
+        lambda y: np.cumsum((y[:, 1:] + y[:, :-1]) / 4, 1),
+        (A,),
+    ),
+    "multigammaln": (lambda x: wb.multigammaln(x, 3), lambda x: scipy.special.multigammaln(x + 0.0, 3), (INSIDE + 2,)),
     "addmm": (
         lambda i, x, y: wb.addmm(i, x, y, beta=0.5, alpha=2.0),
         lambda i, x, y: 0.5 * i + 2 * (x @ y),

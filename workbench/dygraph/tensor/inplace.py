@@ -48,6 +48,24 @@ _GIVEN_TO_OTHERS = """
     reshape: [2, 1]
     scatter: wb.to_tensor([0]), wb.to_tensor([[3.0, 4.0]])
     transpose: [1, 0]
+    addmm: wb.to_tensor([[1.0]]), wb.to_tensor([[1.0, 1.0]])
+    cumprod: 1
+    cumsum: 1
+    gcd: x
+    lcm: x
+    index_fill: wb.to_tensor([0]), 0, 1.0
+    index_put: (wb.to_tensor([0]),), wb.to_tensor([1.0])
+    ldexp: wb.to_tensor([1.0, 1.0])
+    hypot: x
+    masked_fill: wb.to_tensor([[True, False]]), 0.0
+    multigammaln: 1
+    polygamma: 1
+    renorm: 2.0, 0, 1.0
+    bitwise_and: x
+    bitwise_or: x
+    bitwise_xor: x
+    lerp: x, 0.5
+    fill_diagonal_tensor: wb.to_tensor([1.0])
 """
 _GIVEN = {  # what the examples of the docstrings give, by method
     **dict.fromkeys(_WITH_ONE_LIKE_IT.split(), "x"),
@@ -99,11 +117,18 @@ def _described(method: Callable[..., Tensor], name: str) -> Callable[..., Tensor
             recorded. What `{name}` raises.
 
     Example:
-        >>> x = wb.to_tensor({"[[True, False]]" if name.startswith("logical") else "[[1.0, 2.0]]"})
+        >>> x = wb.to_tensor({_first(name)})
         >>> x.{name}_({_GIVEN.get(name, "")}) is x
         True
     """
     return method
+
+
+def _first(name: str) -> str:
+    """A tensor for the example of a docstring."""
+    if name.startswith("logical"):
+        return "[[True, False]]"
+    return "[[1, 2]]" if name.startswith("bitwise") or name in ("gcd", "lcm") else "[[1.0, 2.0]]"
 
 
 def _keep_aside(source: Any, array: Any) -> None:

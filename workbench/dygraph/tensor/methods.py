@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import workbench.ops  # noqa: F401 (methods and operators every tensor has)
-from workbench.dygraph.tensor import inplace, operators, views  # noqa: F401 (they attach theirs)
+from workbench.dygraph.tensor import inplace, operators, varying, views  # noqa: F401 (they attach theirs)
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.gradmode import recording_gradients

@@ -60,7 +60,7 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
         [[1]
          [2]]
     """
-    _require_values("nonzero", x)
+    require_values("nonzero", x)
     found = [Tensor(np.ascontiguousarray(part.reshape(-1, 1))) for part in x.array.nonzero()]
     return tuple(found) if as_tuple else Tensor(np.ascontiguousarray(np.argwhere(x.array)))
 
@@ -76,7 +76,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
         >>> print(wb.masked_select(x, x > 1.5).numpy())
         [2. 3.]
     """
-    _require_values("masked_select", x, mask)
+    require_values("masked_select", x, mask)
     if mask.dtype is not bool_:
         raise InvalidType(f"masked_select takes a mask of bool, got {mask.dtype}")
     shape = list(np.broadcast_shapes(x.kind.shape, mask.kind.shape))
@@ -86,7 +86,12 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     return found
 
 
-def _require_values(what: str, *values: Any) -> None:
+def require_values(what: str, *values: Any) -> None:
+    """Refuse variables of programs.
+
+    Raises:
+        InvalidType: one is no Tensor of dynamic mode.
+    """
     for value in values:
         if not isinstance(value, Tensor):
             raise InvalidType(

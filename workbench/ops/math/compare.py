@@ -157,11 +157,16 @@ def LOGICAL_NOT(xp: Any, x: Any) -> Any:
 
 
 def _logical(op: Any, x: Any, y: Any, out: Any, name: str | None) -> Any:
-    _refuse_out(op.type, out)
+    refuse_out(op.type, out)
     return binary(op, x, y, name)
 
 
-def _refuse_out(what: str, out: Any) -> None:
+def refuse_out(what: str, out: Any) -> None:
+    """Refuse Paddle's `out` argument.
+
+    Raises:
+        InvalidType: it is given.
+    """
     if out is not None:
         raise InvalidType(f"{what} gives a new tensor; use assign(result, output=...) to write into an existing one")
 
@@ -217,38 +222,8 @@ def logical_not(x: Tensor, out: Any = None, name: str | None = None) -> Tensor:
         >>> print(wb.logical_not(wb.to_tensor([True, False])).numpy())
         [False  True]
     """
-    _refuse_out("logical_not", out)
+    refuse_out("logical_not", out)
     return LOGICAL_NOT(x, name=name)
-
-
-def _both_bool(sign: str, x: Any, y: Any) -> None:
-    for value in (x, y):
-        if not isinstance(value, bool) and getattr(value, "dtype", None) is not bool_:
-            raise InvalidType(f"{sign} takes bool tensors, got {getattr(value, 'dtype', type(value).__name__)}")
-
-
-@tensor_method("__and__", "__rand__")
-def _and(x: Tensor, y: Tensor) -> Tensor:
-    _both_bool("&", x, y)
-    return binary(LOGICAL_AND, x, y, None)
-
-
-@tensor_method("__or__", "__ror__")
-def _or(x: Tensor, y: Tensor) -> Tensor:
-    _both_bool("|", x, y)
-    return binary(LOGICAL_OR, x, y, None)
-
-
-@tensor_method("__xor__", "__rxor__")
-def _xor(x: Tensor, y: Tensor) -> Tensor:
-    _both_bool("^", x, y)
-    return binary(LOGICAL_XOR, x, y, None)
-
-
-@tensor_method("__invert__")
-def _invert(x: Tensor) -> Tensor:
-    _both_bool("~", x, x)
-    return LOGICAL_NOT(x)
 
 
 # Choice

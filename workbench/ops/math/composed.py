@@ -9,12 +9,12 @@ from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.arguments import one_int
+from workbench.ops.arguments import as_number, one_int
 from workbench.ops.math.arithmetic import clip, maximum
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import exp, isfinite, isnan, log, log1p, sqrt
 from workbench.ops.pointwise import Tensor
-from workbench.ops.tensor.creation import full_like
+from workbench.ops.tensor.creation import full_like, linspace
 from workbench.ops.tensor.join import concat
 from workbench.ops.tensor.slicing import slice as part_of
 
@@ -250,13 +250,29 @@ def trapezoid(y: Tensor, x: Any = None, dx: float | None = None, axis: int = -1,
         >>> print(wb.trapezoid(wb.to_tensor([4.0, 5.0, 6.0])).item())
         10.0
     """
+    return trapezoids(y, x, dx, axis).sum(axis)
+
+
+def trapezoids(y: Any, x: Any, dx: float | None, axis: int) -> Any:
+    """The areas between neighbours along `axis`. Args and Raises: as for `trapezoid`."""
     if x is not None and dx is not None:
         raise InvalidArgument("trapezoid takes x or dx, not both")
     axis = normalize_axis(axis, len(y.shape))
     heights = part_of(y, [axis], [1], [_FAR]) + part_of(y, [axis], [0], [-1])
     if x is None:
-        return (heights * ((1.0 if dx is None else dx) / 2.0)).sum(axis)
+        return heights * ((1.0 if dx is None else dx) / 2.0)
     widths = diff(x, axis=axis if len(x.shape) == len(y.shape) else -1)
     if len(x.shape) == 1 and len(y.shape) > 1:
         widths = widths.reshape([-1 if i == axis else 1 for i in range(len(y.shape))])
-    return (heights * widths * 0.5).sum(axis)
+    return heights * widths * 0.5
+
+
+def logspace(start: Any, stop: Any, num: int, base: float = 10.0, dtype: Any = None, name: str | None = None) -> Any:
+    """`base` to the power of `num` numbers from `start` to `stop`. Args and Raises: as for `linspace`.
+
+    Example:
+        >>> print(wb.logspace(0, 3, 4).numpy())
+        [   1.   10.  100. 1000.]
+    """
+    exponents = linspace(start, stop, num, "float64")
+    return (full_like(exponents, as_number("base of logspace", base)) ** exponents).astype(dtype or float32)

@@ -17,7 +17,7 @@ from workbench.framework.op.infix import Infix, is_number, tensor_method
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import RESHAPED
-from workbench.ops.arguments import has_value, one_int
+from workbench.ops.arguments import as_number, has_value, one_int
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
 
@@ -90,10 +90,9 @@ def full(shape: Any, fill_value: float, dtype: Any = None, name: str | None = No
         [[7. 7.]
          [7. 7.]]
     """
-    if not is_number(fill_value):
-        raise InvalidType(f"full takes a number to fill with, got {fill_value!r}")
+    value = fill_value if is_number(fill_value) else as_number("full", fill_value)
     dtype = as_dtype(dtype or float32)
-    return FILL_CONSTANT(shape=as_shape("full", shape), value=_attribute(fill_value), dtype=dtype.name, name=name)
+    return FILL_CONSTANT(shape=as_shape("full", shape), value=_attribute(value), dtype=dtype.name, name=name)
 
 
 def _attribute(number: Any) -> Any:
@@ -345,13 +344,12 @@ def linspace(start: float, stop: float, num: int, dtype: Any = None, name: str |
         >>> print(wb.linspace(0.0, 1.0, 5).numpy())
         [0.   0.25 0.5  0.75 1.  ]
     """
-    if not (is_number(start) and is_number(stop)):
-        raise InvalidType(f"linspace takes numbers, got {start!r} and {stop!r}")
+    start, stop = as_number("start of linspace", start), as_number("stop of linspace", stop)
     num = one_int("num of linspace", num)
     if num < 1:
         raise InvalidArgument(f"linspace makes at least one number, got num={num}")
     dtype = as_dtype(dtype or float32)
-    return LINSPACE(start=float(start), stop=float(stop), num=num, dtype=dtype.name, name=name)
+    return LINSPACE(start=start, stop=stop, num=num, dtype=dtype.name, name=name)
 
 
 # Matrices

@@ -144,14 +144,15 @@ def tensordot(x: Tensor, y: Tensor, axes: Any = 2, name: str | None = None) -> A
             raise ShapeError("tensordot sums over dimensions of one size", "equal sizes", got)
     left = [d for d in range(len(x.shape)) if d not in ours]
     right = [d for d in range(len(y.shape)) if d not in theirs]
-    summed = _size([x.shape[d] for d in ours])
-    rows, columns = _size([x.shape[d] for d in left]), _size([y.shape[d] for d in right])
+    summed = size_of_all([x.shape[d] for d in ours])
+    rows, columns = size_of_all([x.shape[d] for d in left]), size_of_all([y.shape[d] for d in right])
     a = reshape(transpose(x, left + ours), [rows, summed])
     b = reshape(transpose(y, theirs + right), [summed, columns])
     return reshape(matmul(a, b), [x.shape[d] for d in left] + [y.shape[d] for d in right], name=name)
 
 
-def _size(dims: list[int]) -> int:
+def size_of_all(dims: list[int]) -> int:
+    """The product of dimensions, -1 if one is not known."""
     return -1 if -1 in dims else math.prod(dims)
 
 

@@ -15,6 +15,7 @@ from workbench.ops.arguments import one_int
 from workbench.ops.math.reductions.reduce import (
     ATTRS,
     EXPAND_REDUCED,
+    REDUCE_SUM,
     infer_reduced,
     reduce_with,
     reduced_axes,
@@ -23,7 +24,7 @@ from workbench.ops.math.reductions.reduce import (
 )
 from workbench.ops.pointwise import Tensor
 
-__all__ = ["argmax", "argmin", "max", "min"]
+__all__ = ["amax", "amin", "argmax", "argmin", "max", "min"]
 
 
 def _infer_extreme(what: str) -> Callable[..., Spec]:
@@ -73,6 +74,63 @@ def REDUCE_MAX(xp: Any, x: Any, **attrs: Any) -> Any:
 def REDUCE_MIN(xp: Any, x: Any, **attrs: Any) -> Any:
     """The smallest element over `dim`, NaN if one is."""
     return reduce_with(x, x.min, **attrs)
+
+
+def _shared_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
+    is_met = (x == EXPAND_REDUCED(out, x, **attrs)).astype(x.dtype)
+    return EXPAND_REDUCED(g / REDUCE_SUM(is_met, **attrs), x, **attrs) * is_met
+
+
+@op(
+    "reduce_amax",
+    "X -> Out",
+    attrs=ATTRS,
+    infer=_infer_extreme("the maximum"),
+    grad=_shared_grad,
+    saved="X, Out",
+    layer="amax",
+)
+def REDUCE_AMAX(xp: Any, x: Any, **attrs: Any) -> Any:
+    """The largest element over `dim`; elements that equal it share its gradient."""
+    return reduce_with(x, x.max, **attrs)
+
+
+@op(
+    "reduce_amin",
+    "X -> Out",
+    attrs=ATTRS,
+    infer=_infer_extreme("the minimum"),
+    grad=_shared_grad,
+    saved="X, Out",
+    layer="amin",
+)
+def REDUCE_AMIN(xp: Any, x: Any, **attrs: Any) -> Any:
+    """The smallest element over `dim`; elements that equal it share its gradient."""
+    return reduce_with(x, x.min, **attrs)
+
+
+@tensor_method("amax")
+def amax(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """`max`, but elements that equal the maximum share its gradient.
+
+    Example:
+        >>> x = wb.to_tensor([3.0, 1.0, 3.0], stop_gradient=False)
+        >>> wb.amax(x).backward()
+        >>> print(x.grad.numpy())
+        [0.5 0.  0.5]
+    """
+    return REDUCE_AMAX(x, name=name, **reduction(axis, keepdim))
+
+
+@tensor_method("amin")
+def amin(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """`min`, but elements that equal the minimum share its gradient. Args and Raises: as for `max`.
+
+    Example:
+        >>> print(wb.amin(wb.to_tensor([[1.0, 5.0], [3.0, 2.0]]), axis=1).numpy())
+        [1. 2.]
+    """
+    return REDUCE_AMIN(x, name=name, **reduction(axis, keepdim))
 
 
 @tensor_method("max")

@@ -1,0 +1,1 @@
+"""Decompositions of matrices, equations solved by them, and norms."""

@@ -1,0 +1,364 @@
+"""Matrices as products of simpler ones: Cholesky, QR, singular values, eigenvalues, LU.
+
+Source of the gradients: M. Giles, "Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic
+Differentiation", 2008; Walter and Lehmann, "Algorithmic Differentiation of Linear Algebra Functions", 2018 (QR).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import InvalidArgument, ShapeError
+from workbench.framework.op.declare import op
+from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.dtype import int32
+from workbench.framework.values.spec import Spec
+from workbench.ops.linalg.matrices import identity_like, matrix_spec, require_regular, square_spec, transposed
+from workbench.ops.linalg.solving import TRIANGULAR_SOLVE
+from workbench.ops.math.compare import where
+from workbench.ops.math.products.matmul import matmul
+from workbench.ops.tensor.creation import full_like, tril, triu
+from workbench.ops.tensor.shape import unsqueeze
+
+
+def _symmetric(xp: Any, x: Any) -> Any:
+    return (x + xp.swapaxes(x, -1, -2)) / 2
+
+
+# Cholesky
+
+
+def _cholesky_grad(g: Any, out: Any, x: Any, upper: bool) -> Any:
+    lower, g = (transposed(out), transposed(g)) if upper else (out, g)
+    product = matmul(transposed(lower), g)
+    half = tril(product) - product * identity_like(product) * 0.5
+    left = TRIANGULAR_SOLVE(lower, half, upper=False, transpose=True)
+    both = transposed(TRIANGULAR_SOLVE(lower, transposed(left), upper=False, transpose=True))
+    return (both + transposed(both)) * 0.5
+
+
+@op(
+    "cholesky",
+    "X -> Out",
+    attrs={"upper": False},
+    infer=lambda x, upper: square_spec("cholesky", x),
+    grad=_cholesky_grad,
+    saved="Out",
+)
+def CHOLESKY(xp: Any, x: Any, upper: bool) -> Any:
+    """Triangles L with L L^T = X (`upper`: their transposes)."""
+    lower = require_regular("cholesky", lambda: xp.linalg.cholesky(_symmetric(xp, x)))
+    return xp.swapaxes(lower, -1, -2) if upper else lower
+
+
+def cholesky(x: Any, upper: bool = False, name: str | None = None) -> Any:
+    """The lower triangles L with x = L L^T, or the upper ones U with x = U^T U.
+
+    Args:
+        x: symmetric positive definite matrices, float32 or float64, [..., n, n].
+
+    Raises:
+        InvalidArgument: other shapes; when run, a matrix that is not positive definite. InvalidType: other dtypes.
+
+    Example:
+        >>> print(wb.linalg.cholesky(wb.to_tensor([[4.0, 2.0], [2.0, 5.0]])).numpy())
+        [[2. 0.]
+         [1. 2.]]
+    """
+    return CHOLESKY(x, upper=bool(upper), name=name)
+
+
+tensor_method("cholesky")(cholesky)
+
+
+# Symmetric eigenvalues
+
+
+def _infer_eigh(x: Spec) -> tuple[Spec, Spec]:
+    square_spec("eigh", x)
+    return x.with_shape(x.shape[:-1]), x
+
+
+def _of_distances(values: Any) -> Any:
+    """1 / (v_j - v_i), 0 on the diagonal."""
+    distances = unsqueeze(values, -2) - unsqueeze(values, -1)
+    is_zero = distances == 0.0
+    return where(is_zero, 0.0, 1.0 / where(is_zero, 1.0, distances))
+
+
+def _eigh_grad(gs: Any, outs: Any, x: Any) -> Any:
+    values, vectors = outs
+    inner = 0.0
+    if gs[1] is not None:
+        inner = matmul(transposed(vectors), gs[1]) * _of_distances(values)
+    if gs[0] is not None:
+        inner = inner + unsqueeze(gs[0], -2) * identity_like(x)
+    whole = matmul(matmul(vectors, inner), transposed(vectors))
+    return (whole + transposed(whole)) * 0.5
+
+
+@op("eigh", "X -> Eigenvalues, Eigenvectors", infer=_infer_eigh, grad=_eigh_grad, saved="Eigenvalues, Eigenvectors")
+def EIGH(xp: Any, x: Any) -> tuple[Any, Any]:
+    """Eigenvalues of symmetric matrices, in order, and their vectors."""
+    values, vectors = xp.linalg.eigh(_symmetric(xp, x))
+    return values, vectors
+
+
+def eigh(x: Any, UPLO: str = "L", name: str | None = None) -> tuple[Any, Any]:
+    """The eigenvalues of symmetric matrices, the smallest first, and vectors of length 1 for them, as columns.
+
+    Args:
+        x: float32 or float64, [..., n, n].
+        UPLO: "L" or "U": which triangle counts in Paddle. Here (x + x^T) / 2 counts, the same for symmetric ones.
+
+    Raises:
+        InvalidArgument: other shapes. InvalidType: other dtypes.
+
+    Example:
+        >>> values, vectors = wb.linalg.eigh(wb.to_tensor([[2.0, 1.0], [1.0, 2.0]]))
+        >>> print(values.numpy().round(3))
+        [1. 3.]
+    """
+    if UPLO not in ("L", "U"):
+        raise InvalidArgument(f"eigh's UPLO is 'L' or 'U', got {UPLO!r}")
+    return EIGH(x, name=name)
+
+
+def eigvalsh(x: Any, UPLO: str = "L", name: str | None = None) -> Any:
+    """The eigenvalues of symmetric matrices, the smallest first. Args and Raises: as for `eigh`.
+
+    Example:
+        >>> print(wb.linalg.eigvalsh(wb.to_tensor([[2.0, 1.0], [1.0, 2.0]])).numpy().round(3))
+        [1. 3.]
+    """
+    return eigh(x, UPLO, name)[0]
+
+
+tensor_method("eigvalsh")(eigvalsh)
+
+
+# Singular values
+
+
+def _count(rows: int, columns: int) -> int:
+    return -1 if -1 in (rows, columns) else min(rows, columns)
+
+
+def _infer_svd(x: Spec, full_matrices: bool) -> tuple[Spec, Spec, Spec]:
+    matrix_spec("svd", x)
+    *batch, rows, columns = x.shape
+    count = _count(rows, columns)
+    left, right = (rows, columns) if full_matrices else (count, count)
+    return (
+        x.with_shape((*batch, rows, left)),
+        x.with_shape((*batch, count)),
+        x.with_shape((*batch, right, columns)),
+    )
+
+
+def _svd_grad(gs: Any, outs: Any, x: Any, full_matrices: bool) -> Any:
+    if full_matrices and x.shape[-1] != x.shape[-2] and (gs[0] is not None or gs[2] is not None):
+        raise InvalidArgument("svd: with full_matrices only the singular values have a gradient")
+    left, values, right = outs
+    if full_matrices:
+        count = values.shape[-1]
+        left, right = left[..., :count], right[..., :count, :]
+    row, column = unsqueeze(values, -2), unsqueeze(values, -1)
+    by_squares = _of_distances(values * values)
+    inner, whole = 0.0, 0.0
+    if gs[0] is not None:
+        turned = matmul(transposed(left), gs[0])
+        inner = by_squares * (turned - transposed(turned)) * row
+        whole = matmul((gs[0] - matmul(left, turned)) / row, right)
+    if gs[2] is not None:
+        turned = matmul(gs[2], transposed(right))
+        inner = inner + column * (by_squares * (transposed(turned) - turned))
+        whole = whole + matmul(left, (gs[2] - matmul(turned, right)) / column)
+    if gs[1] is not None:
+        inner = inner + unsqueeze(gs[1], -2) * identity_like(unsqueeze(values, -1) * unsqueeze(values, -2))
+    return whole + matmul(matmul(left, inner), right)
+
+
+@op("svd", "X -> U, S, VH", attrs={"full_matrices": False}, infer=_infer_svd, grad=_svd_grad, saved="U, S, VH",
+    shape_only="X")  # fmt: skip
+def SVD(xp: Any, x: Any, full_matrices: bool) -> tuple[Any, Any, Any]:
+    """Singular values, the largest first, and their vectors."""
+    left, values, right = xp.linalg.svd(x, full_matrices=full_matrices)
+    return left, values, right
+
+
+def svd(x: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Any, Any, Any]:
+    """U, S and VH with x = U diag(S) VH, the singular values S in order, the largest first.
+
+    Args:
+        x: float32 or float64, [..., m, n].
+        full_matrices: U and VH are square.
+
+    Raises:
+        InvalidArgument: no matrices. InvalidType: other dtypes.
+
+    Example:
+        >>> print(wb.linalg.svd(wb.to_tensor([[3.0, 0.0], [0.0, 4.0]]))[1].numpy().round(3))
+        [4. 3.]
+    """
+    return SVD(x, full_matrices=bool(full_matrices), name=name)
+
+
+tensor_method("svd")(svd)
+
+
+# QR
+
+
+def _infer_qr(x: Spec, mode: str) -> tuple[Spec, Spec]:
+    matrix_spec("qr", x)
+    *batch, rows, columns = x.shape
+    inner = rows if mode == "complete" else _count(rows, columns)
+    return x.with_shape((*batch, rows, inner)), x.with_shape((*batch, inner, columns))
+
+
+def _qr_grad(gs: Any, outs: Any, x: Any, mode: str) -> Any:
+    q, r = outs
+    if q.shape[-1] != r.shape[-1]:
+        raise InvalidArgument("qr: a gradient takes at least as many rows as columns, and not mode 'complete'")
+    product: Any = 0.0
+    if gs[1] is not None:
+        product = matmul(r, transposed(gs[1]))
+    if gs[0] is not None:
+        product = product - matmul(transposed(gs[0]), q)
+    below = tril(product, -1)
+    inner = matmul(q, below + transposed(below) + product * identity_like(product))
+    inner = inner if gs[0] is None else inner + gs[0]
+    return transposed(TRIANGULAR_SOLVE(r, transposed(inner)))
+
+
+@op("qr", "X -> Q, R", attrs={"mode": "reduced"}, infer=_infer_qr, grad=_qr_grad, saved="Q, R")
+def QR(xp: Any, x: Any, mode: str) -> tuple[Any, Any]:
+    """Q with orthogonal columns and an upper triangle R, X = Q R."""
+    q, r = xp.linalg.qr(x, mode=mode)
+    return q, r
+
+
+def qr(x: Any, mode: str = "reduced", name: str | None = None) -> Any:
+    """Q with orthogonal columns of length 1 and upper triangles R with x = Q R.
+
+    Args:
+        x: float32 or float64, [..., m, n].
+        mode: "reduced": Q has min(m, n) columns; "complete": m; "r": R alone.
+
+    Raises:
+        InvalidArgument: no matrices, another mode. InvalidType: other dtypes.
+
+    Example:
+        >>> q, r = wb.linalg.qr(wb.to_tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> print((q @ r).numpy().round(3))
+        [[1. 2.]
+         [3. 4.]]
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise InvalidArgument(f"qr's mode is 'reduced', 'complete' or 'r', got {mode!r}")
+    q, r = QR(x, mode="reduced" if mode == "r" else mode, name=name)
+    return r if mode == "r" else (q, r)
+
+
+tensor_method("qr")(qr)
+
+
+# LU
+
+
+def _infer_lu(x: Spec) -> tuple[Spec, Spec, Spec]:
+    matrix_spec("lu", x)
+    *batch, rows, columns = x.shape
+    return x, Spec((*batch, _count(rows, columns)), int32), Spec(tuple(batch), int32)
+
+
+@op("lu", "X -> Out, Pivots, Infos", infer=_infer_lu)
+def LU(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Both triangles in one matrix; with which row (from 1) each was exchanged; where the first pivot 0 is."""
+    *batch, rows, columns = x.shape
+    out, count = xp.array(x), min(rows, columns)
+    pivots, infos = xp.zeros((*batch, count), "int32"), xp.zeros(batch, "int32")
+    for place in xp.ndindex(*batch):
+        matrix = out[place]
+        for i in range(count):
+            best = i + int(xp.abs(matrix[i:, i]).argmax())
+            pivots[(*place, i)] = best + 1
+            matrix[[i, best]] = matrix[[best, i]]
+            if matrix[i, i] == 0:
+                infos[place] = infos[place] or i + 1
+                continue
+            matrix[i + 1 :, i] /= matrix[i, i]
+            matrix[i + 1 :, i + 1 :] -= matrix[i + 1 :, i : i + 1] * matrix[i, i + 1 :]
+    return out, pivots, infos
+
+
+def lu(x: Any, pivot: bool = True, get_infos: bool = False, name: str | None = None) -> Any:
+    """Matrices as P L U, L and U in one tensor, and with which row (from 1) each was exchanged; no gradient flows.
+
+    Args:
+        x: float32 or float64, [..., m, n].
+        pivot: True.
+        get_infos: give as a third result where (from 1) the first pivot is 0, or 0.
+
+    Raises:
+        InvalidArgument: no matrices, or `pivot` is False. InvalidType: other dtypes.
+
+    Example:
+        >>> both, pivots = wb.linalg.lu(wb.to_tensor([[1.0, 2.0], [2.0, 2.0]]))
+        >>> print(both.numpy(), pivots.numpy())
+        [[2.  2. ]
+         [0.5 1. ]] [2 2]
+    """
+    if not pivot:
+        raise InvalidArgument("lu exchanges rows: pivot is True")
+    out, pivots, infos = LU(x, name=name)
+    return (out, pivots, infos) if get_infos else (out, pivots)
+
+
+tensor_method("lu")(lu)
+
+
+@op(
+    "lu_pivots",
+    "Pivots, Like -> Out",
+    infer=lambda pivots, like: like.with_shape((*like.shape[:-1], like.shape[-2])),
+    no_grad="Pivots, Like",
+)
+def LU_PIVOTS(xp: Any, pivots: Any, like: Any) -> Any:
+    """The permutation matrices P of exchanges of rows."""
+    *batch, rows, _ = like.shape
+    out = xp.zeros((*batch, rows, rows), like.dtype)
+    for place in xp.ndindex(*batch):
+        order = xp.arange(rows)
+        for i, other in enumerate(pivots[place] - 1):
+            order[[i, other]] = order[[other, i]]
+        out[place][order, xp.arange(rows)] = 1
+    return out
+
+
+def lu_unpack(
+    x: Any, y: Any, unpack_ludata: bool = True, unpack_pivots: bool = True, name: str | None = None
+) -> tuple[Any, Any, Any]:
+    """P, L and U from what `lu` gives; None for those that are not asked for.
+
+    Raises:
+        InvalidArgument, InvalidType: as for `lu`.
+
+    Example:
+        >>> p, l, u = wb.linalg.lu_unpack(*wb.linalg.lu(wb.to_tensor([[1.0, 2.0], [2.0, 2.0]])))
+        >>> print((p @ l @ u).numpy())
+        [[1. 2.]
+         [2. 2.]]
+    """
+    if len(x.shape) < 2:
+        raise ShapeError("lu_unpack takes matrices", "[..., m, n]", list(x.shape))
+    count = min(x.shape[-2:])
+    lower = upper = None
+    if unpack_ludata:
+        left = tril(x, -1)[..., :count]
+        lower, upper = left + tril(triu(full_like(left, 1.0))), triu(x)[..., :count, :]
+    return LU_PIVOTS(y, x) if unpack_pivots else None, lower, upper
+
+
+tensor_method("lu_unpack")(lu_unpack)
