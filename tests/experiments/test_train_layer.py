@@ -149,14 +149,15 @@ def test_batches_that_come_once_are_all_used() -> None:
     assert made.train(feeds, steps=4).wait(60).step == 4
 
 
-def test_the_first_nan_is_found_and_stops_the_run() -> None:
-    made = Made()
+@pytest.mark.parametrize("spoilt", [1, 2])  # the last batch is smaller
+def test_the_first_nan_is_found_and_stops_the_run(spoilt: int) -> None:
+    made = Made(rows=22)
     batches = [(np.array(x), y) for x, y in made.batches]
-    batches[1][0][5] = np.nan
+    batches[spoilt][0][5] = np.nan
     run = made.train(batches, epochs=1, stop_on_nan=True)
-    with pytest.raises(wb.errors.EnforceNotMet, match="NaN from step 2: it was fed as 'input', in row 5"):
+    with pytest.raises(wb.errors.EnforceNotMet, match=f"NaN from step {spoilt + 1}: it was fed as 'input', in row 5"):
         run.wait(60)
-    assert run.step == 1 and all(np.isfinite(value).all() for value in made.values())
+    assert run.step == spoilt and all(np.isfinite(value).all() for value in made.values())
 
 
 WRONG = {

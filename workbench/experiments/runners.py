@@ -96,6 +96,9 @@ def guarded(runner: Runner, guard: Guard) -> Callable[[], None] | None:
     Returns:
         what takes it away again; None if the runner has no such thing.
     """
+    own = getattr(runner, "guard", None)
+    if own is not None:
+        return own(guard)
     executor = executor_of(runner)
     return None if executor is None else executor.inspection.guard(guard)
 

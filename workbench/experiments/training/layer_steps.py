@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented, described
+from workbench.executors.running.watching.moment import Guard
 from workbench.experiments.training.batches import close, from_the_start, is_one_shot, require_batches
 from workbench.framework import names
 from workbench.framework.notice import tell
@@ -77,9 +78,11 @@ class OnLayer:
             return found
 
         named(step, name, self.fields)
-        self._step: Callable[..., dict[str, Any]] = step
+        self._step: Any = step
         self.executor: RecordedStep | None = None
         self.trouble = ""
+        self._guard: Guard | None = None
+        self._guarded: dict[tuple[Any, ...], Callable[[], None]] = {}
         self._record(RecordedSizes(step, devices), first)
         if self.executor is None:
             self.program, self.scope = _stand_in(name, first, self.fields), Scope()
@@ -117,8 +120,30 @@ class OnLayer:
 
     def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]:
         """One step; what is recorded of it."""
-        found = self._step(*tensors_of(feed, self.fields))
+        tensors = tensors_of(feed, self.fields)
+        if self._guard is not None and tuple([t.kind for t in tensors]) not in self._guarded:
+            self._attend(tensors, self._guard)
+        found = self._step(*tensors)
         return [np.asarray(found[label].numpy()) for label in self.labels]
+
+    def guard(self, guard: Guard) -> Callable[[], None]:
+        """Have a guard called for steps of every size of batch; see `Engine.guard`.
+
+        Returns:
+            what takes it away again.
+        """
+        self._guard = guard if self.executor is not None else None
+        return self._dismiss
+
+    def _attend(self, tensors: Sequence[Tensor], guard: Guard) -> None:
+        """Steps of this kind have not been made yet."""
+        recorded = self._step.prepare(*tensors)
+        self._guarded[tuple([t.kind for t in tensors])] = recorded.inspection.guard(guard)
+
+    def _dismiss(self) -> None:
+        for dismiss in self._guarded.values():
+            dismiss()
+        self._guard, self._guarded = None, {}
 
 
 class RecordedSizes(CapturedStep):
