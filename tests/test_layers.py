@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update"),
     "hapi": ("", "callbacks", "training"),
-    "parallel": ("", "launch"),
+    "parallel": ("", "launch", "groups"),
     "experiments": ("", "records", "training", "tables", "charts", "launch", "bench"),
     "notebook": ("", "runs", "figures", "dashboard"),
     "notebook.dashboard": ("", "watching", "model", "page"),

@@ -12,6 +12,7 @@ import workbench as wb
 
 ROOT = Path(wb.__file__).parent
 SHARED: dict[str, str] = {  # names that several classes may have, each with the reason
+    "Group": "Paddle's name of some processes; and ops that a figure draws as one box",
     "Sequential": "Paddle's name of a layer; and a pass, which BuildStrategy names",
     "SyncBatchNorm": "Paddle's name of a layer; and the pass that makes it true on several devices",
 }

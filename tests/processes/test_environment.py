@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.errors import InvalidArgument
-from workbench.parallel.environment import ALONE, standing
+from workbench.runtime.standing import ALONE, standing
 
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from workbench.data.sampler import BatchSampler, checked_count, checked_positive
 from workbench.errors import InvalidArgument
+from workbench.runtime.standing import ALONE, standing
 
 
 class DistributedBatchSampler(BatchSampler):
@@ -19,8 +19,7 @@ class DistributedBatchSampler(BatchSampler):
 
     Args:
         dataset: what to sample. batch_size: rows of a batch.
-        num_replicas, rank: number of processes, and which one this is; from the environment (`PADDLE_TRAINERS_NUM`,
-            `PADDLE_TRAINER_ID`) if None.
+        num_replicas, rank: number of processes, and which one this is; as those who started it say if None.
         shuffle: in an order that differs from epoch to epoch, the same in all processes.
         drop_last: leave out a last batch with fewer rows.
 
@@ -43,8 +42,8 @@ class DistributedBatchSampler(BatchSampler):
     ) -> None:
         super().__init__(dataset, None, shuffle, batch_size, drop_last, seed=0 if shuffle else None)
         self.dataset, self.epoch = dataset, 0
-        size = int(os.environ.get("PADDLE_TRAINERS_NUM", "1")) if num_replicas is None else num_replicas
-        own = int(os.environ.get("PADDLE_TRAINER_ID", "0")) if rank is None else rank
+        here = standing() if num_replicas is None or rank is None else ALONE
+        size, own = here.size if num_replicas is None else num_replicas, here.rank if rank is None else rank
         self.nranks, self.local_rank = checked_positive("num_replicas", size), checked_count("rank", own)
         if self.local_rank >= self.nranks:
             raise InvalidArgument(f"rank must be less than num_replicas, {self.nranks}, got {self.local_rank}")

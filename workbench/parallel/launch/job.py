@@ -20,6 +20,7 @@ from workbench.parallel.launch.room import Failure, Room
 
 GRACE = 5.0  # seconds processes have between a signal that asks them to end and one that does not ask
 LAST_WORDS = 0.2  # seconds in which what was printed last is still read once mpiexec has ended
+LOOK = 0.1  # seconds between two looks whether a signal has come
 CHUNK = 1 << 16
 
 # Becomes mpiexec, which the system ends when the thread that started it has gone (prctl 1 is PR_SET_PDEATHSIG).
@@ -69,7 +70,11 @@ class Job:
         Args:
             timeout: seconds; None waits for as long as it takes.
         """
-        return self._over.wait(timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._over.wait(LOOK if end is None else min(LOOK, max(0.0, end - time.monotonic()))):
+            if end is not None and time.monotonic() >= end:  # in between, signals are answered
+                return False
+        return True
 
     @property
     def failure(self) -> Failure | None:

@@ -35,17 +35,19 @@ def main(arguments: Sequence[str] | None = None, program: str = "workbench launc
         print(f"{program}: {error}", file=sys.stderr)
         return USAGE
     with _signals_held() as deliver_to:
-        job = start(options, launcher, output)
+        job = start(options, launcher, output, Room(options.processes))
         deliver_to(job.ask)
-        while not job.wait(0.2):
-            pass
+        job.wait()
     return _verdict(job, program)
 
 
-def start(options: LaunchOptions, launcher: Launcher, output: JobOutput) -> Job:
-    """Start the processes of a job."""
-    room = Room(options.processes)
-    python = [sys.executable, "-m", "mpi4py", "-m", RANK, *options.command]
+def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: Room, module: str = RANK) -> Job:
+    """Start the processes of a job.
+
+    Args:
+        module: what runs in each of them, given the options' command.
+    """
+    python = [sys.executable, "-m", "mpi4py", "-m", module, *options.command]
     command = command_line(launcher, options.processes, options.nodes, options.hosts, python)
     setting = room.setting(
         processes=options.processes,

@@ -11,6 +11,7 @@ from workbench.parallel.launch.main import start
 from workbench.parallel.launch.mpiexec import find_launcher
 from workbench.parallel.launch.options import LaunchOptions
 from workbench.parallel.launch.output import JobOutput
+from workbench.parallel.launch.room import Room
 
 PATIENCE = 60.0  # seconds
 
@@ -21,7 +22,7 @@ def try_two_processes() -> str:
     options = LaunchOptions(("-m", __name__), processes=2)
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
         try:
-            job = start(options, find_launcher(), JobOutput(options.processes, None))
+            job = start(options, find_launcher(), JobOutput(2, None), Room(2))
         except (EnforceNotMet, OSError) as error:
             return f"cannot be started: {error}"
         in_time = job.wait(PATIENCE)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import Unavailable
-from workbench.parallel.environment import mpi_standing
 from workbench.parallel.launch.room import SETTING, Doorway, doorway
 from workbench.parallel.launch.variables import LOCALHOST, server_endpoints, server_job_variables, trainer_variables
+from workbench.runtime.standing import mpi_standing
 
 HOST_NAME_BYTES = 256
+_SPAWNED = os.path.join(os.path.dirname(__file__), "spawned.py")
 
 
 def main() -> None:
@@ -74,7 +75,7 @@ def _own_frames(error: BaseException) -> Any:
 
 
 def _runs_scripts(file: str) -> bool:
-    return file == __file__ or "runpy" in file or os.path.join("mpi4py", "run.py") in file
+    return file in (__file__, _SPAWNED) or "runpy" in file or os.path.join("mpi4py", "run.py") in file
 
 
 def _variables(job: Mapping[str, Any]) -> dict[str, str]:

@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+LENGTH_BYTES = 8  # of the length of a task
+
 SETTING = "WORKBENCH_JOB"
 """The variable by which processes learn of their job: what `Room.setting` says, in JSON."""
 
@@ -58,6 +60,10 @@ class Room:
     def open_output(self, rank: int, stream: str) -> int:
         """The end of a process's output, `"out"` or `"err"`, that is read; reading never waits."""
         return os.open(self.path / f"{stream}.{rank}", os.O_RDWR | os.O_NONBLOCK)
+
+    def open_task(self, rank: int) -> int:
+        """The end of the pipe into which the function of a process is written; writing never waits."""
+        return os.open(self.path / f"task.{rank}", os.O_RDWR | os.O_NONBLOCK)
 
     def pids(self) -> dict[int, int]:
         """The processes that have begun, and are on this machine: rank -> process id."""
@@ -103,8 +109,9 @@ class Doorway:
         self._write("failed", json.dumps(Failure(self.rank, what, traceback, time.time())._asdict()))
 
     def task(self) -> bytes:
-        """What whoever started the job has for this process to do."""
-        return (self.path / f"task.{self.rank}").read_bytes()
+        """What whoever started the job has for this process to do: its length comes first."""
+        with (self.path / f"task.{self.rank}").open("rb") as pipe:
+            return pipe.read(int.from_bytes(pipe.read(LENGTH_BYTES), "little"))
 
     def _end_with(self, alive: int) -> None:
         os.read(alive, 1)  # returns when nobody has the other end

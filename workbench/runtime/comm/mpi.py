@@ -353,7 +353,7 @@ def is_started_by_mpi() -> bool:
 def _make_world() -> ProcessGroup:
     try:
         from mpi4py import MPI
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI
         raise Unavailable(
             f"several processes need mpi4py and an MPI, which cannot be loaded: {error}\n"
             "  pip install 'workbench[processes]'"

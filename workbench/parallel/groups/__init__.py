@@ -1,0 +1,1 @@
+"""Groups of processes, and what they exchange: tensors, objects, messages."""
