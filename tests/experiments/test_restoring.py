@@ -284,7 +284,7 @@ def test_a_bar_that_cannot_be_shown_leaves_everything_as_it_was(
     def fail(*given: Any, **options: Any) -> None:
         raise OSError("no terminal")
 
-    monkeypatch.setattr("tqdm.auto.tqdm", fail)
+    monkeypatch.setattr("tqdm.tqdm", fail)
     with pytest.raises(OSError, match="no terminal"):
         begun(model, runner, loader, checkpoint=path, progress=True)
     assert everything(model, runner, loader) == before

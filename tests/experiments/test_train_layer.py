@@ -162,6 +162,9 @@ def test_the_first_nan_is_found_and_stops_the_run(spoilt: int) -> None:
 
 WRONG = {
     "no loss": ({"loss": None}, "takes loss= for a Layer"),
+    "a class": ({"loss": nn.MSELoss}, r"class MSELoss; train takes an object of it: MSELoss\(\)"),
+    "no number": ({"loss": lambda made, label: made}, r"one number for a batch, got a tensor of shape \[8, 2\]"),
+    "no tensor": ({"loss": lambda made, label: 1.0}, "one number for a batch, got"),
     "no optimizer": ({"optimizer": None}, "takes optimizer= for a Layer"),
     "startup": ({"startup": wb.static.Program()}, "takes no startup for a Layer"),
     "scope": ({"scope": wb.static.Scope()}, "takes no scope for a Layer"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -51,6 +52,12 @@ def test_a_bar_that_is_not_wanted_is_not_drawn(drawn: list[dict[str, Any]]) -> N
     assert drawn == []
 
 
-def test_tqdm_is_back_when_the_extension_goes(drawn: list[dict[str, Any]], notebook: Notebook) -> None:
+def test_tqdm_is_back_when_the_extension_goes(
+    drawn: list[dict[str, Any]], notebook: Notebook, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     notebook.shell.run_line_magic("unload_ext", "workbench")
-    assert not isinstance(progress.new_bar(disable=True), bars.HtmlBar)
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    with progress.new_bar(total=2, desc="net") as bar:
+        bar.update(2)
+    out, err = capsys.readouterr()
+    assert drawn == [] and "net: 100%" in out and "net" not in err

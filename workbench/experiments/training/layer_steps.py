@@ -72,6 +72,7 @@ class OnLayer:
 
         def step(*fields: Tensor) -> dict[str, Any]:
             found = self.values(fields)
+            _require_one_number(found[LOSS])
             found[LOSS].backward()
             optimizer.step()
             optimizer.clear_grad()
@@ -160,6 +161,8 @@ class RecordedSizes(CapturedStep):
 def _check(layer: Layer, loss: Any, optimizer: Any, values: Any) -> None:
     if in_static_mode():
         raise PreconditionNotMet("a Layer is trained in dynamic mode; call disable_static() first")
+    if isinstance(loss, type):
+        raise InvalidType(f"loss= is the class {loss.__name__}; train takes an object of it: {loss.__name__}()")
     if not callable(loss):
         raise InvalidType(
             "train takes loss= for a Layer, a function of what it returns and the label such as nn.CrossEntropyLoss(), "
@@ -179,6 +182,14 @@ def _check(layer: Layer, loss: Any, optimizer: Any, values: Any) -> None:
         )
     if LOSS in (values or {}):
         raise InvalidArgument(f"{LOSS!r} is recorded in any case; give what is in fetch another label")
+
+
+def _require_one_number(loss: Any) -> None:
+    """Refuse what is not the loss of a whole batch."""
+    shape = list(loss.shape) if isinstance(loss, Tensor) else None
+    if shape not in ([], [1]):
+        what = described(loss) if shape is None else f"a tensor of shape {shape}; its mean() would be one"
+        raise InvalidArgument(f"train takes as loss= a function that gives one number for a batch, got {what}")
 
 
 def _first(loader: Iterable[Any]) -> tuple[Any, Iterable[Any]]:

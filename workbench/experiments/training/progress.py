@@ -21,10 +21,12 @@ def bar_of(run: Run, wanted: bool | None) -> Bar | None:
 
 
 def new_bar(**options: Any) -> Any:
-    """A tqdm bar with these options."""
-    from tqdm.auto import tqdm
+    """A tqdm bar with these options; a text where nothing else was asked for, never a widget, which no file keeps."""
+    from tqdm import tqdm
 
-    return (_kinds[-1] if _kinds else tqdm)(**options)
+    # a notebook shows standard error in red
+    file = sys.stdout if _in_notebook() else None
+    return _kinds[-1](**options) if _kinds else tqdm(file=file, **options)
 
 
 def draw_bars_with(kind: Callable[..., Any]) -> Callable[[], None]:
@@ -38,7 +40,11 @@ def draw_bars_with(kind: Callable[..., Any]) -> Callable[[], None]:
 
 
 def _watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules
 
 
 class Bar:

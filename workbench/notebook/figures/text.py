@@ -75,7 +75,8 @@ def _run(state: Message | None) -> Iterator[str]:
         yield "state: no run"
         return
     of = f" of {run['steps']:,}" if run.get("steps") is not None else ""
-    parts = [str(run.get("state", "")), f"{run.get('step', 0):,}{of} steps"]
+    many = "" if not of and run.get("step") == 1 else "s"
+    parts = [str(run.get("state", "")), f"{run.get('step', 0):,}{of} step{many}"]
     parts += [seconds_text(run["seconds"])] if run.get("seconds") else []
     parts += [f"{number_text(run['rate'])} steps/s"] if run.get("rate") else []
     parts += [f"about {seconds_text(run['eta'])} left"] if run.get("eta") else []
