@@ -63,7 +63,7 @@ class _GraphBuilder:
         self.everywhere = range(graph.devices)
         self.ranks = graph.devices * graph.settings.num_trainers
         self.reduces = graph.settings.reduce_strategy == _REDUCE_MODE and self.ranks > 1
-        self.load = [0] * graph.devices
+        self.load = [0] * self.ranks
         self.home: dict[str, int] = {}  # variables whose newest value is on one device only, and on which
 
     def add(self, op: Operator) -> None:
@@ -155,8 +155,9 @@ class _GraphBuilder:
             return
         sparse = self.block.var_recursive(gradient).spec.kind == ROWS
         if self.reduces:
-            owner = self.graph.owners[parameter] = self.home[gradient] = self._next_owner(gradient)
-            self._reduce(op, gradient, owner)
+            rank = self._next_owner(gradient)
+            owner = self.graph.owners[parameter] = self.home[gradient] = rank % self.graph.devices
+            self._reduce(op, gradient, owner, rank)
         elif sparse:
             self._reduce(op, gradient, 0)
             self._broadcast(op, gradient, 0)
@@ -166,14 +167,18 @@ class _GraphBuilder:
             self._collective(ALL_REDUCE, op, parts, sums, {})
 
     def _next_owner(self, gradient: str) -> int:
-        """The device with the least to do so far (G-20)."""
-        owner = min(self.everywhere, key=lambda place: (self.load[place], place))
+        """The device, of all trainers', with the least to do so far (G-20).
+
+        Its value is the first of the sum. Of other trainers the same is done by a device of theirs, so that nothing
+        that was updated has to travel.
+        """
+        owner = min(range(self.ranks), key=lambda place: (self.load[place], place))
         self.load[owner] += max(size_of(self.block.var_recursive(gradient).shape), 0)
         return owner
 
-    def _reduce(self, op: Operator, name: str, root: int) -> None:
+    def _reduce(self, op: Operator, name: str, root: int, first: int = 0) -> None:
         parts = [self._read(name, place) for place in self.everywhere]
-        self._collective(REDUCE, op, parts, [self._write(name, root)], {"root": root})
+        self._collective(REDUCE, op, parts, [self._write(name, root)], {"root": root, "first": first})
 
     def _broadcast(self, op: Operator, name: str, root: int) -> None:
         source = self._read(name, root)

@@ -51,8 +51,8 @@ _ALL_REDUCE, _REDUCE = ReduceStrategy.AllReduce, ReduceStrategy.Reduce
 _NO_KERNEL = "no kernel here fuses these operators; they run one after the other with the same results"
 _ONE_COMMUNICATOR = "there is no NCCL or BKCL among CPU devices, which reduce in shared memory"
 _NO_PROCESSES = (
-    "several trainers need a process group, which is not available yet; use more devices in one process "
-    "(CPU_NUM, places=...)"
+    "several trainers need a process group, which there is when they are started together: workbench launch -n 2 "
+    "train.py, or mpiexec -n 2 python -m mpi4py train.py"
 )
 _LONELY = "set_flags({'FLAGS_allow_lonely_trainer': True}) keeps only the gradient scale 1/(num_trainers * devices)"
 
@@ -143,7 +143,9 @@ class BuildStrategy(Options):
     exact = Option(
         False, switch(), "graph", "Leaves only the passes after which a step computes the same bits as without them"
     )
-    num_trainers = Option(1, whole(1), "error", f"{_NO_PROCESSES}. {_LONELY}", exempt=True)
+    num_trainers = Option(
+        1, whole(1), "error", f"The processes that train together; {_NO_PROCESSES}. {_LONELY}", exempt=True
+    )
     trainer_id = Option(0, whole(0), "error", f"The number of this process; {_NO_PROCESSES}", exempt=True)
     trainers_endpoints = Option[tuple[str, ...]](
         (),
@@ -260,7 +262,7 @@ class BuildStrategy(Options):
             Unimplemented: a setting that nothing here does; says what to do instead.
         """
         _check_conflicts(self)
-        trainers = self._trainers()
+        trainers = self.trainers
         _check_supported(self, trainers, process_group)
         reduces = self.reduce_strategy is _REDUCE and devices * trainers > 1  # G-14
         return Settings(
@@ -285,7 +287,9 @@ class BuildStrategy(Options):
         made._passes = list(self._passes)
         return made
 
-    def _trainers(self) -> int:
+    @property
+    def trainers(self) -> int:
+        """How many processes train together: `num_trainers`, or one for each of `trainers_endpoints`."""
         if self.is_set("num_trainers") or not self.trainers_endpoints:
             return self.num_trainers
         return len(self.trainers_endpoints)
@@ -375,8 +379,8 @@ def _check_conflicts(strategy: BuildStrategy) -> None:
     count = len(strategy.trainers_endpoints)
     if count and strategy.num_trainers != count and strategy.is_set("num_trainers"):
         raise _contradiction(strategy, "num_trainers", "trainers_endpoints", "there is one endpoint for each trainer")
-    if strategy.trainer_id >= strategy._trainers():
-        why = f"trainers are numbered from 0, and there {'is 1' if strategy._trainers() == 1 else 'are fewer'}"
+    if strategy.trainer_id >= strategy.trainers:
+        why = f"trainers are numbered from 0, and there {'is 1' if strategy.trainers == 1 else 'are fewer'}"
         raise _contradiction(strategy, "trainer_id", "num_trainers", why)
 
 

@@ -162,7 +162,7 @@ def ground_of(
     reads = ScopeReads(plan, replicas, frozenset(given))
     inputs = [*(v for v in plan.feeds if not v.persistable), *given]
     unread = _unread(plan, fed, {(v.name, v.place) for v in inputs})
-    draws = Draws(plan.graph.program, plan.graph.devices, blocks)
+    draws = Draws(plan.graph.program, plan.graph.devices, blocks, comm.local[0])
     return Ground(
         replicas, comm, pool, weights, replicated, reductions, reads, given, inputs, unread, draws
     )  # fmt: skip

@@ -19,6 +19,7 @@ class Draws:
 
     Args:
         blocks: calls of sub-blocks made so far; see `OpRunner`.
+        first: the number of the first of these devices among those of all trainers.
 
     Attributes:
         in_kernels: whether kernels draw.
@@ -26,8 +27,8 @@ class Draws:
 
     __slots__ = ("_runners", "_streams", "in_kernels")
 
-    def __init__(self, program: Program, devices: int, blocks: dict[int, list[OpCall]]) -> None:
-        self._runners = [OpRunner(program, place, blocks) for place in range(devices)]
+    def __init__(self, program: Program, devices: int, blocks: dict[int, list[OpCall]], first: int = 0) -> None:
+        self._runners = [OpRunner(program, first + place, blocks) for place in range(devices)]
         self._streams: dict[Node, np.ndarray] = {}
         self.in_kernels = False
 

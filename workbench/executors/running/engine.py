@@ -33,6 +33,7 @@ from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.trainers import Trainers, group_of
 from workbench.executors.running.transaction import Fill
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import Guard
@@ -44,8 +45,9 @@ from workbench.framework.values.place import Place
 from workbench.graph.loss import has_backward, loss_gradients
 from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.ssa import Graph
-from workbench.graph.strategy import BuildStrategy
+from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused
+from workbench.runtime.comm.mpi import ProcessGroup
 from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.ending import require_time, the_end
@@ -66,6 +68,7 @@ class Engine:
 
     Attributes:
         state: where the step is, of the whole and its pruned programs. guards: who is told of a NaN in any of them.
+        trainers: who trains together with this process; None if nobody does.
         started: whether strategies are settled and the devices have their scopes; `replicas` are these.
     """
 
@@ -79,6 +82,7 @@ class Engine:
         self.state: StepState = StepState() if whole is None else whole.state
         self.guards: Guards = Guards() if whole is None else whole.guards
         self.reporter = Reporter(f"executor {self.number}", spec.places)
+        self.trainers: Trainers | None = None
         self.started = False
         self._execution = spec.execution
         self.replicas: Replicas
@@ -97,7 +101,8 @@ class Engine:
         if self.started:
             return
         spec, count = self.spec, len(self.spec.places)
-        settings = spec.build.freeze(count)
+        group = group_of(spec.build)
+        settings = spec.build.freeze(count, process_group=group is not None)
         spec.execution.settle(count, use_cuda=spec.places[0].kind == "gpu")
         self._check_sharer()
         self._pool = self._new_pool()
@@ -111,12 +116,23 @@ class Engine:
         reads = feeds_of(spec.program.global_block())
         self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads)
         devices = [open_device(place) for place in spec.places]
+        if group is not None and not separable:
+            self.trainers = self._joined(group, settings)
         self._cache = StepCache(
-            spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy
-        )
-        self._runner = StepRunner(spec, self.replicas, self.state, self.guards, self.reporter, draws)
+            spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy,
+            self.trainers,
+        )  # fmt: skip
+        self._runner = StepRunner(spec, self.replicas, self.state, self.guards, self.reporter, draws, self.trainers)
         self.started = True
         the_end.ends_executor(self)
+
+    def _joined(self, group: ProcessGroup, settings: Settings) -> Trainers:
+        """The trainers of the program, of which pruned ones are parts."""
+        if self.whole is not self and self.whole.trainers is not None:
+            return self.whole.trainers
+        trainers = Trainers(group, self.spec, settings)
+        trainers.stop_when(lambda: self._pool.failed)
+        return trainers
 
     def _new_replicas(self) -> Replicas:
         if self.whole is not self:
@@ -193,6 +209,8 @@ class Engine:
                     self.reporter.fetched(state.steps - 1, fetches, results)
             except BaseException as error:
                 is_applied = state.is_applied
+                if self.trainers is not None and not is_applied:
+                    self.trainers.fail(error)
                 state.end(outer)
                 if not is_applied:
                     self.reporter.failed(state.steps, error)
@@ -215,6 +233,8 @@ class Engine:
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         if the_end.has_come or self.state.broken is not None or not self.started or self._pool.lost:
             self._get_ready()
+        if self.trainers is not None:
+            self.trainers.begin(self.replicas, self.whole.persistables)
         fed = self._splitter.split(feed)
         guards = self.guards
         if guards.all:

@@ -23,6 +23,7 @@ from workbench.executors.running.compiler import Compiler, shapes_of, specs_of
 from workbench.executors.running.open_bindings import Fit, OpenBindings
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
+from workbench.executors.running.trainers import Trainers
 from workbench.executors.workers.pool import WorkerPool
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
@@ -48,6 +49,7 @@ class StepCache:
     Args:
         settings: of the graph. training: the devices depend on each other.
         one_copy: what all devices share in Reduce mode, of a graph.
+        trainers: who trains with this process, None if nobody does.
 
     Attributes:
         arenas: the memory of temporaries, by device; all plans use the same. bound: what is bound to it.
@@ -63,12 +65,15 @@ class StepCache:
         state: StepState,
         training: bool,
         one_copy: Callable[[Graph], set[str]],
+        trainers: Trainers | None,
     ) -> None:
         self._spec, self._settings, self._compiler, self._replicas = spec, settings, compiler, replicas
         self._devices, self._state, self._training, self._one_copy = devices, state, training, one_copy
         self._program = spec.program
         self._persistables = [variable.name for variable in spec.program.persistables()]
-        self._comm = LocalCommunicator(len(spec.places))
+        self._comm = LocalCommunicator(len(spec.places)) if trainers is None else trainers.comm
+        self._trainers = trainers
+        self._rows_of_all = 0  # of the step under way, where a device's weight depends on them
         self._blocks: dict[int, list[Call]] = {}
         self.arenas: dict[int, DeviceMemory] = {}
         self.bound: dict[Any, BoundStep] = {}
@@ -85,6 +90,8 @@ class StepCache:
 
     def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> BoundStep:
         """What a step runs; without looking at the feed where one of its signature has been seen."""
+        if self._trainers is not None and self._is_weighted:
+            self._count_rows(self._trainers, fed)
         names, newest = tuple(fetches), self._newest
         if newest is None or newest.plan is not fed.plan or newest.names != names:
             self._last = fed.plan
@@ -114,7 +121,7 @@ class StepCache:
 
     def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Any:
         """What a plan is kept under."""
-        return tuple(names), shapes_of(fed), observed, len(self._program.lr_schedulers)
+        return tuple(names), shapes_of(fed), observed, len(self._program.lr_schedulers), self._rows_of_all
 
     def step(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> BoundStep:
         """What a step of these fetches runs for this feed's shapes, bound or bound anew where needed.
@@ -167,7 +174,7 @@ class StepCache:
 
     def _fit(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Fit | None:
         """A plan for all shapes that is right for this one."""
-        if not self._state.steps:
+        if not self._state.steps or self._trainers is not None:
             return None  # what is in the scope has not been looked at yet
         given, specs = self._given_persistables(fed), specs_of(fed)
         form = tuple(fetches), fed.active, given, tuple((*k, len(s.shape), s.dtype.name) for k, s in specs.items())
@@ -202,18 +209,29 @@ class StepCache:
             self._newest = None
             self._by_feed = {key: found for key, found in self._by_feed.items() if id(found.step) not in gone}
 
+    @property
+    def _is_weighted(self) -> bool:
+        return self._settings.gradient_scale_strategy == BuildStrategy.GradientScaleStrategy.WeightedBySamples
+
+    def _count_rows(self, trainers: Trainers, fed: Fed) -> None:
+        """Find out how many rows all trainers have."""
+        total = trainers.rows_of_all(sum(next(iter(fed.rows.values()), (1,) * fed.active)))
+        if total != self._rows_of_all:
+            self._rows_of_all, self._newest = total, None
+            self._by_feed.clear()
+
     def _weights(self, fed: Fed) -> list[float]:
-        """Each device's share of the batch."""
+        """Each device's share of the batch, of all trainers' where there are several."""
         name, rows = next(iter(fed.rows.items()), ("", (1,) * fed.active))
-        weighted = self._settings.gradient_scale_strategy == BuildStrategy.GradientScaleStrategy.WeightedBySamples
-        for other, counts in fed.rows.items() if weighted else ():
+        for other, counts in fed.rows.items() if self._is_weighted else ():
             if any(mine * sum(rows) != count * sum(counts) for mine, count in zip(counts, rows, strict=True)):
                 raise InvalidArgument(
                     "gradient_scale_strategy WeightedBySamples needs one number of samples per device\n"
                     f"  expected: {other!r} divided over the devices as {name!r} is, {list(rows)}\n"
                     f"  got:      {list(counts)}"
                 )
-        return [count / sum(rows) if sum(rows) else 1.0 / fed.active for count in rows]
+        total = self._rows_of_all or sum(rows)
+        return [count / total if total else 1.0 / fed.active for count in rows]
 
     def _given_persistables(self, fed: Fed) -> frozenset[tuple[str, int]]:
         """Persistable values this step takes from the feed or a schedule instead of the scope."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench import events
 from workbench.config import FLAG_VALUES
+from workbench.errors import Aborted
 from workbench.events import LISTENERS
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
@@ -17,6 +18,7 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
+from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.transaction import Broken, Fill, commit, load
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import moment_of
@@ -24,6 +26,7 @@ from workbench.executors.running.watching.report import Reporter
 from workbench.executors.running.watching.watch import Watched
 from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.undisturbed import undisturbed
 
 StepFunction = Callable[[BoundStep, Fed, bool, bool], list[Any]]
 BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.Fetched))  # told of any step
@@ -34,11 +37,20 @@ class StepRunner:
 
     Args:
         draws: whether some op draws random numbers anew in every step.
+        trainers: who has to agree before a step is applied, None if nobody does.
     """
 
     def __init__(
-        self, spec: EngineSpec, replicas: Replicas, state: StepState, guards: Guards, reporter: Reporter, draws: bool
+        self,
+        spec: EngineSpec,
+        replicas: Replicas,
+        state: StepState,
+        guards: Guards,
+        reporter: Reporter,
+        draws: bool,
+        trainers: Trainers | None,
     ) -> None:
+        self._trainers = trainers
         self._spec, self._replicas, self._state = spec, replicas, state
         self._schedules = spec.program.lr_schedulers
         self._guards, self._reporter, self._draws = guards, reporter, draws
@@ -131,7 +143,29 @@ class StepRunner:
     def commit(
         self, step: BoundStep, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: list[Fill]
     ) -> None:
-        """Apply a step, see `transaction.commit`."""
+        """Apply a step, see `transaction.commit`; with other trainers if all of them do."""
+        if self._trainers is None:
+            self._commit(step, programs, counters, fills)
+            return
+        apply = partial(self._commit, step, programs, counters, fills)
+        self._trainers.prepare_vote()
+        try:
+            self._trainers.agree()
+            apply()
+        except BaseException as error:
+            undisturbed(partial(self._stand_by_the_vote, self._trainers, error, apply))
+            if not (isinstance(error, Aborted) and self._state.is_applied):  # what another one met came too late
+                raise
+
+    def _stand_by_the_vote(self, trainers: Trainers, error: BaseException, apply: Callable[[], None]) -> None:
+        """Apply the step after all if the others do, whatever came in between."""
+        trainers.settle(error)
+        if trainers.is_agreed and not self._state.is_applied and self._state.broken is None:
+            apply()
+
+    def _commit(
+        self, step: BoundStep, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: list[Fill]
+    ) -> None:
         self._state.commit()
         try:
             commit(step.binding, programs, counters, [*fills, *self._state.applying(step)])

@@ -145,6 +145,9 @@ class Communicator(ABC):
         InvalidArgument: no member, or ranks that are not ascending ones of the group.
     """
 
+    patience = 600.0
+    """Seconds a collective of a step may take."""
+
     computes_here = False
     """Whether collectives are sums and copies within this process's memory, done when they return."""
 
@@ -161,6 +164,11 @@ class Communicator(ABC):
     def member(self, rank: int) -> str:
         """How messages name a member."""
         return f"device {rank}"
+
+    @property
+    def here(self) -> Communicator:
+        """The group of those of its devices that are in this process, numbered from 0."""
+        return self
 
     # collectives
 
@@ -208,6 +216,19 @@ class Communicator(ABC):
         self._check_outs(title, outs, (root,) * len(outs), parts[0].shape, parts[0].dtype)
         order = sum_order(self.size, root)
         return self.prepare(Request(REDUCE, tuple(parts), outs, root, order, tuple(names)))
+
+    def reduce_everywhere(
+        self, parts: Sequence[Any], out: Any, place: int, first: int, names: Sequence[str] = ()
+    ) -> PreparedCollective:
+        """Prepare: one device of every process gets the sum that `reduce` gives the device `first`.
+
+        So the processes keep what is made of it equal by themselves, and need not exchange it.
+
+        Args:
+            parts: one array per local member. out: for the device `place` of this process, numbered from 0.
+            first: the rank whose part is added first.
+        """
+        return self.reduce(parts, out, self.local[place], names)
 
     def broadcast(self, part: Any, outs: Sequence[Any], root: int, names: Sequence[str] = ()) -> PreparedCollective:
         """Prepare: every member gets the root's part. Any dtype.

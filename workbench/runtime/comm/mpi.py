@@ -25,8 +25,10 @@ Objects travel as arrays of bytes: JSON, made by who sends them.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import weakref
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -94,6 +96,7 @@ class ProcessGroup:
         self._comm, self.ranks, self.timeout = comm, tuple(ranks), timeout
         crowded = comm.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
         self.channel = Channel(Window(comm), [self.member(rank) for rank in range(comm.size)], crowded)
+        _groups.add(self)
 
     @cached_property
     def rank(self) -> int:
@@ -285,9 +288,14 @@ class ProcessGroup:
         if self.aborted is not None:
             self.channel.reset(timeout)
 
+    def end(self) -> None:
+        """This process takes part in nothing any more: whoever waits for it raises, and is told so."""
+        self._start("the end of the process", [], 1, Copying([]), None)
+
     def close(self) -> None:
         """Give the group's memory back; all processes do it together, and use it no more."""
         self.barrier().wait()
+        _groups.discard(self)
         self.channel.window.free()
         self._comm.Free()
 
@@ -332,6 +340,7 @@ class ProcessGroup:
 
 _NOTHING = np.empty(0, np.uint8)
 _worlds: list[ProcessGroup] = []
+_groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
 
 
 def world() -> ProcessGroup:
@@ -366,7 +375,19 @@ def _make_world() -> ProcessGroup:
             f"mpiexec started {told} processes, but each is alone: mpi4py uses {library}, mpiexec is of another MPI\n"
             f"  expected: the mpiexec beside {sys.executable}"
         )
-    return ProcessGroup(comm.Dup(), range(comm.size))
+    group = ProcessGroup(comm.Dup(), range(comm.size))
+    if comm.size > 1:
+        atexit.register(_leave, comm)
+    return group
+
+
+def _leave(comm: Any) -> None:
+    """At the end of the process: tell those who still wait for it; end the job if MPI would wait in vain."""
+    if any(group.channel.is_deserted for group in _groups):
+        comm.Abort(1)
+    for group in _groups:
+        if group.channel.failure is None:
+            group.end()
 
 
 def _titled(kind: str, array: Any, names: Sequence[str], op: str = "") -> str:

@@ -32,6 +32,8 @@ class Channel:
 
     Attributes:
         failure: why nothing goes on, None if all is well; the process that failed, if it is another one, in `culprits`.
+        is_deserted: a process is gone, or did not come in time and has not since.
+        is_stopped: asked by every wait; when it is true, the wait ends.
     """
 
     def __init__(self, window: Window, names: list[str], crowded: bool) -> None:
@@ -39,6 +41,8 @@ class Channel:
         self.failure: str | None = None
         self.cause: BaseException | None = None
         self.culprits: tuple[int, ...] = ()
+        self.is_deserted = False
+        self.is_stopped: Callable[[], bool] = lambda: False
         self._lock = threading.RLock()
         self._epoch = 1
         self._next = 0  # round of the next run
@@ -99,6 +103,7 @@ class Channel:
             if not window.all_reached(Word.POSTED, now + 1):
                 return False
             self._require_the_same(run, now)
+            self.is_deserted = False
             run.rounds.take(now - run.begin, now % SLOTS)
             window.publish(Word.TAKEN, now + 1)
             if now + 1 == run.end:
@@ -142,7 +147,7 @@ class Channel:
             title: what is waited for. late: the ranks it lacks.
 
         Raises:
-            PeerTimeout: it is not within `timeout` seconds. Aborted: the group has given up.
+            PeerTimeout: it is not within `timeout` seconds. Aborted: the group has given up, or `is_stopped`.
         """
         end = None if timeout is None else time.monotonic() + timeout
         pause = Pause(self._crowded)
@@ -154,6 +159,8 @@ class Channel:
                 return
             self.look()
             self.require_alive(title)
+            if self.is_stopped():
+                raise Aborted(f"{title} was given up: this process has stopped")
             if end is not None and (pause.is_long or timeout == 0) and time.monotonic() >= end:
                 raise self._timed_out(title, timeout, late())
             pause()
@@ -168,6 +175,7 @@ class Channel:
 
     def _timed_out(self, title: str, timeout: float | None, ranks: Iterable[int]) -> PeerTimeout:
         missing = list(ranks)
+        self.is_deserted = True
         who = ", ".join(self._described(rank) for rank in missing)
         return PeerTimeout(f"{title}: not done within {timeout} s, waiting for {who}", missing)
 
@@ -184,7 +192,11 @@ class Channel:
         for rank, segment in enumerate(self.window.segments):
             if segment.words[Word.GAVE_UP] == self._epoch and segment is not self.window.own:
                 self.window.barrier()
-                self._fail(f"{self.names[rank]} failed: {segment.reason}", None, (rank,))
+                culprit, reason = segment.words[Word.CULPRIT] - 1, segment.reason
+                if culprit >= 0:
+                    self._fail(reason, None, (culprit,))
+                else:
+                    self._fail(f"{self.names[rank]} failed: {reason}", None, (rank,))
                 return
 
     def look_whether_they_live(self) -> None:
@@ -195,8 +207,17 @@ class Channel:
         self._looked = now
         gone = [rank for rank, s in enumerate(self.window.segments) if state_of(s.words[Word.PID]) == "gone"]
         if gone and not self.advance():  # what it did before it went counts
-            self.look()  # it may have said why
-            self._fail(f"{', '.join(self.names[r] for r in gone)}: the process is gone", None, tuple(gone))
+            self.look()  # it may have said why, or others have seen who was the first
+            self._tell_of(gone[0])
+
+    def _tell_of(self, rank: int) -> None:
+        """A process is gone: the others hear that it was this one, not those who end because of it."""
+        if self.failure is not None:
+            return
+        reason, self.is_deserted = f"{self.names[rank]}: the process is gone", True
+        self.window.own.say(reason, rank)
+        self.window.publish(Word.GAVE_UP, self._epoch)
+        self._fail(reason, None, (rank,))
 
     def give_up(self, reason: str, cause: BaseException | None = None) -> None:
         """Make every wait of every process raise."""
@@ -238,6 +259,7 @@ class Channel:
         self._meet(Word.LEFT, epoch, end, timeout)
         words = self.window.own.words  # nobody waits any more for what they count
         words[Word.POSTED] = words[Word.TAKEN] = self._next = epoch * _EPOCH
+        words[Word.VOTE], words[Word.VERDICT] = epoch * _EPOCH, 2 * epoch * _EPOCH
         self._free = self._next + SLOTS
         self.window.publish(Word.BEGUN, epoch + 1)
         self._meet(Word.BEGUN, epoch + 1, end, timeout)

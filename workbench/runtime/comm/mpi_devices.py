@@ -6,6 +6,7 @@ Devices are numbered through all processes: those of process 0, then those of pr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,13 +14,23 @@ import numpy as np
 
 from workbench.errors import PreconditionNotMet
 from workbench.framework.values.rows import Rows
-from workbench.runtime.comm.base import RESET_PATIENCE, Communicator, Handle, PreparedCollective
+from workbench.runtime.comm.base import RESET_PATIENCE, Communicator, Handle, PreparedCollective, sum_order
+from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.comm.mpi import ProcessGroup
 from workbench.runtime.comm.mpi_channel import CollectiveRun
 from workbench.runtime.comm.mpi_rounds import Copying, Folding, Rounds, Source, Taking
 from workbench.runtime.comm.mpi_window import label_of
 from workbench.runtime.comm.overlap import require_apart, same_memory
-from workbench.runtime.comm.request import ALL_GATHER, ALL_REDUCE, BROADCAST, Request, form, titled
+from workbench.runtime.comm.request import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE,
+    Request,
+    form,
+    require_sum,
+    titled,
+)
 
 
 class MpiCommunicator(Communicator):
@@ -33,12 +44,28 @@ class MpiCommunicator(Communicator):
     def __init__(self, group: ProcessGroup, devices: int) -> None:
         counts = group.all_gather(np.array([devices], np.int64)).wait()
         assert counts is not None
-        self.group = group
+        self.group, self.patience = group, group.timeout
         self.counts = [int(count) for count in counts.reshape(-1)]
         begins = [0, *accumulate(self.counts)]
         mine = range(begins[group.rank], begins[group.rank] + devices)
         self._sources = [Source(rank, piece) for rank, count in enumerate(self.counts) for piece in range(count)]
         super().__init__(begins[-1], mine)
+
+    @cached_property
+    def here(self) -> Communicator:
+        return LocalCommunicator(len(self.local))
+
+    def reduce_everywhere(
+        self, parts: Sequence[Any], out: Any, place: int, first: int, names: Sequence[str] = ()
+    ) -> PreparedCollective:
+        title = titled(REDUCE, names)
+        self._check_parts(title, parts)
+        require_sum(title, "sum", parts[0].dtype)
+        self._check_outs(title, [out], [self.local[place]], parts[0].shape, parts[0].dtype)
+        order = sum_order(self.size, first)
+        request = Request(REDUCE, tuple(parts), (out,), self.local[place], order, tuple(names))
+        require_apart(request, self.local)
+        return _MpiCollective(self, request, f"first {self.member(first)}")
 
     def member(self, rank: int) -> str:
         source = self._sources[rank]
@@ -104,7 +131,7 @@ class MpiCommunicator(Communicator):
 class _MpiCollective(PreparedCollective):
     comm: MpiCommunicator
 
-    def __init__(self, comm: MpiCommunicator, request: Request) -> None:
+    def __init__(self, comm: MpiCommunicator, request: Request, order: str = "") -> None:
         super().__init__(comm, request)
         self._staged: list[tuple[np.ndarray, np.ndarray]] = []  # contiguous copies of parts, and these
         self._unstaged: list[tuple[np.ndarray, np.ndarray]] = []  # outs, and contiguous arrays in their place
@@ -115,8 +142,8 @@ class _MpiCollective(PreparedCollective):
         ):  # the root is one of this process's devices: its piece lies where the device's does
             pieces = pieces * (comm.source(request.root or 0).piece + 1)
         text = titled(request.kind, request.names)
-        root = "" if request.root is None else f" root {comm.member(request.root)}"
-        described = f"{text} ({form(request.shape, request.dtype)}){root}"
+        root = "" if request.root is None else f"root {comm.member(request.root)}"
+        described = f"{text} ({form(request.shape, request.dtype)}) {order or root}".rstrip()
         self._rounds = comm.rounds(described, pieces, length, request.dtype, self._taking())
         self._title = text
         self._last: CollectiveRun | None = None

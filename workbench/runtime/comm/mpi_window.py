@@ -39,9 +39,10 @@ class Word(IntEnum):
     LEFT = 3  # epochs the owner has left: it does nothing of them any more
     BEGUN = 4  # epochs the owner has begun
     PID = 5
-    VOTE = 6  # twice the number of the owner's last vote, plus one if it was a yes
-    VERDICT = 7  # the same of the last vote that the first member has decided
+    VOTE = 6  # number of the last vote in which the owner has said yes
+    VERDICT = 7  # of the first process: twice the number of the last vote that was decided, plus one for a yes
     REASON = 8  # bytes of the reason
+    CULPRIT = 9  # the rank that failed, plus one; 0 if it is the owner
 
 
 _WORDS_END = len(Word) * _LINE * 8
@@ -84,8 +85,9 @@ class SharedSegment:
         """Why the owner gave up."""
         return self._reason[: self.words[Word.REASON]].tobytes().decode("utf-8", "replace")
 
-    def say(self, reason: str) -> None:
-        """Write down why the owner gives up."""
+    def say(self, reason: str, culprit: int | None = None) -> None:
+        """Write down why the owner gives up, and which rank failed if it is not the owner."""
+        self.words[Word.CULPRIT] = 0 if culprit is None else culprit + 1
         text = reason.encode()[:_REASON_BYTES]
         self._reason[: len(text)] = np.frombuffer(text, np.uint8)
         self.words[Word.REASON] = len(text)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from workbench.errors import Aborted, EnforceNotMet, ExecutionTimeout, add_line, located
 from workbench.executors.lowering.operands import Call, Context, is_dynamic
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_BROADCAST, REDUCE, Node
 from workbench.runtime.comm.base import Communicator, PreparedCollective
-
-_PATIENCE = 600.0  # seconds a collective may take
 
 
 def lower_collective(row: Row, context: Context) -> list[Call]:
@@ -26,34 +25,46 @@ def lower_collective(row: Row, context: Context) -> list[Call]:
     if node.type == FUSED_ALL_REDUCE:
         whole = as_one(row, context)
         if whole is not None:
-            return _run(context.comm.all_reduce(*whole))
+            return _run(context.comm.all_reduce(*whole, names=node.attrs["names"]), node)
     calls: list[Call] = []
     for contributions, results, _, _ in members:
         ins, outs = [context.array(v) for v in contributions], [context.array(v) for v in results]
-        calls += prepare[node.type](context.comm, ins, outs, node.attrs.get("root", 0))
+        names = [contributions[0].name]
+        calls += _run(prepare[node.type](context.comm, ins, outs, node, names), node)
     return calls
 
 
-def _all_reduce(comm: Communicator, ins: list[Any], outs: list[Any], root: int) -> list[Call]:
-    return _run(comm.all_reduce(ins, outs))
+def _all_reduce(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, names: list[str]) -> Any:
+    return comm.all_reduce(ins, outs, names=names)
 
 
-def _reduce(comm: Communicator, ins: list[Any], outs: list[Any], root: int) -> list[Call]:
-    return _run(comm.reduce(ins, outs[0], root))
+def _reduce(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, names: list[str]) -> Any:
+    return comm.reduce_everywhere(ins, outs[0], node.attrs["root"], node.attrs["first"], names)
 
 
-def _broadcast(comm: Communicator, ins: list[Any], outs: list[Any], root: int) -> list[Call]:
-    return _run(comm.broadcast(ins[0], [*outs[:root], ins[0], *outs[root:]], root))
+def _broadcast(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, names: list[str]) -> Any:
+    """What is sent is the same in all processes: each hands it to its own devices."""
+    root = node.attrs["root"]
+    return comm.here.broadcast(ins[0], [*outs[:root], ins[0], *outs[root:]], root, names)
 
 
-def _run(collective: PreparedCollective) -> list[Call]:
+def _run(collective: PreparedCollective, node: Node) -> list[Call]:
     """The calls of a prepared collective; of one that does not compute here, starting it and waiting for it."""
     calls = collective.calls()
-    return calls if calls is not None else [partial(_start_and_wait, collective)]
+    return calls if calls is not None else [partial(_start_and_wait, collective, node)]
 
 
-def _start_and_wait(collective: PreparedCollective) -> None:
-    collective.start().wait(_PATIENCE)
+def _start_and_wait(collective: PreparedCollective, node: Node) -> None:
+    try:
+        collective.start().wait(collective.comm.patience)
+    except (Aborted, ExecutionTimeout) as error:
+        raise _at(node, error) from error.__cause__
+
+
+def _at(node: Node, error: EnforceNotMet) -> EnforceNotMet:
+    """An error of a collective, which stays what it is, with the line it belongs to."""
+    add_line(error, f"at op {node.type!r}, built at {node.site}")
+    return located(error)
 
 
 def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
@@ -82,6 +93,9 @@ def _exchange_rows(node: Node, context: Context) -> None:
         for result in results:
             context.cell(result).value = values[0]
         return
-    gathered = context.comm.gather_rows(values)
+    try:
+        gathered = context.comm.gather_rows(values, context.comm.patience, [contributions[0].name])
+    except (Aborted, ExecutionTimeout) as error:
+        raise _at(node, error) from error.__cause__
     for result in results:
         context.cell(result).value = gathered

@@ -1,0 +1,131 @@
+"""What becomes of the others when a process dies, ends, stops or stays away: they are told who, and nothing is left."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.processes.ranks import Job, run_ranks
+
+pytestmark = pytest.mark.processes
+
+_WAIT = """
+    import os, signal, sys, time
+    import numpy as np
+    from workbench.errors import *
+    from workbench.runtime.comm.mpi import world
+
+    group = world()
+    array = np.ones(100_000)
+    for _ in range(3):
+        group.all_reduce(array).wait()
+    if group.rank != 1:
+        begin = time.monotonic()
+        try:
+            group.all_reduce(array).wait(DEADLINE)
+        except EnforceNotMet as error:
+            print(type(error).__name__, error.ranks, f"{time.monotonic() - begin:.2f}", error, flush=True)
+            raise
+    else:
+        FAULT
+"""
+_HARD = ("--with-ft", "ulfm")  # mpiexec lets the others live until they end
+
+
+def job_of(fault: str, deadline: float, options: tuple[str, ...] = ()) -> Job:
+    return run_ranks(_WAIT.replace("FAULT", fault).replace("DEADLINE", str(deadline)), 3, 60, options=options)
+
+
+def told(job: Job, rank: int) -> tuple[str, str, float, str]:
+    """What a rank said of its wait: the error's class, its ranks, seconds and message."""
+    found = re.match(r"(\w+) (\([\d, ]*\)) ([\d.]+) (.*)", job.outputs[rank], re.DOTALL)
+    assert found is not None, str(job)
+    return found[1], found[2], float(found[3]), found[4]
+
+
+@pytest.mark.parametrize("fault", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"], ids=["killed", "ended"])
+def test_a_process_that_is_gone_is_named_to_the_others_and_the_job_ends(fault: str) -> None:
+    job = job_of(fault, 30.0)
+    assert job.code not in (0, None) and job.seconds < 30 and not job.orphans, str(job)
+    job = job_of(fault, 30.0, _HARD)
+    assert job.code is not None and job.seconds < 30 and not job.orphans, str(job)
+    for rank in (0, 2):
+        kind, ranks, seconds, text = told(job, rank)
+        assert (kind, ranks) == ("PeerFailed", "(1,)") and "rank 1: the process is gone" in text, str(job)
+        assert seconds < 10
+
+
+def test_an_exception_of_one_ends_the_job_with_its_traceback() -> None:
+    job = job_of("raise ValueError('out of data')", 30.0)
+    assert job.code not in (0, None) and job.seconds < 30 and not job.orphans, str(job)
+    assert "ValueError: out of data" in job.errors[1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [("time.sleep(40)", "rank 1"), ("os.kill(os.getpid(), signal.SIGSTOP)", "rank 1 (stopped)")],
+    ids=["late", "stopped"],
+)
+def test_a_process_that_does_not_come_is_named_at_the_deadline(fault: str, state: str) -> None:
+    job = job_of(fault, 1.0)
+    assert job.code not in (0, None) and job.seconds < 30 and not job.orphans, str(job)
+    seen = 0
+    for rank in (0, 2):  # the first to raise ends the job, maybe before the other one has its say
+        if job.outputs[rank]:
+            kind, ranks, seconds, text = told(job, rank)
+            assert (kind, ranks) == ("PeerTimeout", "(1,)") and f"waiting for {state}" in text, str(job)
+            assert 1.0 <= seconds < 6
+            seen += 1
+    assert seen
+
+
+def test_ctrl_c_ends_a_wait_for_others_at_once() -> None:
+    job = run_ranks(
+        """
+        import os, signal, threading, time
+        import numpy as np
+        from workbench.runtime.comm.mpi import world
+
+        group = world()
+        group.barrier().wait()
+        if group.rank == 0:
+            work = group.all_reduce(np.ones(3))
+            for _ in range(5):
+                threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+                begin = time.monotonic()
+                try:
+                    work.wait()
+                    raise SystemExit("not interrupted")
+                except KeyboardInterrupt:
+                    assert time.monotonic() - begin < 5
+            group.send(np.ones(1), 1).wait()
+            assert work.wait().tolist() == [2.0] * 3
+        else:
+            group.receive(np.empty(1), 0).wait()
+            group.all_reduce(np.ones(3)).wait()
+        print("done")
+        """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
+def test_whoever_ends_early_is_named_to_those_who_still_wait_for_it() -> None:
+    job = run_ranks(
+        """
+        import numpy as np
+        from workbench.errors import PreconditionNotMet
+        from workbench.runtime.comm.mpi import world
+
+        group = world()
+        if group.rank == 0:
+            try:
+                group.all_reduce(np.ones(3), names=["w@GRAD"]).wait()
+            except PreconditionNotMet as error:
+                print(error)
+        """,
+        2,
+    )
+    assert job.code == 0 and job.seconds < 30 and not job.orphans, str(job)
+    assert "rank 1: the end of the process" in job.outputs[0] and "all_reduce of 'w@GRAD'" in job.outputs[0], str(job)

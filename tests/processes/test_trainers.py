@@ -1,0 +1,236 @@
+"""Programs over trainers: the same bits as in one process, and a step that is applied by all or by none."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.processes.programs import CASES, Mode
+from tests.processes.ranks import ROOT, environment, run_ranks
+from workbench import static
+from workbench.errors import PreconditionNotMet
+
+pytestmark = pytest.mark.processes
+
+_TRAIN = """
+    import sys
+    from pathlib import Path
+    from tests.processes.programs import main
+
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize(("trainers", "devices"), [(2, 1), (2, 2), (3, 1)])
+def test_trainers_compute_the_bits_of_as_many_devices_in_one_process(
+    trainers: int, devices: int, tmp_path: Path
+) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    alone.mkdir()
+    together.mkdir()
+    command = [sys.executable, "-m", "tests.processes.programs", "1", str(trainers * devices), str(alone)]
+    subprocess.run(command, cwd=ROOT, env=environment(), check=True, timeout=120)
+    job = run_ranks(_TRAIN, trainers, timeout=120, args=(str(trainers), str(devices), str(together)))
+    assert job.code == 0, str(job)
+    for name, mode in itertools.product(CASES, Mode):
+        one = np.load(alone / f"{name} {mode.name} 0.npz")
+        many = [np.load(together / f"{name} {mode.name} {trainer}.npz") for trainer in range(trainers)]
+        assert len(one.files) > 5
+        for key in one.files:
+            where = name, mode.name, key
+            if key.startswith("loss"):
+                assert np.array_equal(one[key], np.concatenate([found[key] for found in many])), where
+            elif name == "normed" and key in ("batch_norm_0.w_1", "batch_norm_0.w_2"):
+                assert one[key].tobytes() == many[0][key].tobytes(), where  # every device has statistics of its own
+            else:
+                assert {found[key].tobytes() for found in many} == {one[key].tobytes()}, where
+
+
+_STEPS = """
+    import os, signal, sys, time
+    import numpy as np
+    import workbench as wb
+    from workbench import static
+    from workbench.errors import *
+    from workbench.runtime.comm.mpi import world
+
+    os.environ["CPU_NUM"] = "1"
+    wb.enable_static()
+    rank, size = world().rank, world().size
+    x, y = static.data("x", [None, 4]), static.data("y", [None, 1], "int64")
+    loss = wb.mean(wb.nn.functional.cross_entropy(static.nn.fc(x, 3), y))
+    wb.optimizer.SGD(0.1).minimize(loss)
+    static.Executor().run(static.default_startup_program())
+    build = static.BuildStrategy()
+    build.num_trainers, build.trainer_id = size, rank
+    executor = static.ParallelExecutor(False, loss_name=loss.name, build_strategy=build)
+    weights = [v.name for v in static.default_main_program().list_vars() if v.persistable]
+
+    def held():
+        return b"".join(np.array(static.global_scope().find_var(name).get_tensor()).tobytes() for name in weights)
+
+    def feed(label=2):
+        return {"x": np.ones((3, 4), "float32") + rank, "y": np.array([[0], [label], [1]])}
+
+    def step(label=2):
+        return executor.run([loss], feed=feed(label))
+"""
+
+
+def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
+    job = run_ranks(
+        _STEPS
+        + """
+    for number in range(8):
+        before, culprit = held(), {2: 0, 4: 1, 5: 2}.get(number)
+        try:
+            step(7 if culprit == rank else 2)
+            assert culprit is None and held() != before
+        except EnforceNotMet as error:
+            assert culprit is not None and held() == before, error
+            text = str(error)
+            assert "softmax_with_cross_entropy" in text and "label 7" in text and "script.py, line" in text, text
+            if rank != culprit:
+                assert type(error) is PeerFailed and error.ranks == (culprit,), repr(error)
+                assert f"rank {culprit} failed" in text and "all_reduce of 'fc_0.b_0@GRAD'" in text, text
+            else:
+                assert type(error) is InvalidArgument
+    print(executor._to_debug().steps, held().hex())
+    """,
+        3,
+    )
+    assert job.code == 0, str(job)
+    assert len(set(job.outputs)) == 1 and job.outputs[0].startswith("5 "), str(job)
+
+
+def test_a_nan_on_one_trainer_and_an_interrupted_one_discard_the_step_on_all() -> None:
+    """What fails behind the last collective is found by the vote."""
+    job = run_ranks(
+        _STEPS
+        + """
+    def refuse(take):
+        raise ValueError("a NaN in the loss")
+
+    executor._to_debug().guard(refuse)
+    for number in range(4):
+        before, given = held(), feed()
+        if number == 1 and rank == 1:
+            given["x"][0, 0] = np.nan
+        try:
+            executor.run([loss], feed=given)
+            assert number != 1 and held() != before
+        except (ValueError, PeerFailed) as error:
+            assert number == 1 and held() == before and "NaN" in str(error), (number, error)
+
+    # Ctrl-C while this trainer waits for another one
+    before = held()
+    if rank == 1:
+        import threading
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            step()
+            raise SystemExit("not interrupted")
+        except KeyboardInterrupt:
+            pass
+    else:
+        time.sleep(1.0)
+        try:
+            step()
+            raise SystemExit("the others were not told")
+        except PeerFailed as error:
+            assert "rank 1 failed: KeyboardInterrupt" in str(error)
+    assert held() == before
+    step()
+    print(executor._to_debug().steps, held().hex())
+    """,
+        2,
+    )
+    assert job.code == 0, str(job)
+    assert len(set(job.outputs)) == 1 and job.outputs[0].startswith("4 "), str(job)
+
+
+def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps() -> None:
+    job = run_ranks(
+        _STEPS
+        + """
+    step()
+    rng, parent = np.random.default_rng(rank), os.getpid()
+    applied, until = 1, time.monotonic() + 3.0
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    stop = False
+    while not stop:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(1e-5, 0.03)))
+            step()
+        except (KeyboardInterrupt, PeerFailed):
+            pass
+        finally:
+            while True:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    break
+                except KeyboardInterrupt:
+                    pass
+        flags = world().all_reduce(np.array([time.monotonic() > until, 0]).astype("int64"), op="max").wait()
+        stop = bool(flags[0])
+        counts = world().all_gather(np.array(executor._to_debug().steps)).wait()
+        assert len(set(counts.tolist())) == 1, counts
+    print(executor._to_debug().steps, held().hex())
+    """,
+        2,
+    )
+    assert job.code == 0, str(job)
+    assert len(set(job.outputs)) == 1, str(job)
+
+
+def test_trainers_with_different_programs_are_refused_with_the_first_line_that_differs() -> None:
+    job = run_ranks(
+        """
+    import os
+    import numpy as np
+    import workbench as wb
+    from workbench import static
+    from workbench.errors import InvalidArgument
+    from workbench.runtime.comm.mpi import world
+
+    os.environ["CPU_NUM"] = "1"
+    wb.enable_static()
+    x = static.data("x", [None, 4])
+    hidden = static.nn.fc(x, 3)
+    loss = wb.mean(wb.tanh(hidden) if world().rank == 1 else wb.nn.functional.sigmoid(hidden))
+    wb.optimizer.SGD(0.1).minimize(loss)
+    static.Executor().run(static.default_startup_program())
+    build = static.BuildStrategy()
+    build.num_trainers, build.trainer_id = 2, world().rank
+    executor = static.ParallelExecutor(False, loss_name=loss.name, build_strategy=build)
+    try:
+        executor.run([loss], feed={"x": np.ones((2, 4), "float32")})
+        raise SystemExit("different programs ran")
+    except InvalidArgument as error:
+        assert "rank 0: " in str(error) and "sigmoid" in str(error) and "tanh" in str(error), str(error)
+    build = static.BuildStrategy()
+    build.num_trainers, build.trainer_id = 2, 1 - world().rank
+    try:
+        static.ParallelExecutor(False, loss_name=loss.name, build_strategy=build).run(
+            [loss], feed={"x": np.ones((2, 4), "float32")}
+        )
+        raise SystemExit("another rank than there is")
+    except InvalidArgument as error:
+        assert f"trainer_id={world().rank}" in str(error) and f"trainer_id={1 - world().rank}" in str(error)
+    print("done")
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
+def test_trainers_that_were_not_started_together_are_told_how() -> None:
+    build = static.BuildStrategy()
+    build.num_trainers = 2
+    with pytest.raises(PreconditionNotMet, match=r"workbench launch -n 2 train.py, or mpiexec -n 2 python -m mpi4py"):
+        build.freeze()
