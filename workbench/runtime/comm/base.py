@@ -123,6 +123,10 @@ class PreparedCollective(ABC):
             PreconditionNotMet: its last run is still under way.
         """
 
+    def run(self, timeout: float | None) -> None:
+        """Start it and wait for it, see `Handle.wait`; after an error the group has to be reset."""
+        self.start().wait(timeout)
+
     def calls(self) -> list[Call] | None:
         """One run as callables to be made in order, for communicators that compute in the caller's thread; else None.
 

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, Unavailable
+from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented
 from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
 from workbench.runtime.comm.mpi_channel import Channel, CollectiveRun
@@ -94,6 +94,7 @@ class ProcessGroup:
 
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float = PATIENCE) -> None:
         self._comm, self.ranks, self.timeout = comm, tuple(ranks), timeout
+        _require_one_machine(comm)
         crowded = comm.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
         self.channel = Channel(Window(comm), [self.member(rank) for rank in range(comm.size)], crowded)
         _groups.add(self)
@@ -379,6 +380,20 @@ def _make_world() -> ProcessGroup:
     if comm.size > 1:
         atexit.register(_leave, comm)
     return group
+
+
+def _require_one_machine(comm: Any) -> None:
+    """Raises: Unimplemented: the processes share no memory."""
+    from mpi4py import MPI
+
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    size = node.size
+    node.Free()
+    if size != comm.size:
+        raise Unimplemented(
+            f"the {comm.size} processes of the group are on several machines, of which this one has {size}; groups "
+            "exchange through memory they share, so start all processes on one machine"
+        )
 
 
 def _leave(comm: Any) -> None:

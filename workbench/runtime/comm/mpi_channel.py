@@ -20,6 +20,7 @@ from workbench.runtime.comm.mpi_rounds import Rounds
 from workbench.runtime.comm.mpi_window import SLOTS, Window, Word
 
 _LOOK = 0.02  # seconds between two looks at whether the others live
+_GLANCES = 50  # polls before a wait is taken seriously
 _EPOCH = 1 << 40  # rounds there may be between two resets
 
 
@@ -68,6 +69,31 @@ class Channel:
             self._post()
         return run
 
+    def exchange(self, rounds: Rounds, title: str, timeout: float | None) -> None:
+        """Begin a collective and wait for it: `start` and `wait` in one, shorter where it has one round.
+
+        A wait that ends early, for whatever reason, has to be followed by a `reset`.
+        """
+        now = self._next
+        if rounds.count != 1 or self._untaken or now >= self._free or self.failure is not None:
+            self.start(rounds, title).wait(timeout)
+            return
+        window, slot, self._next = self.window, now % SLOTS, now + 1
+        rounds.post(0, slot)
+        window.publish(Word.POSTED, now + 1)
+        for _ in range(_GLANCES):
+            if window.all_reached(Word.POSTED, now + 1):
+                break
+        else:
+            run = CollectiveRun(self, rounds, title, now)
+            self._untaken.append(run)
+            run.wait(timeout)
+            return
+        self._require_the_same(rounds, now)
+        rounds.take(0, slot)
+        window.publish(Word.TAKEN, now + 1)
+        self.is_deserted = False
+
     def advance(self) -> bool:
         """Do what can be done now; whether there was anything."""
         with self._lock:
@@ -102,7 +128,7 @@ class Channel:
                 continue
             if not window.all_reached(Word.POSTED, now + 1):
                 return False
-            self._require_the_same(run, now)
+            self._require_the_same(run.rounds, now)
             self.is_deserted = False
             run.rounds.take(now - run.begin, now % SLOTS)
             window.publish(Word.TAKEN, now + 1)
@@ -111,13 +137,13 @@ class Channel:
             return True
         return False
 
-    def _require_the_same(self, run: CollectiveRun, now: int) -> None:
+    def _require_the_same(self, rounds: Rounds, now: int) -> None:
         """All processes are at the same collective.
 
         Raises:
             PreconditionNotMet: they are not; names what each of them does. The group gives up.
         """
-        slot, mark = now % SLOTS, run.rounds.mark
+        slot, mark = now % SLOTS, rounds.mark
         segments = self.window.segments
         for segment in segments:
             if segment.mark(slot) != mark:

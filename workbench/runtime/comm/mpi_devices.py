@@ -188,6 +188,12 @@ class _MpiCollective(PreparedCollective):
             run.whenever_done = self._hand_out
         return run
 
+    def run(self, timeout: float | None) -> None:
+        if self._staged or self._unstaged:
+            super().run(timeout)
+        else:
+            self.comm.group.channel.exchange(self._rounds, self._title, timeout)
+
     def _hand_out(self) -> None:
         for out, copy in self._unstaged:
             out[...] = copy

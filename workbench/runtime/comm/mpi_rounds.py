@@ -47,11 +47,11 @@ class Folding:
         if not self._outs:
             return
         first, *copies = [out[begin:end] for out in self._outs]
-        (rank, piece), *others = self._order
+        rank, piece = self._order[0]
         value = views[rank][piece]
-        if not others:
+        if len(self._order) == 1:
             first[...] = value
-        for rank, piece in others:
+        for rank, piece in self._order[1:]:
             value = self._ufunc(value, views[rank][piece], first)
         if self._divisor != 1:
             np.divide(first, self._divisor, first)

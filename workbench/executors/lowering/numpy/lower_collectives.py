@@ -56,7 +56,7 @@ def _run(collective: PreparedCollective, node: Node) -> list[Call]:
 
 def _start_and_wait(collective: PreparedCollective, node: Node) -> None:
     try:
-        collective.start().wait(collective.comm.patience)
+        collective.run(collective.comm.patience)
     except (Aborted, ExecutionTimeout) as error:
         raise _at(node, error) from error.__cause__
 
