@@ -50,7 +50,8 @@ AREAS = (
         (
             "make_plan",
             "flat_offsets",
-            "make_schedule",
+            "shared_schedule",
+            "arrange",
             "assigned_strides",
             "Shapes",
             "find_aliases",

@@ -32,7 +32,7 @@ from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.reach.table import reach_of
 
 PAGE = mmap.PAGESIZE
-APART = {"wait", "signal", "look_up"}  # between threads
+APART = {"wait", "signal", "block", "look_up"}  # between threads
 MOST = 60  # rows of a kernel
 
 Row = tuple[str, tuple[Any, ...]]

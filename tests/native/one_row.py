@@ -39,10 +39,15 @@ def run_inner_row(kernel: str, *arguments: Any) -> int:
     return run_tape(tape)
 
 
-def run_tape(tape: Tape) -> int:
-    """Run a tape to its end, or to the first row that does not do its work."""
-    control = Control(tape.kernels)
-    control.begin()
+def run_tape(tape: Tape, control: Control | None = None) -> int:
+    """Run a tape to its end, or to the first row that does not do its work.
+
+    Args:
+        control: of a step that has begun; if not given, of a new one.
+    """
+    if control is None:
+        control = Control(tape.kernels)
+        control.begin()
     table = np.array(tape.words, np.int64)
     state = lines(STATE_WORDS)
     state[TABLE], state[AT], state[END], state[CONTROL] = address(table), 0, len(tape), control.address

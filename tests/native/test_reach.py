@@ -37,7 +37,8 @@ def test_declarations_have_the_parameters_of_their_kernels() -> None:
         "for m in MODULES: importlib.import_module(f'workbench.runtime.kernels.{m}')\n"
         "for name, reach in REACHES.items():\n"
         "    own = tuple(inspect.signature(KERNELS[name].body).parameters)\n"
-        "    assert name == 'vector' or own == reach.parameters, (name, own, reach.parameters)\n"
+        "    by_words = own == ('row',) and not reach.parameters\n"
+        "    assert by_words or own == reach.parameters, (name, own, reach.parameters)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

@@ -1,6 +1,7 @@
 """Is what each stage of planning decides right? Told from definitions, by brute force, and not from how it decides.
 
 check_schedule    every node once, after all it depends on, whatever the threads do
+check_shares      what several threads do together runs in kernels, on a step that is one thread's otherwise
 check_shapes      the graph, run node by node, gives arrays of these shapes and dtypes
 check_buckets     members lie one after the other, in the order of the update that reads them
 check_layouts     strides are those of a dense array with its dimensions in another order
@@ -24,6 +25,7 @@ from tests.parallel.memory.plan_checker import happens_before
 from workbench.executors.lowering.numpy.lower import call_attrs
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Plan
+from workbench.executors.planning.shares import BLOCKS
 from workbench.executors.reference.runner import OpRunner
 from workbench.framework.op.record import find_op
 from workbench.framework.values.rows import Rows
@@ -37,7 +39,8 @@ def check_stages(plan: Plan) -> None:
         AssertionError: names the stage's value and what is wrong with it.
     """
     for check in (
-        check_schedule, check_buckets, check_layouts, check_aliases, check_takeovers, check_storage, check_offsets,
+        check_schedule, check_shares, check_buckets, check_layouts, check_aliases, check_takeovers, check_storage,
+        check_offsets,
     ):  # fmt: skip
         check(plan)
 
@@ -111,6 +114,19 @@ class _Shaped(_Run):
         extra = self._runners[node.place].extras(node.origins[0])
         attrs = {**call_attrs(node), **{name: extra[name] for name in node.record.needs if name in extra}}
         self.call(node.type, node.inputs, node.outputs, attrs)
+
+
+# Shares
+
+
+def check_shares(plan: Plan) -> None:
+    blocks, threads = plan.shares.blocks, plan.shares.threads
+    assert bool(blocks) == (threads > 1), f"{threads} threads share {len(blocks)} nodes"
+    if blocks:
+        assert plan.schedule.threads == 1, "threads that have nodes of their own share others"
+    for node, count in blocks.items():
+        assert node in plan.graph.nodes and node in plan.native, f"{node} runs in no kernels"
+        assert 1 < count <= BLOCKS * threads, f"{node} has {count} blocks"
 
 
 # Buckets

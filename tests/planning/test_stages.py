@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -24,6 +25,7 @@ from workbench.executors.planning.memory.aliases import Alias
 from workbench.executors.planning.memory.offsets import Offsets
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.schedule import Schedule
+from workbench.executors.planning.shares import Shares
 
 OPTIONS: dict[str, tuple[int, dict[str, Any]]] = {
     "one device": (1, {}),
@@ -179,6 +181,13 @@ FAULTS: dict[str, tuple[str, Callable[[Plan], Plan]]] = {
     "schedule: a node is left out": ("check_schedule", lambda p: scheduled(p, order=p.schedule.order[:-1])),
     "schedule: a node twice": (
         "check_schedule", lambda p: scheduled(p, order=(*p.schedule.order[:1], *p.schedule.order)),
+    ),
+    "shares: a node that is in no graph": (
+        "check_shares", lambda p: replace(p, shares=Shares({copy(p.graph.nodes[0]): 2}, 2)),
+    ),
+    "shares: nothing for a thread": ("check_shares", lambda p: replace(p, shares=Shares({}, 2))),
+    "shares: more blocks than anybody takes": (
+        "check_shares", lambda p: replace(p, shares=Shares({next(iter(p.native)): 9}, 2)),
     ),
     "buckets: the wrong way round": ("check_buckets", partial(bucket, members=lambda m: m[::-1])),
     "buckets: a gap": ("check_buckets", partial(bucket, offsets=lambda o: (o[0], *(n + 64 for n in o[1:])))),

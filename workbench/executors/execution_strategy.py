@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.graph.options import Option, Options, seconds, switch, whole, word
+from workbench.runtime.devices import processors
 
 
 class ExecutionStrategy(Options):
@@ -24,7 +25,8 @@ class ExecutionStrategy(Options):
         0,
         whole(0),
         "step",
-        "Threads that run operators; 0 becomes twice the number of devices at the first run, with GPUs four times",
+        "Threads that run operators, on one device together; 0 becomes the number of processors at the first run, at "
+        "least twice the number of devices; with GPUs four times that",
     )
     num_iteration_per_drop_scope = Option(
         100, whole(0), "step", "Runs after which the memory of temporaries is given back; 0: never (X-50, X-53)"
@@ -65,7 +67,7 @@ class ExecutionStrategy(Options):
         self.tell_idle()
         self.use_cuda = use_cuda
         if self.num_threads == 0:
-            self.num_threads = devices * (4 if use_cuda else 2)
+            self.num_threads = devices * 4 if use_cuda else max(devices * 2, processors())
 
     def idle(self) -> dict[str, str]:
         """The fields that were set and have no effect, with the reason."""

@@ -16,6 +16,7 @@ from tests.parallel.models import Model, batch, build, classifier, column, const
 from workbench import events, static
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.framework.notice import Notice
+from workbench.runtime.devices import processors
 
 Scale = static.BuildStrategy.GradientScaleStrategy
 Mode = static.BuildStrategy.ReduceStrategy
@@ -208,11 +209,11 @@ def test_weighted_by_samples_seeds_are_the_shares_of_the_batch():
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_5_3_num_threads_left_open_becomes_twice_the_devices_in_the_object(count):
+def test_5_3_num_threads_left_open_becomes_the_processors_or_twice_the_devices_in_the_object(count):
     strategy = executing()
     assert strategy.num_threads == 0 and strategy.use_cuda is True
     line().start().parallel(count, exec_strategy=strategy).run([], feed={"X": column(*range(8))})
-    assert strategy.num_threads == 2 * count and strategy.use_cuda is False
+    assert strategy.num_threads == max(2 * count, processors()) and strategy.use_cuda is False
 
 
 def steps(pe: Any, feed: Any) -> int:

@@ -66,6 +66,15 @@ class Binding:
         """Whether kernels call the BLAS."""
         return self.lowering.calls_blas
 
+    @property
+    def has_team(self) -> bool:
+        """Whether threads share nodes: then the first one's programs are all of the step, and the others help it."""
+        return self.plan.shares.threads > 1 and len(self.speculative) + len(self.commit) > 2
+
+    def led(self, programs: Sequence[ThreadProgram]) -> Sequence[ThreadProgram]:
+        """Those of the programs of a phase that do all of it without help."""
+        return programs[:1] if self.has_team else programs
+
     def array(self, value: Value) -> np.ndarray:
         """The array of a value that has memory."""
         return self.values.array(value)

@@ -68,12 +68,12 @@ class _OpenWriter(TapeWriter):
     """Leaves gaps where sizes have to be known."""
 
     tape: OpenTape
-    scratch: Any  # a MetaScratch
+    scratches: dict[int, MetaScratch]  # of all threads
     sizes: Sizes
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         before, decided, sizes = self._state(), self.sizes.decided, self.sizes
-        numbers, ends = len(self.tape.numbers), len(self.scratch.ends)
+        numbers, ends = len(self.tape.numbers), [(scratch, len(scratch.ends)) for scratch in self.scratches.values()]
         try:
             is_written = super().add(row, waits, raised)
             if len(sizes.had_to_be_known) == decided.known:
@@ -81,7 +81,9 @@ class _OpenWriter(TapeWriter):
         except Unsettled:
             pass
         self._restore(before)
-        del self.tape.numbers[numbers:], self.scratch.ends[ends:]
+        del self.tape.numbers[numbers:]
+        for scratch, count in ends:
+            del scratch.ends[count:]
         sizes.go_back(decided)
         self._leave_gap(row, waits, raised)
         return True
@@ -93,6 +95,7 @@ class _OpenWriter(TapeWriter):
         self._flush()
         for flag in waits:
             self.tape.row("wait", flag.array, self._control.array)
+        self._join_team()
         self._rows.append(row)
         self.tape.leave_gap(row.node)
         self._flush()
@@ -126,12 +129,15 @@ class OpenLowering(RowLowering):
         return self.scratches.setdefault(thread, MetaScratch(self.sizes))
 
     def _writer(self, thread: int, apart: bool) -> TapeWriter:
+        tape, scratch = self._tape(thread), self._scratch_of(thread)
+        writer = _OpenWriter(self._pool, self._context, scratch, self.by_numpy, tape, not apart)
+        writer.sizes, writer.scratches = self.sizes, self.scratches
+        return writer
+
+    def _tape(self, thread: int) -> OpenTape:
         assert self._pool.control is not None
         self.tapes.append(OpenTape(self._pool.control.kernels, self.sizes, thread))
-        scratch = self._scratch_of(thread)
-        writer = _OpenWriter(self._pool, self._context, scratch, self.by_numpy, not apart, self.tapes[-1])
-        writer.sizes = self.sizes
-        return writer
+        return self.tapes[-1]
 
 
 class _NoWeights(Sequence[float]):

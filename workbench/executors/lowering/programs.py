@@ -11,7 +11,8 @@ from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
-from workbench.executors.lowering.tape.segment import NativeFlag
+from workbench.executors.lowering.tape.segment import NativeFlag, Segment
+from workbench.executors.lowering.tape.team import Helper, Team
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.plan import Plan, Row
@@ -60,6 +61,7 @@ class RowLowering:
         count = 1 + max((row.thread for row in rows), default=0) if threaded else 1
         programs = [ThreadProgram() for _ in range(count)]
         writers = [self._writer(thread, apart) for thread in range(count)]
+        team = self._team(writers, apart)
         waits, raised = self._signals(rows, apart) if with_waits else ({}, {})
         for row in rows:
             thread = row.thread if threaded else 0
@@ -73,7 +75,7 @@ class RowLowering:
                 _cut(writer, program)
                 writer.finish()
                 self.calls_blas |= writer.calls_blas
-        return programs
+        return [*programs, *(_program_of(segment) for segment in (team.segments(self.by_numpy) if team else ()))]
 
     def calls_in_python(self, row: Row, thread: int) -> list[Call]:
         """What runs a row without a native form."""
@@ -82,7 +84,7 @@ class RowLowering:
     def written(self, row: Row, thread: int, tape: Tape) -> bool:
         """Write one row alone to a tape; False if it has no native form."""
         assert self._pool.control is not None
-        writer = TapeWriter(self._pool, self._context, self._scratch_of(thread), self.by_numpy, tape=tape)
+        writer = TapeWriter(self._pool, self._context, self._scratch_of(thread), self.by_numpy, tape)
         is_native = writer.add(row)
         writer.cut()
         self.calls_blas |= writer.calls_blas
@@ -95,7 +97,28 @@ class RowLowering:
     def _writer(self, thread: int, apart: bool) -> TapeWriter | None:
         if self._pool.control is None:
             return None
-        return TapeWriter(self._pool, self._context, self._scratch_of(thread), self.by_numpy, joined=not apart)
+        tape, scratch = self._tape(thread), self._scratch_of(thread)
+        return TapeWriter(self._pool, self._context, scratch, self.by_numpy, tape, joined=not apart)
+
+    def _tape(self, thread: int) -> Tape:
+        """A new one of a thread."""
+        assert self._pool.control is not None
+        return Tape(self._pool.control.kernels)
+
+    def _team(self, writers: Sequence[TapeWriter | None], apart: bool) -> Team | None:
+        """Those that share the work of the only thread, if that is planned."""
+        shares, leader = self.plan.shares, writers[0]
+        if apart or leader is None or len(writers) > 1 or shares.threads == 1:
+            return None
+        helpers = [Helper(self._tape(thread), self._scratch_of(thread)) for thread in range(1, shares.threads)]
+        team = Team(leader.tape, helpers, shares.blocks, self._pool, self._native_flag)
+        leader.share_with(team)
+        return team
+
+    def _native_flag(self, what: str) -> NativeFlag:
+        flag = NativeFlag(self._pool, what)
+        self.flags.append(flag)
+        return flag
 
     def _scratch_of(self, thread: int) -> Scratch:
         return self._scratch.setdefault(thread, Scratch())
@@ -148,6 +171,12 @@ def _is_written(
     elif apart and (segment := writer.cut()) is not None:
         program.add(PythonRow(row, [], [segment], []))
     return is_native
+
+
+def _program_of(segment: Segment) -> ThreadProgram:
+    program = ThreadProgram()
+    program.add(segment)
+    return program
 
 
 def _cut(writer: TapeWriter, program: ThreadProgram) -> None:

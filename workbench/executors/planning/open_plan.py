@@ -22,6 +22,7 @@ from workbench.executors.planning.memory.storage import Storage, StoragePiece, S
 from workbench.executors.planning.plan import Given, MemoryOptions, Plan, Row, make_plan
 from workbench.executors.planning.schedule import BYTES, CALL, FLOPS, MARGIN, NATIVE_CALL, seconds, shared_schedule
 from workbench.executors.planning.shapes import Shapes
+from workbench.executors.planning.shares import share
 from workbench.executors.planning.sizes.formulas import Conditions, Formulas
 from workbench.executors.planning.sizes.size import Sizes
 from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
@@ -215,7 +216,8 @@ class _Form:
         self.numbers = Formulas(sizes, numbers.numbers)
         self._flops, self._moved = (np.array([cost[k] for cost in self.costs.values()], np.intp) for k in (0, 1))
         self._chain = self._longest_chain()
-        self._calls = np.array([NATIVE_CALL if node in plan.native else CALL for node in self.costs])
+        self._native = np.array([node in plan.native for node in self.costs], bool)
+        self._calls = np.where(self._native, NATIVE_CALL, CALL)
         self._seconds = float(self._work(self.numbers([u.example for u in sizes.unknowns])).sum())
 
     # Whether the schedule of the example is that of other sizes
@@ -245,6 +247,11 @@ class _Form:
             return False
         if num_threads == 1:
             return True
+        shares = self.open.shares.threads > 1
+        if mine.threads == 1 and shares != (share(work, numbers[self._moved], self._native, num_threads) is not None):
+            return False
+        if shares:
+            return True
         takes = work + self._calls
         if mine.threads == 1 and takes[self._chain].sum() >= MARGIN * takes.sum():
             return True  # no threads are quicker than this chain
@@ -258,7 +265,8 @@ class _Form:
 
 
 _SHARED = (
-    "graph", "schedule", "memory_options", "staged", "feeds", "fetches", "before", "waits", "last_reader", "native",
+    "graph", "schedule", "shares", "memory_options", "staged", "feeds", "fetches", "before", "waits", "last_reader",
+    "native",
 )  # fmt: skip
 
 

@@ -16,8 +16,9 @@ from workbench.executors.planning.memory.memory_plan import LayOut, MemoryPlan, 
 from workbench.executors.planning.memory.offsets import assign_offsets
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.memory.request import MemoryRequest
-from workbench.executors.planning.schedule import Schedule, make_schedule
+from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shapes import Shapes, Specs, is_static
+from workbench.executors.planning.shares import Shares, arrange
 from workbench.framework.op.record import Cost, find_op
 from workbench.framework.values.spec import ROWS, Spec
 from workbench.framework.written import written
@@ -79,6 +80,7 @@ class Plan:
     """What to do in one step.
 
     Attributes:
+        shares: which nodes several threads do together.
         memory: where every value lives, and why.
         rows: the speculative phase, in schedule order; commit: updates that write the scope in place.
         staged: values copied into the scope after them.
@@ -92,6 +94,7 @@ class Plan:
     graph: Graph
     shapes: Shapes
     schedule: Schedule
+    shares: Shares
     memory_options: MemoryOptions
     memory: MemoryPlan
     rows: tuple[Row, ...]
@@ -178,7 +181,7 @@ def make_plan(
     shapes, uses = Shapes(graph, given), Uses(graph.nodes)
     before = _dependencies(graph, uses)
     native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
-    schedule = make_schedule(graph.nodes, before, shapes.costs, num_threads, native)
+    schedule, shares = arrange(graph.nodes, before, shapes.costs, num_threads, native)
     in_scope, staged = _writes_to_scope(graph, uses, shapes, memory_options.aside)
     patched: set[Value] = set() if memory_options.aside else _patched(graph, uses)
     committed = {uses.writer[value] for value in in_scope}
@@ -194,6 +197,7 @@ def make_plan(
         graph,
         shapes,
         schedule,
+        shares,
         memory_options,
         memory,
         tuple(row for row in rows if row.node not in committed),

@@ -15,8 +15,9 @@ def plan_text(plan: Plan) -> str:
     """The plan as text; the schedule's order, then the commit."""
     kept = sum(1 for v in plan.refs if v in plan.aliases)
     sizes = ", ".join(f"{place}: {nbytes:,}" for place, nbytes in plan.sizes.items())
+    threads = max(plan.schedule.threads, plan.shares.threads)
     lines = [
-        f"plan: {len(plan.rows)} rows, {len(plan.commit)} in the commit, {plan.schedule.threads} threads",
+        f"plan: {len(plan.rows)} rows, {len(plan.commit)} in the commit, {threads} threads",
         f"bytes for temporaries by device: {sizes}; {kept} values only look at another one's memory",
     ]
     lines += [_line("", row, plan) for row in plan.rows]
@@ -28,7 +29,9 @@ def plan_text(plan: Plan) -> str:
 def _line(phase: str, row: Row, plan: Plan) -> str:
     places = ",".join(map(str, row.node.places))
     outs = ", ".join(_at(ref) for ref in _flat(row.outs))
-    return f"{phase}[{places}] t{row.thread} {row.node.type} -> {outs or 'objects'}  ~{_cost(row, plan)}"
+    blocks = plan.shares.blocks.get(row.node)
+    thread = f"t{row.thread}" if blocks is None else f"{blocks} blocks"
+    return f"{phase}[{places}] {thread} {row.node.type} -> {outs or 'objects'}  ~{_cost(row, plan)}"
 
 
 def _cost(row: Row, plan: Plan) -> str:

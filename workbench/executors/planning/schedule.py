@@ -47,22 +47,14 @@ def seconds(cost: Cost) -> float:
     return cost.flops / FLOPS + cost.bytes / BYTES
 
 
-def make_schedule(
-    nodes: Sequence[Node],
-    before: Mapping[Node, Sequence[Node]],
-    costs: Mapping[Node, Cost],
-    num_threads: int,
-    native: Collection[Node] = (),
-) -> Schedule:
-    """The schedule of nodes that stand in an admissible order.
+def available(num_threads: int, least: int = 1) -> int:
+    """Threads that can be at work at the same time."""
+    return min(num_threads, max(processors(), least))
 
-    Args:
-        before: the nodes each one has to wait for.
-        num_threads: at most so many threads. For ops in Python two are used even on one processor: some wait.
-        native: the nodes that run in kernels.
-    """
-    shared = shared_schedule(nodes, before, costs, num_threads, native)
-    return shared or Schedule(tuple(_by_device(nodes, before)), dict.fromkeys(nodes, 0), 1)
+
+def alone(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> Schedule:
+    """The schedule of nodes that stand in an admissible order, on one thread."""
+    return Schedule(tuple(_by_device(nodes, before)), dict.fromkeys(nodes, 0), 1)
 
 
 def shared_schedule(
@@ -71,15 +63,23 @@ def shared_schedule(
     costs: Mapping[Node, Cost],
     num_threads: int,
     native: Collection[Node] = (),
+    limit: float = float("inf"),
 ) -> Schedule | None:
-    """The schedule on several threads; None where one thread is as quick."""
+    """The schedule on several threads; None where one thread is as quick.
+
+    Args:
+        before: the nodes each one has to wait for.
+        num_threads: at most so many threads. For ops in Python two are used even on one processor: some wait.
+        native: the nodes that run in kernels.
+        limit: seconds it has to stay below.
+    """
     python = any(node not in native and node.type != FETCH for node in nodes)
-    threads = min(num_threads, max(processors(), 2 if python else 1))
+    threads = available(num_threads, 2 if python else 1)
     work = {node: seconds(costs[node]) for node in nodes}
     start = HAND_OFF if python else NATIVE_START
     if threads < 2 or sum(work.values()) < 4 * start:
         return None
-    bound = MARGIN * sum(work[n] + (NATIVE_CALL if n in native else CALL) for n in nodes) - start
+    bound = min(MARGIN * sum(work[n] + (NATIVE_CALL if n in native else CALL) for n in nodes) - start, limit)
     scheduling = _ListScheduling(nodes, before, work, costs, native)
     if scheduling.longest_chain() >= bound:
         return None  # no threads are quicker than that

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
+from workbench.executors.running.team_trial import TeamTrial
 from workbench.executors.running.transaction import explain, run_in_python
 from workbench.executors.running.watching.telltales import Telltales
 from workbench.executors.running.watching.watch import Watching
@@ -24,6 +25,13 @@ from workbench.runtime.ending import require_time, the_end
 _task_of = attrgetter("task")
 
 
+class Alone(NamedTuple):
+    """What is run of a binding where nobody helps its threads."""
+
+    speculative: Sequence[ThreadProgram]
+    commit: Sequence[ThreadProgram]
+
+
 class BoundStep:
     """The steps of certain fetches and shapes: what an engine keeps of them.
 
@@ -34,6 +42,7 @@ class BoundStep:
         collector: of the fetches. watching: what observers have prepared.
         has_run: whether a first step has run in parts; whole: the step as one call, where there is such from then on.
         is_open: whether a speculation has begun and did not come to its end: flags may be up.
+        team: whether threads that share nodes are of use, None where there are none; alone: what is run without them.
     """
 
     def __init__(self, binding: Binding, training: bool, loss: str | None) -> None:
@@ -42,6 +51,8 @@ class BoundStep:
         self.watching = Watching(binding)
         self.whole: WholeStep | None = None
         self.has_run = self.is_open = False
+        self.team = TeamTrial() if binding.has_team else None
+        self.alone = Alone(binding.led(binding.speculative), binding.led(binding.commit))
         self._run = _way_to_run(binding)
         self._run_watched = partial(one_blas_thread.run, run_in_python, binding)
 
@@ -64,7 +75,8 @@ class BoundStep:
             require_time()
         self.is_open = True
         try:
-            run = self._run if programs is self.binding.speculative else self._run_watched
+            own = programs is self.binding.speculative or programs is self.alone.speculative
+            run = self._run if own else self._run_watched
             run(list(map(_task_of, programs)))
             self.is_open = False
         except BaseException as error:

@@ -57,7 +57,7 @@ class WholeStep:
     ) -> None:
         assert binding.pool.control is not None
         call = binding.pool.control.run_step
-        self._pool = binding.pool
+        self._pool, self._has_flags = binding.pool, binding.has_team
         self._last = last
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
         self._counting = [counter, *(bucket.counter for bucket in binding.writes.changed.buckets)]
@@ -140,7 +140,10 @@ class WholeStep:
             objects[number] = id(sources[place][name])
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
-        self._pool.settle()
+        if self._has_flags:
+            self._pool.begin()  # they hold numbers of steps
+        else:
+            self._pool.settle()
         status = self._call()
         while status == PAUSED:  # so that signals are answered
             status = self._call()
@@ -175,7 +178,8 @@ def whole_step(binding: Binding, collector: Collector, counter: np.ndarray) -> W
         None unless one thread runs all of it in kernels, everything it changes lies in buckets, which count, and a
         first step has shown what the results are like.
     """
-    first, last, layout = _only_piece(binding.speculative), _only_piece(binding.commit), array_layout()
+    first, last = (_only_piece(binding.led(programs)) for programs in (binding.speculative, binding.commit))
+    layout = array_layout()
     if first is None or last is None or layout is None or binding.writes.staged:
         return None
     if binding.writes.changed.tensors:

@@ -77,6 +77,17 @@ def atomic_store(context: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
+def atomic_swap(context: Any, address: Any, old: Any, new: Any) -> Any:
+    """Put a number in the place of an int64 if that is `old`; whether it was."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        where = b.inttoptr(args[0], _I64.as_pointer())
+        return b.extract_value(b.cmpxchg(where, args[1], args[2], "acq_rel", "acquire"), 1)
+
+    return types.boolean(INT, INT, INT), generate
+
+
+@intrinsic
 def pause(context: Any) -> Any:
     """Tell the processor that this thread is waiting."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.reach.declare import OutOfReach
 from workbench.runtime.reach.table import reach_of
+from workbench.runtime.words.codes import ROW_LENGTH
 
 
 class Pointer(NamedTuple):
@@ -68,6 +70,17 @@ class Tape:
             if "f" in letters:
                 words = [_bits(a) if kind == "f" else a for kind, a in zip(letters, words, strict=True)]
         self.words.extend((self.kernels.addresses[kernel], 2 + len(words), *words))
+
+    def block(self, flag: np.ndarray, control: np.ndarray, write: Callable[[], None]) -> None:
+        """Add a row that one of several threads runs.
+
+        Args:
+            flag: tells that it is done, and who has taken it. write: adds the row that is run.
+        """
+        begin = len(self.words)
+        self.row("block", flag, control)
+        write()
+        self.words[begin + ROW_LENGTH] = len(self.words) - begin
 
     def table(self) -> int:
         """Where the rows are in memory, now that there are all of them."""

@@ -13,6 +13,9 @@ BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in 
 # A row: address of the kernel, number of words, arguments
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
 
+# A row that one of several threads runs: where the row inside it begins; where beside its flag is who has taken it
+BLOCK_HEAD, BLOCK_TAKEN = 4, 1
+
 # The state of one thread's program (int64 words)
 TABLE, AT, END, CONTROL, STAMPS = range(5)  # STAMPS: the address of a ring, see `words.stamp`; 0: nobody looks
 START = 8  # where it begins

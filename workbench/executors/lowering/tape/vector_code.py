@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import lcm, prod
 from typing import Any
 
@@ -16,11 +17,13 @@ from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memo
 from workbench.executors.planning.sizes.size import overlap
 from workbench.framework.expr.lowered import ExprStep, Lowered
 from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.reach.divide import borders
 from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 
 BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache
 MOST = 2048  # floats a block has at most
 _LONGEST = 64  # instructions of a row
+_VECTOR = 16  # floats; where pieces of the work begin
 _FLOAT, _TRUTH, _BYTE = np.dtype(np.float32), np.dtype(bool), np.dtype(np.uint8)
 
 Array = np.ndarray
@@ -97,9 +100,46 @@ class VectorCode:
             tape, self.total
         )
 
+    def blocks(self, most: int) -> list[VectorCode] | None:
+        """At most so many pieces of the work that together are all of it; None if it does not divide.
+
+        What follows from the shape alone is where pieces may begin: with a row of what repeats, and of whatever has
+        strides; rows that are added up are not divided.
+        """
+        leaves = [*self._leaves, *(leaf for _, leaf in self._outs.values())]
+        if any(i.function == "sum" for i in self.code):
+            return None
+        edges = borders(self.total, _common_multiple([_VECTOR, *self._periods, *(leaf.unit for leaf in leaves)]), most)
+        if len(edges) < 3:
+            return None
+        return [self._part(begin, end) for begin, end in pairwise(edges)]
+
+    def _part(self, begin: int, end: int) -> VectorCode:
+        """The work on some of the elements; nothing is added to it."""
+        part = self.copy()
+        part.total = end - begin
+        part._leaves = {leaf.part(begin, end): value for leaf, value in self._leaves.items()}
+        part._outs = {address: (value, leaf.part(begin, end)) for address, (value, leaf) in self._outs.items()}
+        return part
+
     def _block(self) -> int:
         step = lcm(*self._periods) if self._periods else 1
         return min(step * max(1, BLOCK // step), -(-self.total // step) * step)
+
+
+def _common_multiple(numbers: Sequence[Any]) -> Any:
+    """Of numbers that may depend on open sizes; then not always the least."""
+    common = lcm(*(n for n in numbers if type(n) is int))
+    for n in numbers:
+        if type(n) is not int and not _goes_into(n, common):
+            common = n if _goes_into(common, n) else common * n
+    return common
+
+
+def _goes_into(n: Any, number: Any) -> bool:
+    """Whether a number is a multiple of n, whatever the sizes."""
+    rest = 1 if type(number) is int and type(n) is not int else number % n
+    return type(rest) is int and rest == 0
 
 
 class _Addition:

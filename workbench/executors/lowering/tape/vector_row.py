@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.runtime.native.tape import Pointer, Tape, pointer
+from workbench.runtime.reach.declare import FLOAT
 from workbench.runtime.words.opcodes import (
     ADVANCES,
     CASE,
@@ -24,6 +26,7 @@ from workbench.runtime.words.opcodes import (
     SLOT_WORDS,
     STORE,
     TILED,
+    TRUTHS,
     WHOLE,
 )
 
@@ -48,6 +51,19 @@ class Leaf(NamedTuple):
     @property
     def period(self) -> int:
         return self.sizes[-1]
+
+    @property
+    def unit(self) -> int:
+        """Elements of the work that are to be seen together: a whole number of them can be left out at the begin."""
+        return 1 if self.kind in (ADVANCES, SCALAR) else prod(self.sizes[1:])
+
+    def part(self, begin: int, end: int) -> Leaf:
+        """As work on the elements from `begin` to `end` sees it; both are multiples of the unit, or the very end."""
+        if self.kind in (SCALAR, TILED):
+            return self
+        item, unit = 1 if self.kind == TRUTHS else FLOAT, self.unit
+        where = self.where.moved(item * (begin // unit) * self.strides[0])
+        return self._replace(where=where, sizes=((end - begin) // unit, *self.sizes[1:]))
 
     def words(self, slot: int, buffer: Pointer | None = None, filled: int = 0) -> list[Any]:
         """How a row spells it; `filled` is how many floats of the buffer are filled once."""

@@ -14,6 +14,7 @@ import numpy as np
 from workbench.executors.lowering.operands import Call, Context, Scratch, is_dynamic
 from workbench.executors.lowering.tape.registry import Rule, rule_of, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
+from workbench.executors.lowering.tape.team import Team
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
@@ -36,6 +37,7 @@ class _State(NamedTuple):
     begin: int
     room: tuple[int, int]
     since_look_up: float
+    team: Any
 
 
 class TapeWriter:
@@ -45,8 +47,8 @@ class TapeWriter:
         pool: whose thread it is.
         scratch: memory rows share.
         by_numpy: the calls that do a row with NumPy.
+        tape: what it writes to.
         joined: element-wise ops that follow each other become one row.
-        tape: what it writes to, if not a new one.
 
     Attributes:
         context: what rows are bound to.
@@ -59,14 +61,15 @@ class TapeWriter:
         context: Context,
         scratch: Scratch,
         by_numpy: Callable[[Row], Sequence[Call]],
+        tape: Tape,
         joined: bool = True,
-        tape: Tape | None = None,
     ) -> None:
         assert pool.control is not None
         self.pool, self.context, self.scratch, self.joined = pool, context, scratch, joined
         self._by_numpy, self._control = by_numpy, pool.control
-        self.tape = Tape(pool.control.kernels) if tape is None else tape
+        self.tape = tape
         self.calls_blas = False
+        self._team: Team | None = None
         self._segments: list[Segment] = []
         self._marks: list[Mark] = []
         self._rows: list[Row] = []  # whose mark is not set yet
@@ -75,6 +78,10 @@ class TapeWriter:
         self._own = False  # whether the current row is part of it
         self._may_grow = False  # whether it is added to where it is, for nothing has to be taken back
         self._since_look_up = 0.0
+
+    def share_with(self, team: Team) -> None:
+        """From now on others do blocks of its rows."""
+        self._team = team
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
@@ -108,9 +115,10 @@ class TapeWriter:
 
     def _state(self) -> _State:
         """What to go back to."""
+        team = None if self._team is None else self._team.state
         return _State(
             len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used,
-            self._since_look_up,
+            self._since_look_up, team,
         )  # fmt: skip
 
     def _restore(self, state: _State) -> None:
@@ -118,6 +126,8 @@ class TapeWriter:
         del self._marks[state.marks :]
         self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
         self.scratch.used, self._since_look_up = state.room, state.since_look_up
+        if self._team is not None:
+            self._team.restore(state.team)
 
     def _safepoint(self, row: Row) -> None:
         self._since_look_up += seconds(row.cost)
@@ -131,7 +141,10 @@ class TapeWriter:
     def row(self, kernel: str, *arguments: Any) -> None:
         """A row of the tape; what it points to is given as arrays, see `Tape.row`."""
         self._end_vector()
-        self.tape.row(kernel, *arguments)
+        if self._team is None:
+            self.tape.row(kernel, *arguments)
+        else:
+            self._team.row(self._rows, kernel, arguments)
 
     def vector(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         """Element-wise work on arrays of a shape, see `VectorCode.add`.
@@ -181,8 +194,15 @@ class TapeWriter:
 
     def _emit_vector(self) -> None:
         pending, self._vector = self._vector, None
-        if pending is not None:
-            pending.emit(self.tape, lambda floats: self.scratch((floats,), np.float32))
+        if pending is None:
+            return
+        if self._team is None:
+            pending.emit(self.tape, self._floats)
+        else:
+            self._team.vector(self._rows, pending, self._floats)
+
+    def _floats(self, floats: Any) -> np.ndarray:
+        return self.scratch((floats,), np.float32)
 
     def _flush(self) -> None:
         """End the row of the tape that is being put together; its memory is free again."""
@@ -195,9 +215,16 @@ class TapeWriter:
             self._marks.append(Mark(self._begin, tuple(self._rows)))
         self._rows, self._begin = [], len(self.tape)
 
+    def _join_team(self) -> None:
+        """Go on when the others have done what they share with this thread."""
+        if self._team is not None:
+            self._team.join()
+
     def cut(self) -> Segment | None:
         """The piece since the last cut; None if there is nothing in it."""
         self._flush()
+        self._join_team()
+        self._begin = len(self.tape)
         marks, self._marks = self._marks, []
         if not marks:
             return None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from workbench.runtime.kernels.intrinsics import (
     INT,
+    ROW,
+    address_of,
     atomic_load,
     atomic_store,
+    atomic_swap,
     call0,
     call_row,
     function,
@@ -17,6 +20,8 @@ from workbench.runtime.kernels.tape.stamps import walk_with_stamps
 from workbench.runtime.words.codes import (
     AGAIN,
     AT,
+    BLOCK_HEAD,
+    BLOCK_TAKEN,
     CONTROL,
     DONE,
     END,
@@ -27,6 +32,7 @@ from workbench.runtime.words.codes import (
     MAILBOX_CONTROL,
     PATIENCE,
     PAUSED,
+    ROW_ARGUMENTS,
     ROW_KERNEL,
     ROW_LENGTH,
     STAMPS,
@@ -93,6 +99,23 @@ def signal(flag, control):
     """Tell other threads that this one has come so far."""
     atomic_store(flag, ints(control)[STEP])
     return DONE
+
+
+@kernel(ROW)
+def block(row):
+    """Run the row inside this one, unless somebody else has taken it in this step.
+
+    Its words: the flag that tells it is done, beside which is who has taken it, `control`, and the row inside.
+    """
+    flag, step = row[ROW_ARGUMENTS], ints(row[ROW_ARGUMENTS + 1])[STEP]
+    taken = atomic_load(flag + 8 * BLOCK_TAKEN)
+    if taken >= step or not atomic_swap(flag + 8 * BLOCK_TAKEN, taken, step):
+        return DONE
+    inside = address_of(row) + 8 * BLOCK_HEAD
+    status = call_row(ints(inside)[ROW_KERNEL], inside)
+    if status == DONE:
+        atomic_store(flag, step)
+    return status
 
 
 @kernel()

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches
+from workbench.runtime.reach.divide import divides
 
 _SHORT = 4  # bytes of an int32
 
 
+@divides("outer", table=(FLOAT, "height", "width"), out=(FLOAT, "count", "width"))
 @reaches("table", "ids", "out")
 def take_rows(
     table: Any, ids: Any, out: Any, outer: int, height: int, count: int, width: int, padding: int

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, reaches
+from workbench.runtime.reach.divide import divides
 
 
+@divides("rows", x=(FLOAT, "width"), y=(FLOAT, "width"), mean=(FLOAT,), variance=(FLOAT,))
 @reaches("x", "scale", "bias", "y", "mean", "variance")
 def layer_norm(
     x: Any, scale: Any, bias: Any, y: Any, mean: Any, variance: Any, rows: int, width: int, epsilon: float
@@ -29,6 +31,7 @@ def plane_moments(x: Any, mean: Any, variance: Any, batch: int, channels: int, w
     return FLOAT * batch * channels * width, FLOAT * channels, FLOAT * channels
 
 
+@divides("batch", x=(FLOAT, "channels", "width"), y=(FLOAT, "channels", "width"))
 @reaches("x", "mean", "slope", "bias", "y")
 def plane_shift(
     x: Any, mean: Any, slope: Any, bias: Any, y: Any, batch: int, channels: int, width: int
@@ -45,6 +48,7 @@ def plane_sums(
     return whole, whole, each, each, each, each
 
 
+@divides("batch", x=(FLOAT, "channels", "width"), g=(FLOAT, "channels", "width"), g_x=(FLOAT, "channels", "width"))
 @reaches("x", "g", "mean", "inverse", "along", "level", "slope", "g_x")
 def plane_gradients(
     x: Any, g: Any, mean: Any, inverse: Any, along: Any, level: Any, slope: Any, g_x: Any, batch: int, channels: int,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.runtime.reach.declare import FLOAT, WORD, reaches, span
-from workbench.runtime.words.codes import CONTROL_WORDS
+from workbench.runtime.reach.declare import FLOAT, WORD, reaches, reaches_of_words, span
+from workbench.runtime.words.codes import BLOCK_TAKEN, CONTROL_WORDS
 
 
 @reaches("flag", "control")
@@ -16,6 +16,12 @@ def wait(flag: Any, control: Any) -> Any:
 @reaches("flag", "control")
 def signal(flag: Any, control: Any) -> Any:
     return WORD, WORD * CONTROL_WORDS
+
+
+@reaches_of_words
+def block(flag: Any, control: Any) -> Any:
+    """The row inside it is looked at like any other."""
+    return (0, 0, WORD * (BLOCK_TAKEN + 1)), (1, 0, WORD * CONTROL_WORDS)
 
 
 @reaches()

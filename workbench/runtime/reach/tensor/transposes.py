@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, reaches, span
+from workbench.runtime.reach.divide import divides
+
+LANES = 16  # floats of a vector
 
 
+@divides("rows", unit=LANES, source=("source_pitch",), out=(FLOAT,))
+@divides("cols", unit=LANES, source=(FLOAT,), out=("out_pitch",))
+@divides("n2", source=("source2",), out=("out2",))
+@divides("n1", source=("source1",), out=("out1",))
+@divides("n0", source=("source0",), out=("out0",))
 @reaches("source", "out")
 def transpose(
     source: Any, source_pitch: int, out: Any, out_pitch: int, rows: int, cols: int, n0: int, source0: int, out0: int,
@@ -18,6 +26,9 @@ def transpose(
     )
 
 
+@divides("n2", source=("source2",), out=("out2",))
+@divides("n1", source=("source1",), out=("out1",))
+@divides("n0", source=("source0",), out=("out0",))
 @reaches("source", "out")
 def copy_rows(
     source: Any, out: Any, count: int, n0: int, source0: int, out0: int, n1: int, source1: int, out1: int, n2: int,

@@ -1,0 +1,205 @@
+"""Rows that are divided into blocks: together they do what the row does, bit by bit, whoever does them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.native.one_row import kernels, run_tape
+from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blocks import blocks_along, blocks_of, with_own_memory
+from workbench.runtime.native.control import Control, lines
+from workbench.runtime.native.tape import Tape
+from workbench.runtime.reach.divide import DIVISIONS, borders
+from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
+
+F = np.float32
+Row = tuple[list[Any], list[np.ndarray]]  # arguments, and which of them are results
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(F)
+
+
+def empty(*shape: int) -> np.ndarray:
+    return np.full(shape, np.nan, F)
+
+
+def product(copied: bool) -> Row:
+    n0, n1, m, n, k = 6, 6, 220, 600, 30
+    a, b, c = floats(n0, n1, m, k), floats(n0, n1, k, n), empty(n0, n1, m, n)
+    strides = [(x.strides[0], x.strides[1]) for x in (a, b, c)]
+    left = empty(m * left_pitch(k) + 16) if copied else None
+    panel = empty(min(k, DEPTH) * PANEL + 16) if copied else None
+    rows = a.strides[2], 4, b, b.strides[2], 4, c, c.strides[2]
+    if copied:  # columns of the left side lie one after the other
+        a = np.ascontiguousarray(a.swapaxes(-1, -2))
+        rows = 4, a.strides[2], b, b.strides[2], 4, c, c.strides[2]
+    loops = [n0, *(s[0] for s in strides), n1, *(s[1] for s in strides)]
+    return [a, *rows, m, n, k, 0, left, panel, *loops], [c]
+
+
+def gemm_batch() -> Row:
+    n0, n1, m, n, k = 6, 6, 5, 7, 3
+    a, b, c = floats(n0, n1, m, k), floats(n0, n1, k, n), empty(n0, n1, m, n)
+    loops = [n0, *(x.strides[0] for x in (a, b, c)), n1, *(x.strides[1] for x in (a, b, c))]
+    return [a, 111, k, b, 111, n, c, n, m, n, k, 0, sgemm_address(), *loops], [c]
+
+
+def rows_to(*more: Any) -> Row:
+    x, out = floats(50, 37), empty(50)
+    return [x, out, 50, 37, *more], [out]
+
+
+def sum_columns() -> Row:
+    x, out = floats(12, 90, 37), empty(12, 37)
+    return [x, out, empty(1024), 1024, 12, 90, 37, 3], [out]
+
+
+def layer_norm() -> Row:
+    y, mean, variance = empty(50, 37), empty(50), empty(50)
+    return [floats(50, 37), floats(37), floats(37), y, mean, variance, 50, 37, 1e-5], [y, mean, variance]
+
+
+def plane_shift() -> Row:
+    y = empty(9, 5, 37)
+    return [floats(9, 5, 37), floats(5), floats(6)[1:], floats(7)[2:], y, 9, 5, 37], [y]
+
+
+def plane_gradients() -> Row:
+    g_x, each = empty(9, 5, 37), [floats(n)[n - 5 :] for n in range(5, 10)]
+    return [floats(9, 5, 37), floats(9, 5, 38)[..., :37].copy(), *each, g_x, 9, 5, 37], [g_x]
+
+
+def softmax() -> Row:
+    out = empty(50, 37)
+    return [floats(50, 37), out, empty(50), empty(50), 50, 37], [out]
+
+
+def softmax_grad() -> Row:
+    out = empty(50, 37)
+    return [floats(50, 37), floats(37, 50).reshape(50, 37), out, 50, 37], [out]
+
+
+def labels(rows: int, classes: int) -> np.ndarray:
+    return np.random.default_rng(rows).integers(0, classes, rows)
+
+
+def cross_entropy() -> Row:
+    probabilities, loss = empty(50, 37), empty(50)
+    return [floats(50, 37), labels(50, 37), probabilities, loss, empty(50), 50, 37, -100], [probabilities, loss]
+
+
+def cross_entropy_grad() -> Row:
+    out = empty(50, 37)
+    return [np.abs(floats(50, 37)), labels(50, 37), floats(50), out, 50, 37, -100], [out]
+
+
+def transpose() -> Row:
+    x, out = floats(6, 6, 6, 150, 160), empty(6, 6, 6, 160, 150)
+    loops = [n for axis in range(3) for n in (x.shape[axis], x.strides[axis], out.strides[axis])]
+    return [x, x.strides[3], out, out.strides[3], 150, 160, *loops], [out]
+
+
+def copy_rows() -> Row:
+    x, out = floats(6, 6, 6, 37), empty(6, 6, 6, 37).transpose(2, 1, 0, 3)
+    loops = [n for axis in range(3) for n in (x.shape[axis], x.strides[axis], out.strides[axis])]
+    return [x, out, 37, *loops], [out]
+
+
+def take_rows() -> Row:
+    out = empty(6, 9, 37)
+    return [floats(6, 20, 37), labels(9, 20), out, 6, 20, 9, 37, -1], [out]
+
+
+ROWS: dict[str, list[Callable[[], Row]]] = {
+    "product": [lambda: product(False), lambda: product(True)],
+    "gemm_batch": [gemm_batch],
+    "sum_rows": [lambda: rows_to(3)],
+    "sum_columns": [sum_columns],
+    "extreme_of_rows": [lambda: rows_to(-1.0)],
+    "layer_norm": [layer_norm],
+    "plane_shift": [plane_shift],
+    "plane_gradients": [plane_gradients],
+    "softmax": [softmax],
+    "softmax_grad": [softmax_grad],
+    "cross_entropy": [cross_entropy],
+    "cross_entropy_grad": [cross_entropy_grad],
+    "transpose": [transpose],
+    "copy_rows": [copy_rows],
+    "take_rows": [take_rows],
+}
+
+
+def test_every_kernel_that_divides_is_tried() -> None:
+    assert ROWS.keys() == DIVISIONS.keys()
+
+
+def memory_of(tape: Tape, count: int) -> np.ndarray:
+    """Memory that lives as long as a tape."""
+    return tape.keep(empty(count))
+
+
+@pytest.mark.parametrize("kernel", ROWS)
+@pytest.mark.parametrize("most", [2, 3])
+def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
+    for make in ROWS[kernel]:
+        whole, expected = make()
+        tape = Tape(kernels())
+        tape.row(kernel, *whole)
+        assert run_tape(tape) == 0
+        assert all(np.isfinite(out).all() for out in expected)
+        for division in DIVISIONS[kernel]:
+            arguments, outs = make()
+            blocks = blocks_along(division, arguments, most)
+            assert len(blocks) == most, "the example is too small"
+            tape = Tape(kernels())
+            memory = partial(memory_of, tape)
+            for block in reversed(blocks):
+                tape.row(kernel, *with_own_memory(kernel, block, memory))
+            assert run_tape(tape) == 0
+            for out, right in zip(outs, expected, strict=True):
+                np.testing.assert_array_equal(out, right)
+
+
+def test_a_short_row_is_not_divided() -> None:
+    x, out = floats(5, 3), empty(5)
+    assert blocks_of("sum_rows", [x, out, 5, 3, 1], 2) is None
+    assert blocks_of("look_up", [], 2) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "unit", "most"), [(100, 1, 3), (1000, 24, 4), (6, 1, 3), (7, 1, 3), (1, 1, 2), (50, 16, 2)]
+)
+def test_borders(size: int, unit: int, most: int) -> None:
+    edges = borders(size, unit, most)
+    assert edges[0] == 0 and edges[-1] == size and len(edges) - 1 <= most
+    assert all(edge % unit == 0 for edge in edges[:-1])
+    units = -(-np.diff(edges) // unit)
+    assert (units > 0).all() and units.max() <= 1.5 * units.min()
+
+
+def test_a_block_is_done_once_in_a_step() -> None:
+    control, flag = Control(kernels()), lines(8)
+    x, out = np.ones((2, 3), F), np.zeros(2, F)
+    tape = Tape(kernels())
+    for _ in range(2):
+        tape.block(flag, control.array, lambda: tape.row("sum_rows", x, out, 2, 3, 1))
+    assert run_under(control, tape) == 0
+    assert out.tolist() == [3, 3] and flag[0] == control.step
+    x[:], taken = 2, flag[0]
+    assert run_under(control, tape, begin=False) == 0
+    assert out.tolist() == [3, 3], "it has been done in this step"
+    assert run_under(control, tape) == 0
+    assert out.tolist() == [6, 6] and flag[0] > taken
+
+
+def run_under(control: Control, tape: Tape, begin: bool = True) -> int:
+    """Run a tape in a step of this control, a new one or the same."""
+    if begin:
+        control.begin()
+    return run_tape(tape, control)

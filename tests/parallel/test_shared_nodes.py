@@ -1,0 +1,162 @@
+"""Threads that share the nodes of one device: results are those of one thread, and so are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.parallel.models import Model, build
+from tests.parallel.observe import binding_of, bits, held
+from tests.planning.zoo import ZOO, integers
+from workbench import events, static
+from workbench.config import override
+from workbench.errors import InvalidArgument
+from workbench.executors.planning import schedule, shares
+from workbench.executors.running.team_trial import TeamTrial
+from workbench.runtime.native import library
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever divides is shared, on a machine of many processors; every other step is run by a team."""
+    for name, value in {"BLOCK": 1e-12, "LEAST": 1, "MEETING": 0.0, "START": 0.0, "MARGIN": 1.0}.items():
+        monkeypatch.setattr(shares, name, value)
+    monkeypatch.setattr(shares, "shared_schedule", lambda *_: None)
+    monkeypatch.setattr(schedule, "processors", lambda: 64)
+    monkeypatch.setattr(TeamTrial, "took", lambda self, _: setattr(self, "together", not self.together))
+    with override(cpu_tape=True):
+        if library.kernels() is None:
+            pytest.skip(f"no compiled kernels: {library.why_not()}")
+        yield
+
+
+def with_threads(model: Model, count: int, devices: int = 1) -> Any:
+    strategy = static.ExecutionStrategy()
+    strategy.num_threads = count
+    return model.parallel(devices, exec_strategy=strategy)
+
+
+def labelled(width: int = 64, classes: int = 10) -> Model:
+    def body() -> Any:
+        x, y = static.data("x", [None, width]), static.data("y", [None, 1], "int64")
+        h = static.nn.fc(x, 96, activation="gelu")
+        return wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(h, classes), y))
+
+    return build(body, wb.optimizer.Adam(0.01))
+
+
+def batch(rows: int, classes: int = 10) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    return {"x": rng.standard_normal((rows, 64), dtype=np.float32), "y": integers(classes, rows, 1)}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, animal in ZOO.items() if animal.optimizer is not None))
+def test_bits_do_not_depend_on_the_threads(name: str) -> None:
+    found, seen = [], ZOO[name].feed(48, 24)
+    for count in (1, 2, 3, 8, 32):
+        model = ZOO[name].model().start()
+        exe = with_threads(model, count)
+        losses = [bits(exe.run([model.loss], feed=seen)) for _ in range(4)]
+        found.append((losses, held(exe, model.main)))
+        assert count == 1 or len(binding_of(exe, [model.loss.name], seen).speculative) > 1
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+def test_nor_where_sizes_change_from_step_to_step(devices: int) -> None:
+    found = []
+    for count in (1, 4):
+        model = labelled().start()
+        exe = with_threads(model, count, devices)
+        losses = [bits(exe.run([model.loss], feed=batch(rows))) for rows in (150, 180, 201, 222, 183, 150, 240, 201)]
+        found.append((losses, held(exe, model.main)))
+    assert found[0] == found[1]
+
+
+def test_memory_is_that_of_one_thread() -> None:
+    plans = []
+    for count in (1, 8):
+        model = ZOO["sequences"].model().start()
+        exe, seen = with_threads(model, count), ZOO["sequences"].feed(48, 24)
+        plans.append(binding_of(exe, [model.loss.name], seen).plan)
+    assert plans[0].sizes == plans[1].sizes
+    assert plans[0].shares.threads == 1 and plans[1].shares.threads == 8
+
+
+@pytest.mark.parametrize("row", [0, 199])
+def test_an_error_in_a_block_names_the_op_and_leaves_everything_as_it_was(row: int) -> None:
+    """The first block is the caller's thread's, the last one that of another."""
+    model = labelled().start()
+    exe, good = with_threads(model, 4), batch(200)
+    bad = {**good, "y": good["y"].copy()}
+    bad["y"][row] = 10
+    for _ in range(4):
+        exe.run([model.loss], feed=good)
+        before = held(exe, model.main)
+        with pytest.raises(InvalidArgument, match="softmax_with_cross_entropy"):
+            exe.run([model.loss], feed=bad)
+        assert held(exe, model.main) == before
+
+
+def test_all_threads_have_blocks_and_observers_are_told_by_whom() -> None:
+    model = labelled().start()
+    exe, seen = with_threads(model, 2), batch(400)
+    exe.run([], feed=seen)
+    exe.run([], feed=seen)
+    told: list[events.OpRun] = []
+    with events.subscribe(lambda e: told.append(e) if isinstance(e, events.OpRun) else None):
+        exe.run([], feed=seen)
+    assert {e.thread for e in told if "mul" in e.op.type} == {0, 1}
+    programs = binding_of(exe, [], seen).speculative
+    assert [len(program.units) for program in programs] == [1, 1]
+
+
+def test_a_step_of_small_nodes_stays_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(schedule, "processors", lambda: 8)
+    model = labelled().start()
+    exe = with_threads(model, 8)
+    for _ in range(3):
+        exe.run([model.loss], feed=batch(8))
+    binding = binding_of(exe, [model.loss.name], batch(8))
+    assert binding.plan.shares.threads == binding.plan.schedule.threads == 1
+    assert exe.inspection.last_step.whole is not None
+
+
+def test_two_devices_keep_a_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(schedule, "processors", lambda: 2)
+    model = labelled().start()
+    plan = binding_of(with_threads(model, 4, 2), [model.loss.name], batch(4000)).plan
+    assert plan.schedule.threads == 2 and plan.shares.threads == 1
+    plan = binding_of(with_threads(model, 4, 1), [model.loss.name], batch(4000)).plan
+    assert plan.schedule.threads == 1 and plan.shares.threads == 2
+
+
+class Clock:
+    """A step that takes so long with a team, and so long without."""
+
+    def __init__(self, together: float, alone: float) -> None:
+        self.trial, self.times = TeamTrial(), (alone, together)
+
+    def run(self, steps: int) -> int:
+        """How many of the steps were run by a team."""
+        ways = []
+        for _ in range(steps):
+            ways.append(self.trial.together)
+            self.trial.took(self.times[self.trial.together])
+        return sum(ways)
+
+
+def test_the_quicker_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert Clock(together=1.0, alone=2.0).run(1000) > 980
+    assert Clock(together=2.0, alone=1.0).run(1000) < 20
+    clock = Clock(together=1.0, alone=2.0)
+    clock.run(100)
+    clock.times = 1.0, 5.0  # other programs need the processors now
+    assert clock.run(1000) < 160

@@ -1,0 +1,60 @@
+"""Rows of tapes, divided into blocks as their kernels declare (`runtime.reach.divide`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from workbench.runtime.native.tape import Pointer, pointer
+from workbench.runtime.reach.declare import FLOAT
+from workbench.runtime.reach.divide import DIVISIONS, Division, borders
+from workbench.runtime.reach.table import reach_of
+
+Memory = Callable[[Any], Any]
+LINE = 64  # bytes; memory for temporaries begins at a cache line
+
+
+def blocks_of(kernel: str, arguments: Sequence[Any], most: int) -> list[tuple[Any, ...]] | None:
+    """The arguments of at most so many rows that together do what one row does; None if it does not divide."""
+    for division in DIVISIONS.get(kernel, ()):
+        blocks = blocks_along(division, arguments, most)
+        if len(blocks) > 1:
+            return blocks
+    return None
+
+
+def blocks_along(division: Division, arguments: Sequence[Any], most: int) -> list[tuple[Any, ...]]:
+    """The same along one dimension; a single row if that is too short."""
+    edges = borders(arguments[division.along], division.unit, most)
+    return [_block(division, arguments, *pair) for pair in pairwise(edges)]
+
+
+def _block(division: Division, arguments: Sequence[Any], begin: Any, end: Any) -> tuple[Any, ...]:
+    words = list(arguments)
+    for at, number, factors in division.moves:
+        if words[at] is not None:
+            words[at] = seen(words[at]).moved(begin * number * prod(arguments[f] for f in factors))
+    words[division.along] = end - begin
+    return tuple(words)
+
+
+def with_own_memory(kernel: str, arguments: Sequence[Any], memory: Memory) -> tuple[Any, ...]:
+    """The arguments of a row with other memory for its temporaries.
+
+    Args:
+        memory: `memory(floats)` gives float32 nobody else uses.
+    """
+    words, own = list(arguments), {at for division in DIVISIONS[kernel] for at in division.own}
+    for at, _, end in reach_of(kernel).touched(*arguments):
+        if at in own and words[at] is not None:
+            words[at] = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)
+    return tuple(words)
+
+
+def seen(given: Any) -> Pointer:
+    """What points to memory in a row, as a pointer."""
+    return pointer(given) if isinstance(given, np.ndarray) else given
