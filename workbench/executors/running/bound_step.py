@@ -25,7 +25,7 @@ from workbench.runtime.ending import require_time, the_end
 _task_of = attrgetter("task")
 
 
-class Alone(NamedTuple):
+class LedPrograms(NamedTuple):
     """What is run of a binding where nobody helps its threads."""
 
     speculative: Sequence[ThreadProgram]
@@ -52,7 +52,7 @@ class BoundStep:
         self.whole: WholeStep | None = None
         self.has_run = self.is_open = False
         self.team = TeamTrial() if binding.has_team else None
-        self.alone = Alone(binding.led(binding.speculative), binding.led(binding.commit))
+        self.alone = LedPrograms(binding.led(binding.speculative), binding.led(binding.commit))
         self._run = _way_to_run(binding)
         self._run_watched = partial(one_blas_thread.run, run_in_python, binding)
 

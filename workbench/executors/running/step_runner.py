@@ -15,7 +15,7 @@ from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.bound_step import Alone, BoundStep
+from workbench.executors.running.bound_step import BoundStep, LedPrograms
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
 from workbench.executors.running.trainers import Trainers
@@ -80,7 +80,7 @@ class StepRunner:
         return results
 
     def _in_parts(
-        self, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool, phases: Binding | Watched | Alone
+        self, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool, phases: Binding | Watched | LedPrograms
     ) -> list[Any]:
         """Load, speculate, fetch, commit.
 
