@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,3 +229,33 @@ def test_hooks_record_nothing() -> None:
     x.register_hook(lambda g: seen.append((g.stop_gradient, (g * 2).is_leaf)))
     (x * 2).backward()
     assert seen == [(False, True)]
+
+
+def test_a_hook_that_writes_to_a_gradient_changes_no_other() -> None:
+    """Rules hand one array to several inputs, and the one to begin with is the caller's."""
+    a, b = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    kept: list[Any] = []
+    a.register_hook(lambda g: g.multiply_(paddle.to_tensor([10.0, 10.0])))
+    total = a + b
+    total.register_hook(lambda g: kept.append(g))
+    first = paddle.ones([2])
+    total.backward(first)
+    assert (a.grad.tolist(), b.grad.tolist(), first.tolist()) == ([10.0, 10.0], [1.0, 1.0], [1.0, 1.0])
+    a.clear_gradient(), b.clear_gradient()
+    assert kept[0].tolist() == [1.0, 1.0]
+    silent = leaf([3.0])
+    silent.register_hook(lambda g: g.zero_() and None)
+    (silent * 2.0).backward()
+    assert silent.grad.tolist() == [0.0]
+
+
+def test_a_deep_copy_has_neither_gradient_nor_hooks() -> None:
+    w = paddle.create_parameter([2], "float32")
+    seen: list[Any] = []
+    w.register_hook(seen.append)
+    w.sum().backward()
+    made = copy.deepcopy(w)
+    assert made.grad is None and w.grad is not None
+    made.optimize_attr["learning_rate"] = 0.5
+    made.sum().backward()
+    assert len(seen) == 1 and w.optimize_attr == {"learning_rate": 1.0}

@@ -196,3 +196,110 @@ def test_half_precision_around_and_inside() -> None:
             return wb.static.nn.cond(x.sum() > 0, lambda: wb.matmul(x, w), lambda: wb.matmul(w, x))
 
     assert wb.jit.capture(inside)(w).dtype == wb.bfloat16
+
+
+def test_what_layers_hold_may_grow_and_be_hooked() -> None:
+    """The number of layers, hooks and what hooks read are as much part of a step as their attributes."""
+    doubled = lambda: wb.nn.Linear(1, 1, wb.nn.initializer.Constant(2.0), False)  # noqa: E731
+    layers, grown = wb.nn.LayerList([doubled()]), [3.0]
+
+    @wb.jit.capture
+    def step(x: Any) -> Any:
+        for layer in layers:
+            x = layer(x)
+        return x
+
+    start = x(1.0).reshape([1, 1])
+    assert [step(start).item() for _ in range(2)] == [2.0, 2.0]
+    with told("number of entries"):
+        layers.append(doubled())
+        assert step(start).item() == 4.0
+    with told("hooks of"):
+        hook = layers[1].register_forward_post_hook(lambda layer, given, out: out * grown[0])
+        assert step(start).item() == 12.0
+    with told("grown"):
+        grown[0] = 5.0
+        assert step(start).item() == 20.0
+    with silent():
+        assert step(start).item() == 20.0
+    with told("hooks of"):
+        hook.remove()
+        assert step(start).item() == 4.0
+
+
+def test_numbers_in_an_array_from_outside() -> None:
+    small, large = np.ones(2, np.float32), np.ones(1 << 13, np.float32)
+    step = wb.jit.capture(lambda given: given * wb.to_tensor(small))
+    assert step(x(1.0, 1.0)).tolist() == step(x(1.0, 1.0)).tolist() == [1.0, 1.0]
+    small[0] = 7.0
+    with told("what is in small"):
+        assert step(x(1.0, 1.0)).tolist() == [7.0, 1.0]
+    with told("large, an array of 32768 bytes"):
+        wb.jit.capture(lambda given: given * float(large[0]))(x(1.0))
+
+
+def test_defaults() -> None:
+    def times(given: Any, by: float = 2.0) -> Any:
+        return given * by
+
+    step = wb.jit.capture(times)
+    assert step(x(1.0)).tolist() == [2.0]
+    times.__defaults__ = (3.0,)
+    with told("defaults of times"):
+        assert step(x(1.0)).tolist() == [3.0]
+
+
+@pytest.mark.parametrize("is_parameter", [True, False])
+def test_what_is_trained(is_parameter: bool) -> None:
+    """A tensor that is frozen gets no update any more, one that is thawed does."""
+    make = lambda: wb.create_parameter([1], "float32") if is_parameter else wb.to_tensor([0.0], stop_gradient=False)  # noqa: E731
+    first, second = make(), make()
+    with wb.no_grad():
+        first.set_value(np.zeros(1, np.float32)), second.set_value(np.zeros(1, np.float32))
+    sgd = wb.optimizer.SGD(1.0, parameters=[first, second])
+
+    @wb.jit.capture
+    def step(given: Any) -> Any:
+        loss = ((first + second) * given).sum()
+        loss.backward()
+        sgd.step()
+        sgd.clear_grad()
+        return loss
+
+    seen = []
+    for frozen in (False, False, True, True, False):
+        second.stop_gradient = frozen
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)
+            step(x(1.0))
+        seen.append((first.item(), second.item()))
+    assert seen == [(-1.0, -1.0), (-2.0, -2.0), (-3.0, -2.0), (-4.0, -2.0), (-5.0, -3.0)]
+    assert step.captures == 2
+
+
+def test_what_updates_of_one_parameter_depend_on() -> None:
+    w = wb.create_parameter([1], "float32", default_initializer=wb.nn.initializer.Constant(4.0))
+    sgd = wb.optimizer.SGD(0.5, parameters=[w], grad_clip=wb.nn.ClipGradByValue(1.0))
+
+    @wb.jit.capture
+    def step(given: Any) -> Any:
+        loss = (w * given).sum()
+        loss.backward()
+        sgd.step()
+        sgd.clear_grad()
+        return loss
+
+    step(x(2.0))
+    assert w.item() == 3.5
+    for change, expected in (
+        (lambda: setattr(w, "need_clip", False), 2.5),
+        (lambda: w.optimize_attr.__setitem__("learning_rate", 0.5), 2.0),
+        (lambda: setattr(w, "optimize_attr", {"learning_rate": 2.0}), 0.0),
+        (lambda: setattr(w, "regularizer", wb.regularizer.L2Decay(1.0)), -2.0),
+    ):
+        change()
+        with told("rate, decay or clip"):
+            step(x(2.0))
+        assert w.item() == expected
+    with silent():
+        step(x(2.0))

@@ -287,3 +287,21 @@ def test_steps_leave_nothing_behind() -> None:
 def test_wrong_input_is_named(call: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    "name", ["SGD", "Momentum", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "RMSProp", "Lamb"]
+)
+def test_a_step_that_fails_changes_nothing(name: str) -> None:
+    first, second = (wb.create_parameter([2], "float32") for _ in range(2))
+    optimizer = getattr(wb.optimizer, name)(learning_rate=0.1, parameters=[first, second])
+    (first * second).sum().backward()
+    optimizer.step()
+    held = [first, second, *optimizer.state_dict().values()]
+    before = [t.numpy() for t in held]
+    second._grad = wb.ones([3])
+    with pytest.raises(
+        ValueError, match=rf"{name}: the gradient of '{second.name}'(.|\n)*\[2\](.|\n)*\[3\](.|\n)*line"
+    ):
+        optimizer.step()
+    assert all(np.array_equal(t.numpy(), b) for t, b in zip(held, before, strict=True))

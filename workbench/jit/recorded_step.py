@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.dygraph.kinds import Kind, kind_of
 from workbench.dygraph.overwrites import RepeatedWrites, clock
+from workbench.dygraph.tensor.parameter import EagerParamBase, TraitChanges
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
@@ -81,6 +82,7 @@ class RecordedStep(Debugging):
         self._rates = [each for each in self.bindings if each.variable.name in rates]
         self._is_ready = False
         self._placed = -1
+        self._traits = self._traits_of_now()
         self._writes: RepeatedWrites | None = None
         self._kind: Kind | None = None
         self._has_known_shapes = all(-1 not in program.global_block().var(name).shape for name in feeds)
@@ -105,6 +107,8 @@ class RecordedStep(Debugging):
         """Whether it is what the function would do; what was put in the place of tensors is taken over."""
         self._is_ready = False
         self._refresh_rates(self._optimizers)
+        if self._traits != self._traits_of_now():
+            return False
         if self._surroundings.changes() or not all(each.fits() for each in self._gradients):
             return False
         changed = self.bindings.agree()
@@ -118,11 +122,18 @@ class RecordedStep(Debugging):
             self._spread(changed)
         return True
 
+    def _traits_of_now(self) -> list[Any]:
+        """What updates and gradients of the tensors depend on beside their values."""
+        tensors = [each.tensor for each in self.bindings]
+        return [t.traits if isinstance(t, EagerParamBase) else t.stop_gradient for t in tensors]
+
     def reason(self) -> str:
         """Why it does not fit any more, in words."""
         changes = [str(change) for change in self._surroundings.changes()]
         if changes:
             return ", ".join(changes[:3])
+        if self._traits != self._traits_of_now():
+            return "a parameter was frozen or thawed, or has another rate, decay or clip"
         if not all(each.fits() for each in self._gradients):
             return "gradients that were there are now left, or the other way round"
         return "a tensor it works on has another shape or dtype"
@@ -194,12 +205,14 @@ class RecordedStep(Debugging):
         self._reads += [partial(getattr, each, "_learning_rate") for each in self._optimizers]
         self._tensors = [each.tensor for each in self.bindings]
         self._leaves = [each.tensor for each in gradients]
+        self._others = [t for t in self._tensors if not isinstance(t, EagerParamBase)]
+        self._trait_changes = TraitChanges.count
         self._count = len(args)
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expected = [
             current_recorder(), recording_gradients.get(), *watched.kept,
             *(each._learning_rate for each in self._optimizers), *map(_array_of, self._tensors),
-            *map(_grad_of, self._leaves), *[t.kind for t in args], *[t.stop_gradient for t in args],
+            *map(_stops, self._others), *map(_grad_of, self._leaves), *map(_kind_of, args), *map(_stops, args),
         ]  # fmt: skip
         self._containers = self._surroundings.containers
         self._is_ready = all(each.is_lasting for each in gradients)
@@ -213,9 +226,11 @@ class RecordedStep(Debugging):
         bindings = self.bindings
         if clock.now != bindings.writes or Moves.count != bindings.moves:
             return False
+        if TraitChanges.count != self._trait_changes:
+            return False
         found = chain(
-            map(call, self._reads), map(_array_of, self._tensors), map(_grad_of, self._leaves),
-            map(_kind_of, args), map(_stops, args),
+            map(call, self._reads), map(_array_of, self._tensors), map(_stops, self._others),
+            map(_grad_of, self._leaves), map(_kind_of, args), map(_stops, args),
         )  # fmt: skip
         try:
             return all(map(is_, found, self._expected)) and (

@@ -13,12 +13,17 @@ from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench.dygraph.tensor.tensor import Tensor
+from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
 
 _MANY = 256  # entries of a container beyond which only the container itself is looked at
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 _MEMBERS = "_parameters", "_buffers", "_sub_layers"
+_HOOKS = "_forward_pre_hooks", "_forward_post_hooks"
+_LARGE = 1 << 14  # bytes of an array beyond which it is not looked at before every run
 _MISSING = object()
 
 
@@ -97,6 +102,23 @@ class ContainerWatch:
             yield Change(f"what is in {self._label}", self._kept, self._container)
 
 
+class ArrayWatch:
+    """The numbers in an array."""
+
+    def __init__(self, label: str, array: np.ndarray) -> None:
+        self._label, self._array = label, array
+        self._kept = array.tobytes()
+
+    def is_unchanged(self) -> bool:
+        """Whether it holds what it held."""
+        return self._array.tobytes() == self._kept
+
+    def changes(self) -> Iterator[Change]:
+        """It, if it is not as it was."""
+        if not self.is_unchanged():
+            yield Change(f"what is in {self._label}", self._kept, self._array)
+
+
 class Surroundings:
     """What a function reads from outside.
 
@@ -106,7 +128,7 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
         self.watched = ValueWatch()
-        self._containers: dict[int, ContainerWatch] = {}
+        self._containers: dict[int, ContainerWatch | ArrayWatch] = {}
         self._codes: dict[tuple[CodeType, int], None] = {}
         self._seen: dict[int, Any] = {}
         self._found(getattr(function, "__name__", "function"), function)
@@ -121,8 +143,8 @@ class Surroundings:
         return [*self.watched.changes(), *(change for each in self._containers.values() for change in each.changes())]
 
     @property
-    def containers(self) -> list[ContainerWatch]:
-        """Lists, dicts and sets whose entries are read."""
+    def containers(self) -> list[ContainerWatch | ArrayWatch]:
+        """Lists, dicts, sets and arrays whose entries are read."""
         return list(self._containers.values())
 
     def site_of_change(self, name: str) -> Site | None:
@@ -157,6 +179,8 @@ class Surroundings:
                 self._found(label, part)
         elif isinstance(value, list | tuple | dict | set):
             self._found_container(label, value)
+        elif isinstance(value, np.ndarray):
+            self._found_array(label, value)
         elif is_layer(value):
             self._found_layer(label, value)
         elif _is_users(value) and callable(value):
@@ -171,6 +195,15 @@ class Surroundings:
         for part in _entries(value):
             self._found(label, part)
 
+    def _found_array(self, label: str, array: np.ndarray) -> None:
+        if array.nbytes <= _LARGE:
+            self._containers[id(array)] = ArrayWatch(label, array)
+        elif array.flags.writeable:
+            tell(
+                f"{label}, an array of {array.nbytes} bytes, is read from outside of the function that is recorded: "
+                "every run sees the numbers of now; pass it as an argument if they change"
+            )
+
     def _found_layer(self, label: str, layer: Any) -> None:
         """All that a layer holds, and the layers below it."""
         attributes = vars(layer)
@@ -182,9 +215,15 @@ class Surroundings:
                 self._found(f"{label}.{name}", value)
         for name in _MEMBERS:
             inside = attributes[name]
+            if hasattr(type(layer), "__len__") or (inside and name == "_sub_layers"):
+                self.watched.add(f"the number of entries of {label}", (id(inside), len), inside.__len__)
             for key, value in inside.items():
                 self._watch(f"{label}.{key}", inside, key)
                 self._found(f"{label}.{key}", value)
+        for hooks in [attributes[name] for name in _HOOKS if name in attributes]:
+            self.watched.add(f"the hooks of {label}", (id(hooks), "hooks"), partial(getattr, hooks, "changes"))
+            for hook in hooks.values():
+                self._found(f"a hook of {label}", hook)
         forward = getattr(type(layer).forward, "__wrapped__", type(layer).forward)
         if not is_ours(forward.__code__.co_filename):
             self._read(forward, _first_argument(forward, layer))
@@ -200,6 +239,9 @@ class Surroundings:
             return
         self._codes[key] = None
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        if function.__defaults__:
+            read = partial(getattr, function, "__defaults__")
+            self.watched.add(f"the defaults of {function.__name__}", (id(function), "defaults"), read)
         for value in function.__defaults__ or ():
             self._found("default", value)
         self._read_code(code, function.__globals__, cells, dict(known))

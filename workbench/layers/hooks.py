@@ -10,14 +10,23 @@ _numbers = itertools.count()
 
 
 class Hooks(dict[int, Callable[..., Any]]):
-    """Hooks by number, in the order in which they were added; a dictionary, as an empty one costs a call nothing."""
+    """Hooks by number, in the order in which they were added; a dictionary, as an empty one costs a call nothing.
 
-    __slots__ = ()
+    Attributes:
+        changes: how often one was added or removed.
+    """
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
 
     def add(self, function: Callable[..., Any]) -> Hook:
         """Have `function` called from now on."""
         number = next(_numbers)
         self[number] = function
+        self.changes += 1
         return Hook(self, number)
 
     def in_order(self) -> list[Callable[..., Any]]:
@@ -35,4 +44,5 @@ class Hook:
 
     def remove(self) -> None:
         """Have it called no more; once is enough."""
-        self._hooks.pop(self._number, None)
+        if self._hooks.pop(self._number, None) is not None:
+            self._hooks.changes += 1

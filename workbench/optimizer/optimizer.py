@@ -258,7 +258,9 @@ class Optimizer:
             return add_decay(parameter, grad, self._settings(parameter)._regularizer)
 
     def _update(self, states: States, parameter: Any, raw: Any, grad: Any) -> Any:
-        update = self._update_of(parameter, states)
+        return self._apply_one(self._update_of(parameter, states), states, parameter, raw, grad)
+
+    def _apply_one(self, update: ParameterUpdate, states: States, parameter: Any, raw: Any, grad: Any) -> Any:
         rate = update.settings.rate_of(parameter, states)
         with role_of(parameter, OPTIMIZE, [parameter, raw]):
             return update.apply(grad, rate)
@@ -387,8 +389,10 @@ class Optimizer:
         with recording_gradients.replaced(False):
             current_recorder().begin_update(self, pairs)
             self.refresh_rate()
-            for each in self._decayed(sorted(pairs, key=lambda pair: pair[0].name)):
-                self._update(self._tensors, *each)
+            decayed = self._decayed(sorted(pairs, key=lambda pair: pair[0].name))
+            updates = [self._update_of(parameter, self._tensors) for parameter, _, _ in decayed]
+            for update, each in zip(updates, decayed, strict=True):
+                self._apply_one(update, self._tensors, *each)
 
     def refresh_rate(self) -> None:
         """Have the tensor that holds the learning rate hold the current one."""

@@ -17,7 +17,7 @@ from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
 from workbench.dygraph.tape.packing import hooks_in_use, pack
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.errors import EnforceNotMet, ExecutionError, InvalidType, add_line
+from workbench.errors import EnforceNotMet, ExecutionError, InvalidArgument, InvalidType, add_line
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.record import Op
 from workbench.framework.op.write import OpWrite
@@ -120,7 +120,17 @@ class DynamicRecorder:
         return nullcontext()
 
     def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
-        """Nothing: it is done at once."""
+        """See that all gradients fit, before anything is done.
+
+        Raises:
+            InvalidArgument: one has another shape than its parameter.
+        """
+        for parameter, grad in pairs:
+            if grad.kind is not parameter.kind and grad.kind.shape != parameter.kind.shape:
+                raise InvalidArgument(
+                    f"{type(optimizer).__name__}: the gradient of {parameter.name!r} is shaped like it\n"
+                    f"  expected: {parameter.kind.spec}\n  got:      {grad.kind.spec}\n  at {caller()}"
+                )
 
     def apply(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Any:
         """Compute a prepared op on tensors of the kinds it was prepared for, and record it."""

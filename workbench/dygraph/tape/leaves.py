@@ -37,17 +37,24 @@ class ArrayGradients:
         return node.call.backward(node, gradients, wanted)
 
     def through(self, hook: Any, gradient: Any) -> Any:
-        """What a hook makes of a gradient.
+        """What a hook makes of a gradient, or does to it: what else the gradient goes to has it as it was.
 
         Raises:
             InvalidArgument: something of another shape.
         """
-        shown = self._wrap(gradient)
+        seen = gradient
+        if type(gradient) is np.ndarray:
+            seen = gradient.view()
+            seen.flags.writeable = False  # so that a write in place takes memory of its own
+            self.is_given(gradient)
+        shown = self._wrap(seen)
         shown.stop_gradient = False  # as Paddle shows it; nothing is recorded all the same
         with recording_gradients.replaced(False):
             made = hook(shown)
         if made is None:
-            return gradient
+            if shown.array is seen:
+                return gradient
+            made = shown
         array = np.array(made)
         if array.shape != gradient.shape:
             raise InvalidArgument(

@@ -6,6 +6,22 @@ from typing import Any
 
 from workbench.dygraph.tensor.tensor import Tensor
 
+_TRAITS = frozenset({"stop_gradient", "trainable", "optimize_attr", "regularizer", "need_clip"})
+
+
+class TraitChanges:
+    """How often something that updates depend on was set in a parameter, in any of them."""
+
+    count = 0
+
+
+class _Factors(dict[str, float]):
+    """`optimize_attr`, whose entries are such things, too."""
+
+    def __setitem__(self, name: str, value: float) -> None:
+        TraitChanges.count += 1
+        super().__setitem__(name, value)
+
 
 class EagerParamBase(Tensor):
     """A parameter: a leaf that wants a gradient, with what an optimizer has to know of it.
@@ -38,8 +54,14 @@ class EagerParamBase(Tensor):
     ) -> None:
         super().__init__(array, stop_gradient=not trainable)
         self._name = name
-        self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
+        self.optimize_attr = optimize_attr or {"learning_rate": 1.0}
         self.regularizer, self.need_clip, self.do_model_average = regularizer, need_clip, do_model_average
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _TRAITS:
+            TraitChanges.count += 1
+            value = _Factors(value) if name == "optimize_attr" else value
+        super().__setattr__(name, value)
 
     @property
     def trainable(self) -> bool:
@@ -49,6 +71,11 @@ class EagerParamBase(Tensor):
     @trainable.setter
     def trainable(self, trainable: bool) -> None:
         self.stop_gradient = not trainable
+
+    @property
+    def traits(self) -> tuple[Any, ...]:
+        """What updates depend on."""
+        return self.stop_gradient, dict(self.optimize_attr), self.regularizer, self.need_clip
 
     @property
     def is_parameter(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -208,12 +209,11 @@ class Tensor(Infix):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.source is not None:
             raise PreconditionNotMet("only a leaf can be copied deeply; take a clone() or detach() of others")
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made._name = None
+        made = memo[id(self)] = type(self).__new__(type(self))
+        own = {name: value for name, value in self.__dict__.items() if name not in ("_grad", "_hooks", "_name")}
+        made.__dict__.update(deepcopy(own, memo))
         made._put(self.array.copy() if isinstance(self.array, np.ndarray) else self.array)
         made.stop_gradient, made.source = self.stop_gradient, None
-        memo[id(self)] = made
         return made
 
     # Copies and views
