@@ -104,6 +104,27 @@ def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(tmp_path: Path, devices: in
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ((0, 2), "the file has 'linear_1.b_0', the program 'linear_2.b_0'"),
+        ((0,), "the file has 'linear_1.b_0', the program not"),
+    ],
+)
+def test_a_checkpoint_of_a_layer_with_other_names_is_refused(
+    tmp_path: Path, numbers: tuple[int, ...], said: str
+) -> None:
+    def made(*used: int) -> Made:
+        with names.guard():
+            parts = [nn.Linear(4, 4) for _ in range(max(used) + 1)]
+        return Made(net=nn.Sequential(*[parts[k] for k in used]))
+
+    path = made(0, 1).train(steps=1).wait(60).save(tmp_path / "one.checkpoint")
+    other = made(*numbers)
+    with pytest.raises(wb.errors.InvalidArgument, match=f"another program than .*; {said}"):
+        other.train(checkpoint=path)
+
+
 class Wilful(nn.Layer):
     """Looks at a value with Python, so that its steps cannot be recorded."""
 

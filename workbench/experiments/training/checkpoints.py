@@ -22,6 +22,7 @@ from workbench.experiments.training.loop import TrainingLoop
 from workbench.experiments.training.position import Position
 from workbench.experiments.training.settings import program_hash
 from workbench.framework.paths import path_text
+from workbench.framework.program.program import Program
 from workbench.runtime.undisturbed import undisturbed
 
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
@@ -120,7 +121,7 @@ def _checked(
     loop: TrainingLoop, path: str, tensors: dict[str, np.ndarray], metadata: dict[str, Any], run: dict[str, Any]
 ) -> Restorable:
     if run["program_hash"] != program_hash(loop.program):
-        raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}")
+        raise InvalidArgument(f"it was written by a run of another program than {_apart(loop.program, tensors)}")
     _require_loader(loop, run)
     history = {label: _numbers(tensors.pop(_HISTORY.format(number=i))) for i, label in enumerate(run["labels"])}
     own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
@@ -128,6 +129,22 @@ def _checked(
     _require_devices(executor_of(loop.executor), own, run["devices"], values.arrays)
     position = _position(run, history).recording(loop.labels, loop.val_labels)
     return Restorable(loop, position, values, own, run["loader"])
+
+
+def _apart(program: Program, tensors: Mapping[str, Any]) -> str:
+    """A program, with what it has that a file has not; layers that are made again get other names."""
+    names = [variable.name for variable in program.persistables()]
+    known = [name for name in tensors if not name.startswith((_ON.partition("{")[0], _HISTORY.partition("{")[0]))]
+    mine = sorted((name for name in names if name not in tensors), key=_shortest)
+    theirs = sorted((name for name in known if name not in names), key=_shortest)
+    if theirs:
+        return f"{program!r}; the file has {theirs[0]!r}, the program {repr(mine[0]) if mine else 'not'}"
+    return f"{program!r}; the program has {mine[0]!r}, the file not" if mine else f"{program!r}"
+
+
+def _shortest(name: str) -> tuple[int, str]:
+    """Parameters come before their states, which begin with their names."""
+    return len(name), name
 
 
 def _position(run: Mapping[str, Any], history: dict[str, list[float]]) -> Position:

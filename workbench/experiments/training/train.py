@@ -93,7 +93,9 @@ def train(
         name: what the bar and `runs()` call the run.
         record: False records nothing; a path is the file to record in, the user's own by default.
         settings: more settings to record, of your own: JSON types.
-        checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`.
+        checkpoint: what `Run.save` wrote: go on from there, bit for bit, up to the same `steps` or `epochs`. The
+            parameters of a Layer go by their names, so it is the same one, or one made in the same place of a program
+            that was started anew.
         paused: wait before the first step for `run.resume()`, or `run.advance()`.
         devices: train on so many CPU devices, without an `executor` of your own.
         valid: batches of validation data, which can be gone through again. The program's copy for testing is run over

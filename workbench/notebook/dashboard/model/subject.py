@@ -26,7 +26,7 @@ class Subject:
     """A target, taken apart.
 
     Attributes:
-        kind: "executor", "program" or "run"; name: what it is called.
+        kind: "executor", "program", "run", "layer" or "recorded"; name: what it is called.
         executor: that runs it, None where there is none yet.
         trained: what `train` is given to train it: a program or a layer; None if that is not known.
     """
@@ -71,7 +71,8 @@ class Subject:
         if isinstance(target, RecordedFunction) or is_layer(target):
             step = recording_of(target)
             trained = target if is_layer(target) else None
-            return Subject("executor", own or step.program.name, step.inspection.program, step, trained=trained)
+            kind = "recorded" if trained is None else "layer"
+            return Subject(kind, own or step.program.name, step.inspection.program, step, trained=trained)
         hint = f"; it runs many programs: {own or 'executor'}.compiled(program)" if isinstance(target, Executor) else ""
         raise InvalidType(
             "dashboard takes a ParallelExecutor, a CompiledProgram, a Program or a Run, "
