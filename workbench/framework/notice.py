@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from workbench.framework.site import is_ours
@@ -31,6 +31,17 @@ def tell(message: str) -> None:
     while frame.f_back is not None and is_ours(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, Notice, stacklevel=level)
+
+
+def tell_without_effect(owner: str, given: Mapping[str, bool]) -> None:
+    """Say which options that were given have no effect here.
+
+    Args:
+        given: by name, whether the option is another than its default.
+    """
+    names = [name for name, is_given in given.items() if is_given]
+    if names:
+        tell(f"{owner}: {', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect here")
 
 
 def say(text: str) -> None:

@@ -31,7 +31,7 @@ class Accuracy(Metric):
         ['acc_top1', 'acc_top2']
     """
 
-    def __init__(self, topk: int | Sequence[int] = (1,), name: str | None = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, topk: int | Sequence[int] = (1,), name: str | None = None) -> None:
         self.topk = (topk,) if isinstance(topk, int) else tuple(topk)
         if not self.topk or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in self.topk):
             raise InvalidArgument(f"topk of Accuracy is one or several integers of at least 1, got {topk!r}")
@@ -100,7 +100,7 @@ class Precision(Metric):
         0.5
     """
 
-    def __init__(self, name: str = "precision", *args: Any, **kwargs: Any) -> None:
+    def __init__(self, name: str = "precision") -> None:
         self._label = name
         self.reset()
 
@@ -138,7 +138,7 @@ class Recall(Metric):
         0.5
     """
 
-    def __init__(self, name: str = "recall", *args: Any, **kwargs: Any) -> None:
+    def __init__(self, name: str = "recall") -> None:
         self._label = name
         self.reset()
 

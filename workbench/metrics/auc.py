@@ -23,9 +23,9 @@ class Auc(Metric):
         1.0
     """
 
-    def __init__(
-        self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any
-    ) -> None:
+    def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc") -> None:
+        if curve != "ROC":
+            raise InvalidArgument(f"Auc is the area under the curve 'ROC', got {curve!r}")
         self._label, self._thresholds = name, int(num_thresholds)
         self.reset()
 

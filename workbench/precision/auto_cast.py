@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
-from workbench.framework.notice import tell
+from workbench.framework.notice import tell, tell_without_effect
 from workbench.framework.op.record import Op
 from workbench.framework.op.recorder import Recorder, current_recorder, recording
 from workbench.framework.program.guard import in_static_mode
@@ -86,7 +86,7 @@ def auto_cast(
         level: "O1": products (matrix products, convolutions) in half precision; sums, exponentials and losses in
             float32; others as their inputs are. "O2": all but sums, exponentials and losses. "O0": nothing.
         dtype: "bfloat16", or "float16", which has no effect on a CPU.
-        use_promote: accepted for Paddle's sake: operands of different precision are always promoted.
+        use_promote: False is without effect, which a notice says: operands of different precision are always promoted.
 
     Raises:
         InvalidArgument: an unknown level, or an op in both lists. InvalidType: no half precision.
@@ -104,6 +104,7 @@ def auto_cast(
             "auto_cast works in dynamic mode; in a program cast() says where half precision begins"
         )
     kind, white, black = _checked(level, dtype, custom_white_list, custom_black_list)
+    tell_without_effect("amp.auto_cast", {"use_promote": not use_promote})
     if enable and level != "O0" and kind is float16:
         tell("auto_cast(dtype='float16') has no effect on a CPU; dtype='bfloat16' has")
     if not enable or level == "O0" or kind is not bfloat16:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.notice import tell_without_effect
 from workbench.framework.values.dtype import as_dtype, bfloat16, float16
 from workbench.layers.layer import Layer
 from workbench.layers.weighted.batch_norms import BatchNorm, BatchNormLayer
@@ -32,8 +33,8 @@ def decorate(
             normalisations.
         dtype: "float16" or "bfloat16".
         master_weight: False updates the parameters themselves.
-        save_dtype: accepted for Paddle's sake; `state_dict` has parameters as they are.
-        master_grad: accepted for Paddle's sake; updates compute in float32 anyway.
+        save_dtype: without effect, which a notice says; `state_dict` has parameters as they are.
+        master_grad: the same; updates compute in float32 anyway.
         excluded_layers: classes of layers that stay as they are.
 
     Returns:
@@ -50,6 +51,7 @@ def decorate(
     """
     if level not in ("O1", "O2"):
         raise InvalidArgument(f"decorate takes the levels 'O1' and 'O2', got {level!r}")
+    tell_without_effect("amp.decorate", {"save_dtype": save_dtype is not None, "master_grad": bool(master_grad)})
     kind = as_dtype(dtype)
     if kind not in (float16, bfloat16):
         raise InvalidType(f"decorate takes 'float16' or 'bfloat16' as dtype, got {dtype!r}")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
+from workbench.dygraph.tensor.making import require_cpu
 from workbench.framework.op.recorder import has_mode, recording, set_mode
 from workbench.framework.program import guard
 
@@ -25,11 +26,18 @@ def enable_static() -> None:
 def disable_static(place: Any = None) -> None:
     """From now on ops compute at once.
 
+    Args:
+        place: None or a `CPUPlace`.
+
+    Raises:
+        Unimplemented: another place.
+
     Example:
         >>> wb.disable_static()
         >>> wb.in_dynamic_mode()
         True
     """
+    require_cpu(place)
     set_mode(dynamic_recorder)
 
 
@@ -61,5 +69,6 @@ def dynamic_guard(place: Any = None) -> Iterator[None]:
         >>> wb.in_dynamic_mode()
         False
     """
+    require_cpu(place)
     with recording(dynamic_recorder):
         yield

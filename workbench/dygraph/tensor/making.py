@@ -32,8 +32,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
     """
     from workbench.dygraph.tensor import methods  # noqa: F401 (they need the ops; loaded with the first tensor)
 
-    if not (place is None or isinstance(place, CPUPlace) or place == "cpu"):
-        raise Unimplemented(f"dynamic mode runs on the CPU so far, not on {place!r}")
+    require_cpu(place)
     array = _array(data)
     if dtype is None and not hasattr(data, "dtype"):
         kinds = {"f": float32, "i": int64, "u": int64}
@@ -41,6 +40,16 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
         array = array.astype(found.numpy) if found is not None and not _has_dtype(data) else array
     target = as_dtype(array.dtype if dtype is None else dtype)
     return Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
+
+
+def require_cpu(place: Any) -> None:
+    """A place that is asked for is where dynamic mode runs.
+
+    Raises:
+        Unimplemented: it is not.
+    """
+    if not (place is None or isinstance(place, CPUPlace) or place == "cpu"):
+        raise Unimplemented(f"dynamic mode runs on the CPU so far, not on {place!r}")
 
 
 def to_variable(value: Any, name: str | None = None, zero_copy: bool | None = None, dtype: Any = None) -> Tensor:

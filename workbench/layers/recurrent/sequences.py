@@ -84,7 +84,7 @@ def run_cell(
         return cell(inputs, states, **options)
 
     step: Step = call
-    if isinstance(cell, GatedCell):
+    if isinstance(cell, GatedCell) and not options:  # which it would refuse
         inputs, step = cell.project(inputs), cell.step
     return unrolled(step, inputs, states, masks, axis, is_reverse, zero_padding)
 

@@ -8,6 +8,7 @@ from workbench.builders.initializer import Constant
 from workbench.builders.layer import activation_op
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import InvalidArgument
+from workbench.framework.notice import tell_without_effect
 from workbench.layers.layer import Layer
 from workbench.layers.weighted.norms import require_rank
 from workbench.ops.nn.norm import DATA_FORMATS, batch_norm
@@ -190,7 +191,7 @@ class BatchNorm(Layer):
         param_attr, bias_attr: scale (1) and shift (0), `[num_channels]`.
         dtype: of the parameters.
         data_layout: "NCHW" or "NHWC".
-        in_place, do_model_average_for_mean_and_var: accepted for Paddle's sake, without effect.
+        in_place, do_model_average_for_mean_and_var: without effect, which a notice says.
         moving_mean_name, moving_variance_name: names of the running statistics.
         use_global_stats: use the running statistics in training, too.
         trainable_statistics: use the batch's statistics after `eval()`, too.
@@ -210,6 +211,8 @@ class BatchNorm(Layer):
         use_global_stats: bool = False, trainable_statistics: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(dtype=dtype)
+        averages = not do_model_average_for_mean_and_var
+        tell_without_effect("BatchNorm", {"in_place": in_place, "do_model_average_for_mean_and_var": averages})
         if data_layout not in ("NCHW", "NHWC"):
             raise InvalidArgument(f"BatchNorm takes 'NCHW' or 'NHWC' as data_layout, got {data_layout!r}")
         self._act = None if act is None else activation_op(act, "BatchNorm")
