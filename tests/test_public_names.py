@@ -16,40 +16,37 @@ from workbench.framework.values.dtype import DType
 # What the language of static programs consists of, by the module Paddle 2.x has it in.
 NAMES = {
     "": """
-        enable_static disable_static in_dynamic_mode no_grad enable_grad grad set_grad_enabled is_grad_enabled is_tensor
-        seed get_flags set_flags CPUPlace CUDAPlace ParamAttr
-        is_compiled_with_cuda get_device set_device Model
-        create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume save load dashboard ssa
-        scopes feeds summary unflatten
-        float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool
-        add subtract multiply divide floor_divide mod remainder pow maximum minimum scale clip cast increment add_n
-        abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 reciprocal round rsqrt sign sin sqrt
-        square tanh equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or
-        logical_xor logical_not where
-        sum mean max min prod all any logsumexp argmax argmin topk sort argsort
-        matmul mm bmm dot reshape transpose concat split stack unstack squeeze unsqueeze flatten slice
-        strided_slice expand expand_as broadcast_to tile gather gather_nd index_select scatter flip roll shape numel
-        full full_like zeros zeros_like ones ones_like arange linspace eye tril triu assign
-        abs_ cast_ cos_ divide_ equal_ erf_ floor_divide_ floor_mod_ greater_equal_ greater_than_ index_add_
-        less_equal_ less_than_ log10_ log1p_ log2_ log_ logical_and_ logical_not_ logical_or_ logical_xor_
-        mod_ multiply_ neg_ normal_ not_equal_ pow_ remainder_ reshape_ scatter_ sin_ square_ squeeze_ t_
-        tanh_ transpose_ tril_ triu_ unsqueeze_ is_complex is_floating_point is_integer masked_select
-        nonzero view view_as
-        uniform normal rand randn randint randperm standard_normal bernoulli
-        acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc
-        deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit nan_to_num rad2deg stanh trapezoid
-        addmm dist inner kron mv outer tensordot allclose count_nonzero isclose nanmean nansum std var
-        atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid
-        rank rot90 tril_indices triu_indices vsplit trace equal_all is_empty masked_fill
-        digamma erfinv lgamma multigammaln polygamma i0 i0e i1 i1e atan2 bitwise_and bitwise_not bitwise_or
-        bitwise_xor gcd lcm nextafter cummax cummin cumprod cumsum cumulative_trapezoid logcumsumexp einsum
-        cdist cross renorm vander inverse amax amin logspace bucketize histogram searchsorted diag_embed
-        diagonal_scatter index_fill index_put multiplex scatter_nd select_scatter shard_index take
-        index_sample kthvalue median mode nanmedian nanquantile quantile repeat_interleave as_strided
-        combinations crop tolist unfold bincount unique unique_consecutive acos_ atan_ bitwise_and_
-        bitwise_not_ bitwise_or_ bitwise_xor_ cumprod_ cumsum_ digamma_ erfinv_ gcd_ hypot_ i0_ index_fill_
-        index_put_ lcm_ ldexp_ lgamma_ logit_ masked_fill_ multigammaln_ nan_to_num_ polygamma_ renorm_ sinh_
-        tan_ trunc_
+        enable_static disable_static in_dynamic_mode no_grad enable_grad grad set_grad_enabled is_grad_enabled
+        is_tensor seed get_flags set_flags CPUPlace CUDAPlace ParamAttr is_compiled_with_cuda get_device
+        set_device Model create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume
+        save load dashboard ssa scopes feeds summary unflatten float16 bfloat16 float32 float64 int8 int16
+        int32 int64 uint8 bool add subtract multiply divide floor_divide mod remainder pow maximum minimum
+        scale clip cast increment add_n abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2
+        reciprocal round rsqrt sign sin sqrt square tanh equal not_equal less_than less_equal greater_than
+        greater_equal logical_and logical_or logical_xor logical_not where sum mean max min prod all any
+        logsumexp argmax argmin topk sort argsort matmul mm bmm dot reshape transpose concat split stack
+        unstack squeeze unsqueeze flatten slice strided_slice expand expand_as broadcast_to tile gather
+        gather_nd index_select scatter flip roll shape numel full full_like zeros zeros_like ones ones_like
+        arange linspace eye tril triu assign abs_ cast_ cos_ divide_ equal_ erf_ floor_divide_ floor_mod_
+        greater_equal_ greater_than_ index_add_ less_equal_ less_than_ log10_ log1p_ log2_ log_ logical_and_
+        logical_not_ logical_or_ logical_xor_ mod_ multiply_ neg_ normal_ not_equal_ pow_ remainder_ reshape_
+        scatter_ sin_ square_ squeeze_ t_ tanh_ transpose_ tril_ triu_ unsqueeze_ is_complex is_floating_point
+        is_integer masked_select nonzero view view_as uniform normal rand randn randint randperm
+        standard_normal bernoulli acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc deg2rad diff
+        fmax fmin heaviside hypot ldexp lerp logaddexp logit nan_to_num rad2deg stanh trapezoid addmm dist
+        inner kron mv outer tensordot allclose count_nonzero isclose nanmean nansum std var atleast_1d
+        atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid rank
+        rot90 tril_indices triu_indices vsplit trace equal_all is_empty masked_fill digamma erfinv lgamma
+        multigammaln polygamma i0 i0e i1 i1e atan2 bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm
+        nextafter cummax cummin cumprod cumsum cumulative_trapezoid logcumsumexp einsum cdist cross renorm
+        vander inverse amax amin logspace bucketize histogram searchsorted diag_embed diagonal_scatter
+        index_fill index_put multiplex scatter_nd select_scatter shard_index take index_sample kthvalue median
+        mode nanmedian nanquantile quantile repeat_interleave as_strided combinations crop tolist unfold
+        bincount unique unique_consecutive acos_ atan_ bitwise_and_ bitwise_not_ bitwise_or_ bitwise_xor_
+        cumprod_ cumsum_ digamma_ erfinv_ gcd_ hypot_ i0_ index_fill_ index_put_ lcm_ ldexp_ lgamma_ logit_
+        masked_fill_ multigammaln_ nan_to_num_ polygamma_ renorm_ sinh_ tan_ trunc_ get_default_dtype
+        set_default_dtype finfo iinfo get_rng_state set_rng_state get_cuda_rng_state set_cuda_rng_state
+        disable_signal_handler set_printoptions batch multinomial randint_like is_compiled_with_ipu
     """,
     "linalg": """
         cholesky cholesky_solve cond corrcoef cov det eigh eigvalsh householder_product inv lstsq lu lu_unpack
@@ -100,16 +97,21 @@ NAMES = {
     """,
     "static": """
         Program Variable Executor Scope ParallelExecutor CompiledProgram BuildStrategy ExecutionStrategy
-        cpu_places cuda_places program_guard default_main_program default_startup_program
-        global_scope scope_guard data create_parameter create_global_var append_backward gradients accuracy
-        save load save_persistables load_persistables save_vars load_vars InputSpec
-         save_inference_model load_inference_model nn
+        cpu_places cuda_places program_guard default_main_program default_startup_program global_scope
+        scope_guard data create_parameter create_global_var append_backward gradients accuracy save load
+        save_persistables load_persistables save_vars load_vars InputSpec save_inference_model
+        load_inference_model nn load_program_state set_program_state deserialize_persistables
+        deserialize_program load_from_file normalize_program save_to_file serialize_persistables
+        serialize_program
     """,
-    "static.nn": "fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop",
+    "static.nn": """
+        fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop case switch_case conv3d
+        conv3d_transpose group_norm instance_norm prelu spectral_norm bilinear_tensor_product
+    """,
     "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
     "jit": """
-        capture CapturedStep NeedsValue StaticFunction enable_to_static ignore_module not_to_static to_static save load
-        TranslatedLayer
+        capture CapturedStep NeedsValue StaticFunction enable_to_static ignore_module not_to_static to_static
+        save load TranslatedLayer set_code_level set_verbosity
     """,
     "optimizer": "SGD Momentum Adam AdamW Adadelta Adagrad RMSProp Adamax Lamb LBFGS Optimizer lr",
     "optimizer.lr": """
@@ -126,8 +128,10 @@ NAMES = {
     "amp": "auto_cast GradScaler decorate is_bfloat16_supported is_float16_supported",
     "callbacks": "Callback ProgBarLogger ModelCheckpoint LRScheduler EarlyStopping ReduceLROnPlateau",
     "device": """
-        get_device set_device is_compiled_with_cuda is_compiled_with_xpu is_compiled_with_rocm get_cudnn_version
-        is_compiled_with_custom_device get_all_device_type get_available_device
+        get_device set_device is_compiled_with_cuda is_compiled_with_xpu is_compiled_with_rocm
+        get_cudnn_version is_compiled_with_custom_device get_all_device_type get_available_device
+        is_compiled_with_ipu is_compiled_with_cinn is_compiled_with_distribute get_all_custom_device_type
+        get_available_custom_device
     """,
     "metric": "Metric Accuracy Precision Recall Auc accuracy",
     "profiler": "profile",

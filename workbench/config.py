@@ -86,6 +86,14 @@ FLAGS = {
     "FLAGS_fuse_parameter_groups_size": FlagSpec(
         int, 1, "with the size above: at most about so many gradients in a group; 1 or less: any number"
     ),
+    "FLAGS_use_stride_kernel": FlagSpec(
+        bool,
+        True,
+        "Paddle's switch for views that share memory; in dynamic mode ints and slices always give such views",
+    ),
+    "FLAGS_eager_delete_tensor_gb": FlagSpec(
+        float, 0.0, "Paddle's limit for memory kept from step to step; without effect, plans reuse memory within a step"
+    ),
     "FLAGS_selected_gpus": FlagSpec(
         str, "", "the GPUs an executor runs on, as '0,1'; empty means all that are visible", live=True
     ),

@@ -16,10 +16,16 @@ from workbench.errors import suggesting
 # Functions on tensors, Paddle 2.x's `paddle.*`.
 TENSOR = {
     "workbench.framework.values.dtype": "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool=bool_",
+    "workbench.framework.values.default_dtype": "get_default_dtype set_default_dtype",
+    "workbench.framework.values.limits": "finfo iinfo",
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
     "workbench.framework.values.random": "seed",
+    "workbench.framework.values.random_state": "get_cuda_rng_state get_rng_state set_cuda_rng_state set_rng_state",
+    "workbench.framework.outside": "disable_signal_handler",
+    "workbench.dygraph.tensor.text": "set_printoptions",
+    "workbench.data.batched": "batch",
     "workbench.runtime.devices": "is_compiled_with_cuda",
-    "workbench.runtime.current_device": "get_device set_device",
+    "workbench.runtime.current_device": "get_device is_compiled_with_ipu set_device",
     "workbench.config": "get_flags set_flags",
     "workbench.dygraph.dispatch.mode": "enable_static disable_static in_dynamic_mode",
     "workbench.dygraph.tensor.methods": "Tensor",
@@ -64,6 +70,7 @@ TENSOR = {
     "workbench.ops.tensor.creation": (
         "arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"
     ),
+    "workbench.ops.random.choices": "multinomial randint_like",
     "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.nn.activation": "tanh",
     "workbench.ops.nn.composed_activation": "stanh",
@@ -223,6 +230,11 @@ STATIC = {
     "workbench.graph.strategy": "BuildStrategy",
     "workbench.runtime.devices": "cpu_places cuda_places",
     "workbench.checkpoint.program_files": ("load load_persistables load_vars save save_persistables save_vars"),
+    "workbench.checkpoint.program_state": "load_program_state set_program_state",
+    "workbench.checkpoint.serialized": (
+        "deserialize_persistables deserialize_program load_from_file normalize_program save_to_file "
+        "serialize_persistables serialize_program"
+    ),
     "workbench.builders.data": "data",
     "workbench.builders.input_spec": "InputSpec",
     "workbench.checkpoint.inference_model": "load_inference_model save_inference_model",
@@ -235,6 +247,9 @@ STATIC_NN = {  # `workbench.static.nn`
     "workbench.builders.dense": "embedding fc",
     "workbench.builders.norm": "batch_norm layer_norm",
     "workbench.builders.control_flow": "cond while_loop",
+    "workbench.builders.branches": "case switch_case",
+    "workbench.builders.channelwise": "bilinear_tensor_product group_norm instance_norm prelu spectral_norm",
+    "workbench.builders.volumes": "conv3d conv3d_transpose",
 }
 
 AUTOGRAD = {  # `workbench.autograd`
@@ -279,7 +294,8 @@ DEVICE = {  # `workbench.device`
     "workbench.runtime.devices": "is_compiled_with_cuda",
     "workbench.runtime.current_device": (
         "get_all_device_type get_available_device get_cudnn_version get_device is_compiled_with_custom_device "
-        "is_compiled_with_rocm is_compiled_with_xpu set_device"
+        "is_compiled_with_rocm is_compiled_with_xpu set_device get_all_custom_device_type get_available_custom_device "
+        "is_compiled_with_cinn is_compiled_with_distribute is_compiled_with_ipu"
     ),
 }
 

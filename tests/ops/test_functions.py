@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench.config import override
+from workbench.dygraph.dispatch.mode import dynamic_guard
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
 from workbench.facade import FUNCTIONAL, TENSOR
 from workbench.facade import names as public_names
@@ -122,6 +123,13 @@ def test_public_functions_are_documented_and_annotated(name: str, module: str) -
 
 
 # Operands
+
+
+def test_a_condition_alone_gives_positions_in_dynamic_mode(static: Program) -> None:
+    with pytest.raises(NotImplementedError, match="x and y"):
+        wb.where(data(static, "x", [3]) > 0)
+    with dynamic_guard():
+        assert [part.tolist() for part in wb.where(tensor([[0.0, 2.0], [3.0, 0.0]]) > 1)] == [[[0], [1]], [[1], [0]]]
 
 
 def test_numbers_are_operands_on_either_side() -> None:
@@ -363,7 +371,7 @@ ERRORS = {
     "maximum of nothing": (lambda: wb.max(wb.zeros([0, 3]), axis=0), InvalidArgument, "at least one"),
     "all of floats": (lambda: wb.all(wb.zeros([2])), InvalidType, "bool"),
     "condition of floats": (lambda: wb.where(wb.zeros([2]), 1.0, wb.zeros([2])), InvalidType, "bool"),
-    "where without choice": (lambda: wb.where(wb.zeros([2]) > 0), NotImplementedError, "x and y"),
+    "where without y": (lambda: wb.where(wb.zeros([2]) > 0, wb.ones([2])), NotImplementedError, "x and y"),
     "two numbers to choose": (lambda: wb.where(wb.zeros([2]) > 0, 1, 2), InvalidType, "at least one tensor"),
     "negative size": (lambda: wb.zeros([-1, 2]), InvalidArgument, ">= 0"),
     "text as value": (lambda: wb.full([2], "one"), InvalidType, "number"),

@@ -68,3 +68,11 @@ def _is_as_made(error: BaseException) -> bool:
         except Exception:  # the class takes more, or another one has just been sent
             continue
     return False
+
+
+def disable_signal_handler() -> None:
+    """Nothing to do: no handlers of signals are installed but for the length of a step.
+
+    Example:
+        >>> wb.disable_signal_handler()
+    """

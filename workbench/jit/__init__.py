@@ -4,7 +4,15 @@ from workbench.errors import suggesting
 from workbench.jit.capture import CapturedStep, capture
 from workbench.jit.captured_tensor import NeedsValue
 from workbench.jit.saving import load, save
-from workbench.jit.static_function import StaticFunction, enable_to_static, ignore_module, not_to_static, to_static
+from workbench.jit.static_function import (
+    StaticFunction,
+    enable_to_static,
+    ignore_module,
+    not_to_static,
+    set_code_level,
+    set_verbosity,
+    to_static,
+)
 from workbench.jit.translated_layer import TranslatedLayer
 
 __all__ = [
@@ -18,6 +26,8 @@ __all__ = [
     "load",
     "not_to_static",
     "save",
+    "set_code_level",
+    "set_verbosity",
     "to_static",
 ]
 

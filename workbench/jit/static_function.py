@@ -286,6 +286,37 @@ def ignore_module(modules: Sequence[Any]) -> None:
         raise InvalidType(f"ignore_module takes a list of modules, got {modules!r}")
 
 
+def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
+    """Paddle's choice of which transformed code to log; a notice says that no code is transformed here.
+
+    Raises:
+        InvalidType: no int.
+
+    Example:
+        >>> wb.jit.set_code_level(2)
+    """
+    _require_int("set_code_level", level)
+    tell("jit.set_code_level is without effect: functions are recorded while they run, no code is transformed")
+
+
+def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
+    """Paddle's choice of how much to log of transforming code; a notice says that no code is transformed here.
+
+    Raises:
+        InvalidType: no int.
+
+    Example:
+        >>> wb.jit.set_verbosity(1)
+    """
+    _require_int("set_verbosity", level)
+    tell("jit.set_verbosity is without effect: functions are recorded while they run, no code is transformed")
+
+
+def _require_int(what: str, level: Any) -> None:
+    if not isinstance(level, int) or isinstance(level, bool):
+        raise InvalidType(f"{what} takes an int as level, got {level!r}")
+
+
 def enable_to_static(enable_to_static_bool: bool) -> None:
     """Have functions of `to_static` run as programs (True, as they do at first), or as they are written.
 

@@ -9,6 +9,7 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidType, PreconditionNotMet
 from workbench.framework import names
 from workbench.framework.op.infix import Infix
+from workbench.framework.values.default_dtype import default_dtype
 from workbench.layers.naming import require_member_name, snake_case
 from workbench.layers.parameters import is_parameter, make_parameter, make_tensor
 
@@ -29,7 +30,7 @@ class Members:
         vars(self).update(
             training=True,
             _full_name=names.generate(scope),
-            _dtype=dtype,
+            _dtype=default_dtype().name if dtype == "float32" else dtype,  # Paddle's default argument
             _parameters={},
             _buffers={},
             _sub_layers={},

@@ -60,6 +60,36 @@ def is_compiled_with_custom_device(device_type: str) -> bool:
     return False
 
 
+def is_compiled_with_ipu() -> bool:
+    """False: there are no IPUs.
+
+    Example:
+        >>> wb.is_compiled_with_ipu()
+        False
+    """
+    return False
+
+
+def is_compiled_with_cinn() -> bool:
+    """False: programs are compiled by passes and kernels of this package, not by CINN."""
+    return False
+
+
+def is_compiled_with_distribute() -> bool:
+    """True: there are process groups."""
+    return True
+
+
+def get_all_custom_device_type() -> list[str]:
+    """The kinds of devices of other makes: none."""
+    return []
+
+
+def get_available_custom_device() -> list[str]:
+    """The devices of other makes: none."""
+    return []
+
+
 def get_all_device_type() -> list[str]:
     """The kinds of devices besides the CPU."""
     return []

@@ -20,7 +20,7 @@ NAMES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_dtype_is_found_by_every_way_of_writing_it(name: str) -> None:
     found = as_dtype(name)
-    assert found.name == str(found) == name
+    assert found.name == f"{found}" == name and str(found) == f"paddle.{name}"
     assert as_dtype(found) is as_dtype(found.numpy) is as_dtype(f"paddle.{name}") is found
     assert found == name and found == found.numpy and found == f"paddle.{name}"
     assert found.itemsize == found.numpy.itemsize

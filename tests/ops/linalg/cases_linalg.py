@@ -88,7 +88,7 @@ def permutation(pivots, like):
 
 def lu(x):
     both, pivots = scipy.linalg.lu_factor(x)
-    return both, (pivots + 1).astype(np.int32), np.array(0, np.int32)
+    return both, (pivots + 1).astype(np.int32), np.zeros(1, np.int32)
 
 
 PIVOTS = np.array([3, 3, 3], np.int32)

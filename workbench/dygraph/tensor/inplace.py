@@ -23,7 +23,8 @@ from workbench.ops.math.arithmetic import SCALE
 # Paddle's names; those whose function is not there (yet) are left out.
 VALUES = """
     abs acos acosh add addmm asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip cos cosh
-    cumprod cumsum digamma divide erf erfinv exp expm1 fill_diagonal_tensor floor floor_divide floor_mod frac gcd hypot
+    cumprod cumsum digamma divide erf erfinv exp expm1 fill_diagonal fill_diagonal_tensor
+    floor floor_divide floor_mod frac gcd hypot
     i0 index_add index_fill index_put lcm ldexp lerp lgamma log log10 log1p log2 logit masked_fill mod multigammaln
     multiply nan_to_num neg polygamma pow put_along_axis reciprocal remainder renorm round rsqrt scale scatter sigmoid
     sin sinh sqrt square subtract tan tanh tril triu trunc
@@ -65,6 +66,7 @@ _GIVEN_TO_OTHERS = """
     bitwise_or: x
     bitwise_xor: x
     lerp: x, 0.5
+    fill_diagonal: 5.0
     fill_diagonal_tensor: wb.to_tensor([1.0])
 """
 _GIVEN = {  # what the examples of the docstrings give, by method
@@ -197,6 +199,26 @@ def _drawn(x: Tensor, numbers: Any, by: str) -> Tensor:
     return x
 
 
+def cauchy_(x: Tensor, loc: float = 0, scale: float = 1, name: str | None = None) -> Tensor:
+    """Write Cauchy numbers over all elements. Raises: as for `fill_`."""
+    numbers = RandomStream.dynamic().uniform(np, x.kind.shape, np.float64)
+    return _drawn(x, np.tan(np.pi * (numbers - 0.5)) * scale + loc, "cauchy_")
+
+
+def geometric_(x: Tensor, probs: Any, name: str | None = None) -> Tensor:
+    """Write over all elements how often something of probability `probs` is tried until it happens, as Paddle does
+    without rounding: log(u) / log(1 - probs). Raises: as for `fill_`."""
+    numbers = RandomStream.dynamic().uniform(np, x.kind.shape, np.float64)
+    share = probs.array if isinstance(probs, Tensor) else probs
+    return _drawn(x, np.log1p(-numbers) / np.log1p(-share), "geometric_")
+
+
+def reconstruct_from_(x: Tensor, other: Tensor) -> None:
+    """Become what another tensor is: its value, history and `stop_gradient`."""
+    x._put(other.array)
+    x.source, x.stop_gradient = other.source, other.stop_gradient
+
+
 def copy_(x: Tensor, other: Tensor, blocking: bool = True) -> Tensor:
     """Write another tensor's value over this one. Raises: as for `set_value`."""
     x.set_value(other)
@@ -206,7 +228,20 @@ def copy_(x: Tensor, other: Tensor, blocking: bool = True) -> Tensor:
 IN_PLACE: dict[str, Callable[..., Any]] = {
     **{f"{name}_": _writing(name) for name in VALUES.split() if hasattr(Tensor, name)},
     **{f"{name}_": _reshaping(name) for name in SHAPES.split() if hasattr(Tensor, name)},
-    **{f.__name__: f for f in (fill_, zero_, uniform_, normal_, exponential_, copy_)},
+    **{
+        f.__name__: f
+        for f in (
+            fill_,
+            zero_,
+            uniform_,
+            normal_,
+            exponential_,
+            cauchy_,
+            geometric_,
+            copy_,
+            reconstruct_from_,
+        )
+    },
 }
 for _name, _method in IN_PLACE.items():
     setattr(Tensor, _name, _method)

@@ -9,7 +9,8 @@ import numpy as np
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidType, Unimplemented
 from workbench.framework.program.variable import Variable
-from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.default_dtype import default_dtype
+from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.place import CPUPlace, Place
 
 
@@ -17,8 +18,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
     """A tensor with a copy of `data`.
 
     Args:
-        data: number, nested lists (of numbers, arrays or tensors), array or Tensor. Python floats become float32,
-            Python ints int64.
+        data: number, nested lists (of numbers, arrays or tensors), array or Tensor. Python floats become the
+            default dtype, Python ints int64.
         dtype: element type; taken from the data if None.
         place: `CPUPlace()` or `"cpu"` only.
         stop_gradient: False if a gradient is wanted.
@@ -35,7 +36,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
     require_cpu(place)
     array = _array(data)
     if dtype is None and not hasattr(data, "dtype"):
-        kinds = {"f": float32, "i": int64, "u": int64}
+        kinds = {"f": default_dtype(), "i": int64, "u": int64}
         found = kinds.get(array.dtype.kind)
         array = array.astype(found.numpy) if found is not None and not _has_dtype(data) else array
     target = as_dtype(array.dtype if dtype is None else dtype)
@@ -66,7 +67,7 @@ def to_variable(value: Any, name: str | None = None, zero_copy: bool | None = No
 
     Example:
         >>> wb.base.dygraph.to_variable(np.ones(2)).dtype
-        workbench.float64
+        paddle.float64
     """
     if isinstance(value, Tensor | Variable):
         return value  # type: ignore[return-value]

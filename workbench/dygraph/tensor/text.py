@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-WIDTH, EDGE, LARGE, DIGITS = 80, 3, 1000, 8
+from workbench.errors import InvalidArgument, InvalidType
+
+
+@dataclass
+class PrintOptions:
+    """How values are written: digits behind the point, from how many elements on a tensor is shortened, how many are
+    then shown at each end, characters in a line, and whether floats are written as 1.5e+00."""
+
+    precision: int = 8
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: float = 80
+    sci_mode: bool = False
+
+
+OPTIONS = PrintOptions()
 INDENT = 7  # of every line but the first: the length of "Tensor("
 
 
@@ -21,7 +37,7 @@ def values_text(array: Any, indent: int = INDENT) -> str:
         return "[]"
     if array.dtype.kind == "V":
         array = array.astype(np.float32)  # bfloat16
-    is_short = array.size > LARGE
+    is_short = array.size > OPTIONS.threshold
     shown = _edges(array) if is_short else array
     texts = [_element(v) for v in shown.reshape(-1)]
     width = max(map(len, texts))
@@ -35,17 +51,19 @@ def values_text(array: Any, indent: int = INDENT) -> str:
 
 def _edges(array: np.ndarray) -> np.ndarray:
     for axis, size in enumerate(array.shape):
-        if size > 2 * EDGE:
-            array = np.take(array, [*range(EDGE), *range(-EDGE, 0)], axis=axis)
+        if size > 2 * OPTIONS.edgeitems:
+            array = np.take(array, [*range(OPTIONS.edgeitems), *range(-OPTIONS.edgeitems, 0)], axis=axis)
     return array
 
 
 def _element(value: Any) -> str:
     if value.dtype.kind != "f":
         return str(value)
+    if OPTIONS.sci_mode:
+        return f"{value:.{OPTIONS.precision}e}"
     if (np.isfinite(value) and float(value).is_integer()) or np.isinf(value):
         return f"{value:.0f}."
-    return f"{value:.{DIGITS}f}"
+    return f"{value:.{OPTIONS.precision}f}"
 
 
 def _aligned(value: Any, text: str, width: int, signed: bool) -> str:
@@ -58,19 +76,58 @@ def _aligned(value: Any, text: str, width: int, signed: bool) -> str:
 
 
 def _nested(grid: Any, shape: tuple[int, ...], indent: int, is_short: bool) -> str:
-    cut = is_short and shape[0] > 2 * EDGE
+    cut = is_short and shape[0] > 2 * OPTIONS.edgeitems
     if len(shape) == 1:
         return _row(list(grid), indent, cut)
     rows = [_nested(part, shape[1:], indent + 1, is_short) for part in grid]
     if cut:
-        rows = [*rows[:EDGE], "...", *rows[EDGE:]]
+        rows = [*rows[: OPTIONS.edgeitems], "...", *rows[OPTIONS.edgeitems :]]
     between = "," + "\n" * (len(shape) - 1) + " " * (indent + 1)
     return "[" + between.join(rows) + "]"
 
 
 def _row(cells: list[str], indent: int, cut: bool) -> str:
-    per_line = max(1, (WIDTH - indent) // (len(cells[0]) + 2))
+    per_line = max(1, int(OPTIONS.linewidth - indent) // (len(cells[0]) + 2))
     if cut:
-        cells = [*cells[:EDGE], "...", *cells[EDGE:]]
+        cells = [*cells[: OPTIONS.edgeitems], "...", *cells[OPTIONS.edgeitems :]]
     lines = [", ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    sci_mode: bool | None = None,
+    linewidth: int | None = None,
+) -> None:
+    """Choose how the values of tensors are written; what is None stays.
+
+    Args:
+        precision: digits behind the point, 8 at first.
+        threshold: tensors of more elements are shortened, 1000 at first.
+        edgeitems: how many of each dimension are then shown at each end, 3 at first.
+        sci_mode: write floats as 1.5e+00.
+        linewidth: characters in a line, 80 at first.
+
+    Raises:
+        InvalidType: no ints, no bool. InvalidArgument: a negative number.
+
+    Example:
+        >>> wb.set_printoptions(precision=3)
+        >>> print(wb.to_tensor([1 / 3]))
+        Tensor(shape=[1], dtype=float32, place=Place(cpu), stop_gradient=True,
+               [0.333])
+        >>> wb.set_printoptions(precision=8)
+    """
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name, value in chosen.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidType(f"set_printoptions takes an int as {name}, got {value!r}")
+        if value < 0:
+            raise InvalidArgument(f"set_printoptions takes {name} >= 0, got {value}")
+    if not (sci_mode is None or isinstance(sci_mode, bool)):
+        raise InvalidType(f"set_printoptions takes True or False as sci_mode, got {sci_mode!r}")
+    for name, value in {**chosen, **({} if sci_mode is None else {"sci_mode": sci_mode})}.items():
+        setattr(OPTIONS, name, value)

@@ -20,6 +20,7 @@ from workbench.framework.program.clone import (
     named_variables,
     set_is_test,
 )
+from workbench.framework.program.held import held_values
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import FORWARD
 from workbench.framework.program.variable import Parameter, Variable
@@ -143,6 +144,10 @@ class Program:
         self._seed = value
         self.touch()
 
+    def global_seed(self, seed: int = 0) -> None:
+        """Set `random_seed`."""
+        self.random_seed = seed
+
     def next_stream(self) -> int:
         """A number no other random op of this program has."""
         self.streams += 1
@@ -219,6 +224,28 @@ class Program:
         made.attributes = copy_value(self.attributes, copied_blocks)
         made.lr_schedulers = {name: s for name, s in self.lr_schedulers.items() if name in known}
         return made
+
+    # Values
+
+    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Any]:
+        """Copies of the values that a scope (by default the global one) holds for persistable variables, as tensors.
+
+        Args:
+            mode: "all"; "param", those of parameters; or "opt", the others.
+
+        Raises:
+            InvalidArgument: another mode. PreconditionNotMet: a value is missing; run the startup program first.
+        """
+        return held_values().state_dict(self, mode, scope)
+
+    def set_state_dict(self, state_dict: dict[str, Any], scope: Any = None) -> None:
+        """Write values by the names of persistable variables; those of other names are left out with a notice.
+
+        Raises:
+            PreconditionNotMet: no value is there yet. ShapeError, InvalidType: another shape or dtype; nothing is
+                written then.
+        """
+        held_values().set_state_dict(self, state_dict, scope)
 
     # Text and JSON
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import InvalidType, Unimplemented, did_you_mean
 from workbench.framework.names import grad_name
 from workbench.framework.op.infix import Infix
+from workbench.framework.op.record import find_op
+from workbench.framework.op.recorder import zero_dim
+from workbench.framework.program.held import held_values
 from workbench.framework.program.infer import infer_specs
 from workbench.framework.site import caller
 from workbench.framework.values.dtype import DType
@@ -50,7 +53,7 @@ class Variable(Infix):
         >>> x = static.data("x", [None, 4])
         >>> y = static.nn.fc(x, 2)
         >>> y.shape, str(y.dtype), y.persistable
-        ((-1, 2), 'float32', False)
+        ((-1, 2), 'paddle.float32', False)
     """
 
     __slots__ = (
@@ -123,6 +126,50 @@ class Variable(Infix):
         require_place_for(made, f"variable {self.name!r}", self.spec)
         block.append_op(op.type, inputs=slots, outputs={op.outputs[0].name: self}, attrs=attrs)
         return self
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    ndimension = dim
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def size(self) -> Variable:
+        """The number of elements, as a variable."""
+        found: Variable = find_op("size")(self, zero_dim=zero_dim())
+        return found
+
+    def cpu(self) -> Variable:
+        """The variable: where its value is, the places of the executor say."""
+        return self
+
+    def cuda(self, device_id: int | None = None, blocking: bool = True) -> Variable:
+        """The variable: where its value is, the places of the executor say."""
+        return self
+
+    @property
+    def type(self) -> str:
+        """Paddle's name for the kind of variable."""
+        return "VarType.SELECTED_ROWS" if self.is_selected_rows() else "VarType.LOD_TENSOR"
+
+    def get_value(self, scope: Any = None) -> Any:
+        """A copy of what a scope (by default the global one) holds for it, as a tensor.
+
+        Raises:
+            PreconditionNotMet: nothing; run the startup program first.
+        """
+        return held_values().get_value(self, scope)
+
+    def set_value(self, value: Any, scope: Any = None) -> None:
+        """Write what a scope holds for it.
+
+        Raises:
+            PreconditionNotMet: no value is there yet. ShapeError, InvalidType: another shape or dtype.
+        """
+        held_values().set_value(self, value, scope)
 
     def lod(self) -> list[list[int]]:
         """Level-of-detail offsets; always empty, variable-length sequences are not supported."""

@@ -43,10 +43,12 @@ class DType:
         return self.kind in ("int", "uint")
 
     def __repr__(self) -> str:
-        return f"workbench.{self.name}"
+        return f"paddle.{self.name}"
 
-    def __str__(self) -> str:
-        return self.name
+    __str__ = __repr__
+
+    def __format__(self, how: str) -> str:
+        return format(self.name, how)  # messages and the text of programs say the plain name
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -41,6 +41,19 @@ def seed(seed: int) -> int:
     return _global_seed
 
 
+def position() -> tuple[int, int]:
+    """The process-wide seed, and how many streams `dynamic` has given since it was set."""
+    given = next(_dynamic_calls) - 1
+    go_to(_global_seed, given)
+    return _global_seed, given
+
+
+def go_to(seed: int, given: int) -> None:
+    """Go on from a `position`."""
+    global _global_seed, _dynamic_calls
+    _global_seed, _dynamic_calls = int(seed), itertools.count(int(given) + 1)
+
+
 @dataclass(frozen=True)
 class RandomStream:
     """A random stream.

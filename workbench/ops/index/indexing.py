@@ -92,7 +92,7 @@ def _plain(entry: Any) -> Any:
 def _is_mask(entry: Any) -> bool:
     if isinstance(entry, list | tuple):
         return any(map(_is_mask, entry))
-    return isinstance(entry, bool) or str(getattr(entry, "dtype", "")) == "bool"
+    return isinstance(entry, bool) or getattr(entry, "dtype", None) == "bool"
 
 
 # Ints and slices

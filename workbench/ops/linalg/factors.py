@@ -270,7 +270,7 @@ tensor_method("qr")(qr)
 def _infer_lu(x: Spec) -> tuple[Spec, Spec, Spec]:
     matrix_spec("lu", x)
     *batch, rows, columns = x.shape
-    return x, Spec((*batch, _count(rows, columns)), int32), Spec(tuple(batch), int32)
+    return x, Spec((*batch, _count(rows, columns)), int32), Spec(tuple(batch) or (1,), int32)
 
 
 @op("lu", "X -> Out, Pivots, Infos", infer=_infer_lu)
@@ -278,7 +278,7 @@ def LU(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     """Both triangles in one matrix; with which row (from 1) each was exchanged; where the first pivot 0 is."""
     *batch, rows, columns = x.shape
     out, count = xp.array(x), min(rows, columns)
-    pivots, infos = xp.zeros((*batch, count), "int32"), xp.zeros(batch, "int32")
+    pivots, infos = xp.zeros((*batch, count), "int32"), xp.zeros(batch or (1,), "int32")
     for place in xp.ndindex(*batch):
         matrix = out[place]
         for i in range(count):
@@ -286,7 +286,8 @@ def LU(xp: Any, x: Any) -> tuple[Any, Any, Any]:
             pivots[(*place, i)] = best + 1
             matrix[[i, best]] = matrix[[best, i]]
             if matrix[i, i] == 0:
-                infos[place] = infos[place] or i + 1
+                at = place or (0,)
+                infos[at] = infos[at] or i + 1
                 continue
             matrix[i + 1 :, i] /= matrix[i, i]
             matrix[i + 1 :, i + 1 :] -= matrix[i + 1 :, i : i + 1] * matrix[i, i + 1 :]

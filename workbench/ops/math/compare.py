@@ -9,6 +9,7 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import Infix, constant_like, is_number, tensor_method
 from workbench.framework.values.dtype import bool_
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype
+from workbench.ops.arguments import has_value
 from workbench.ops.pointwise import Tensor, binary, into
 from workbench.ops.tensor.creation import zeros_like
 
@@ -260,7 +261,8 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
 
     Args:
         condition: bool tensor.
-        x, y: tensors of one dtype; one of them may be a number. All three shapes broadcast.
+        x, y: tensors of one dtype; one of them may be a number. All three shapes broadcast. Without both, in dynamic
+            mode, the result is the positions where the condition holds, as of `nonzero(as_tuple=True)`.
 
     Returns:
         a tensor of the broadcast shape. Gradients flow to `x` and `y`, never to `condition`.
@@ -268,15 +270,19 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
     Raises:
         InvalidType: the condition is not bool, the dtypes of x and y differ, or both are numbers.
         InvalidArgument: the shapes do not broadcast.
-        Unimplemented: x and y are missing (Paddle then returns the positions where the condition holds).
+        Unimplemented: x or y is missing, in a program.
 
     Example:
         >>> x = wb.to_tensor([-1.0, 2.0])
         >>> print(wb.where(x > 0, x, x * 0.1).numpy())
         [-0.1  2. ]
     """
+    if x is None and y is None and has_value(condition):
+        return condition.nonzero(as_tuple=True)  # type: ignore[attr-defined]
     if x is None or y is None:
-        raise Unimplemented("where needs x and y; a list of positions would have a shape known only when run")
+        raise Unimplemented(
+            "where of a program needs x and y: a list of positions would have a shape known only when it runs"
+        )
     if is_number(x) and isinstance(y, Infix):
         x = constant_like(y, x)
     elif is_number(y) and isinstance(x, Infix):

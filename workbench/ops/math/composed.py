@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.op.infix import Infix, tensor_method
+from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.arguments import as_number, one_int
@@ -275,4 +276,4 @@ def logspace(start: Any, stop: Any, num: int, base: float = 10.0, dtype: Any = N
         [   1.   10.  100. 1000.]
     """
     exponents = linspace(start, stop, num, "float64")
-    return (full_like(exponents, as_number("base of logspace", base)) ** exponents).astype(dtype or float32)
+    return (full_like(exponents, as_number("base of logspace", base)) ** exponents).astype(dtype or default_dtype())

@@ -12,7 +12,8 @@ from typing import Any
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number
-from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.default_dtype import default_dtype
+from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_float
 from workbench.ops.arguments import one_int
 from workbench.ops.pointwise import Tensor
@@ -68,7 +69,7 @@ def uniform(
 
     Args:
         shape: an int or a sequence of ints >= 0.
-        dtype: a floating dtype, float32 by default.
+        dtype: a floating dtype, that of `get_default_dtype` by default.
         min, max: numbers.
         seed: 0 follows the seed of the program or the process.
 
@@ -80,7 +81,7 @@ def uniform(
         >>> bool((x >= 0).all() and (x < 1).all())
         True
     """
-    dims, kind = as_shape("uniform", shape), as_dtype(dtype or float32).name
+    dims, kind = as_shape("uniform", shape), as_dtype(dtype or default_dtype()).name
     low, high = _number("min of uniform", min), _number("max of uniform", max)
     return UNIFORM_RANDOM(shape=dims, dtype=kind, min=low, max=high, seed=one_int("seed", seed), name=name)
 
@@ -151,12 +152,12 @@ def gaussian(
         shape: an int or a sequence of ints >= 0.
         mean, std: numbers.
         seed: 0 follows the seed of the program or the process.
-        dtype: a floating dtype, float32 by default.
+        dtype: a floating dtype, that of `get_default_dtype` by default.
 
     Raises:
         InvalidType: the dtype is not floating, the shape holds a tensor.
     """
-    dims, kind = as_shape("gaussian", shape), as_dtype(dtype or float32).name
+    dims, kind = as_shape("gaussian", shape), as_dtype(dtype or default_dtype()).name
     mean, std = _number("mean", mean), _number("std", std)
     return GAUSSIAN_RANDOM(shape=dims, dtype=kind, mean=mean, std=std, seed=one_int("seed", seed), name=name)
 
@@ -249,7 +250,7 @@ def randint(
 
     Example:
         >>> wb.randint(0, 10, [2, 3]).dtype
-        workbench.int64
+        paddle.int64
     """
     if high is None:
         low, high = 0, low

@@ -14,6 +14,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number, tensor_method
+from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import RESHAPED
@@ -91,7 +92,7 @@ def full(shape: Any, fill_value: float, dtype: Any = None, name: str | None = No
          [7. 7.]]
     """
     value = fill_value if is_number(fill_value) else as_number("full", fill_value)
-    dtype = as_dtype(dtype or float32)
+    dtype = as_dtype(dtype or default_dtype())
     return FILL_CONSTANT(shape=as_shape("full", shape), value=_attribute(value), dtype=dtype.name, name=name)
 
 
@@ -348,7 +349,7 @@ def linspace(start: float, stop: float, num: int, dtype: Any = None, name: str |
     num = one_int("num of linspace", num)
     if num < 1:
         raise InvalidArgument(f"linspace makes at least one number, got num={num}")
-    dtype = as_dtype(dtype or float32)
+    dtype = as_dtype(dtype or default_dtype())
     return LINSPACE(start=start, stop=stop, num=num, dtype=dtype.name, name=name)
 
 
@@ -381,7 +382,7 @@ def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: 
          [0. 1. 0.]]
     """
     rows, columns = as_shape("eye", [num_rows, num_rows if num_columns is None else num_columns])
-    return EYE(num_rows=rows, num_columns=columns, dtype=as_dtype(dtype or float32).name, name=name)
+    return EYE(num_rows=rows, num_columns=columns, dtype=as_dtype(dtype or default_dtype()).name, name=name)
 
 
 def _infer_triangle(x: Spec, diagonal: int, lower: bool) -> Spec:

@@ -1,0 +1,66 @@
+"""What numbers a dtype has: `finfo` and `iinfo`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidType
+from workbench.framework.values.dtype import as_dtype
+
+
+class _Limits:
+    """Named numbers of a dtype; shown in a row."""
+
+    _shown: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"paddle.{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in self._shown)})"
+
+
+class iinfo(_Limits):
+    """The limits of an integer dtype: `min`, `max`, `bits`, `dtype`.
+
+    Raises:
+        InvalidType: no integer dtype.
+
+    Example:
+        >>> wb.iinfo(wb.uint8).max
+        255
+    """
+
+    _shown = ("min", "max", "bits", "dtype")
+
+    def __init__(self, dtype: Any) -> None:
+        kind = as_dtype(dtype)
+        if not kind.is_integer:
+            raise InvalidType(f"iinfo takes an integer dtype, got {kind}")
+        found = np.iinfo(kind.numpy)
+        self.min, self.max, self.bits, self.dtype = int(found.min), int(found.max), int(found.bits), kind.name
+
+
+class finfo(_Limits):
+    """The limits of a floating dtype: `min`, `max`, `eps`, `resolution`, `smallest_normal`, `tiny`, `bits`, `dtype`.
+
+    Raises:
+        InvalidType: no floating dtype.
+
+    Example:
+        >>> wb.finfo("float32").eps
+        1.1920928955078125e-07
+    """
+
+    _shown = ("min", "max", "eps", "resolution", "smallest_normal", "tiny", "bits", "dtype")
+
+    def __init__(self, dtype: Any) -> None:
+        import ml_dtypes  # NumPy's own finfo does not know bfloat16
+
+        kind = as_dtype(dtype)
+        if not kind.is_float:
+            raise InvalidType(f"finfo takes a floating dtype, got {kind}")
+        found = ml_dtypes.finfo(kind.numpy)
+        self.min, self.max, self.eps = float(found.min), float(found.max), float(found.eps)
+        self.smallest_normal = self.tiny = float(found.tiny)
+        self.resolution = float(f"1e-{found.precision}")
+        self.bits, self.dtype = int(found.bits), kind.name
