@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 
-_INK = "#808080"  # readable on light and on dark pages, which an image cannot ask for their own colour
+_INK = "#767676"  # readable on light and on dark pages, which an image cannot ask for their own colour
+_STYLE = "<style>text { opacity: 1 }</style>"  # it is no fainter than that
 _BEGIN = re.compile(r"<svg((?: [\w-]+=\"[^\"]*\")*)>")
 _ATTRIBUTE = re.compile(r" ([\w-]+)=(\"[^\"]*\")")
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what no document may contain
@@ -24,7 +25,7 @@ def as_image(drawing: str) -> str:
     alone = {**own, "xmlns": '"http://www.w3.org/2000/svg"', "color": f'"{_INK}"', "font-family": '"sans-serif"'}
     if own.get("width", "").endswith('%"'):
         del alone["width"]  # of a page that an image has not
-    document = f"<svg{_written(alone)}>{drawing[begin.end() :]}"
+    document = f"<svg{_written(alone)}>{_STYLE}{drawing[begin.end() :]}"
     source = b64encode(_NO_XML.sub("\ufffd", document).encode()).decode("ascii")
     return f'<img src="data:image/svg+xml;base64,{source}"{_written(kept)}/>'
 
