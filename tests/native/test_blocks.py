@@ -135,8 +135,14 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
 }
 
 
+BY_TABLE = {
+    "convolve", "convolve_samples", "convolve_columns", "input_gradient_columns", "max_pool", "average_pool",
+    "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad",
+}  # fmt: skip
+
+
 def test_every_kernel_that_divides_is_tried() -> None:
-    assert ROWS.keys() == DIVISIONS.keys()
+    assert ROWS.keys() | BY_TABLE == DIVISIONS.keys()
 
 
 def memory_of(tape: Tape, count: int) -> np.ndarray:

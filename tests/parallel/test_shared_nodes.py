@@ -34,6 +34,9 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+F = wb.nn.functional
+
+
 def with_threads(model: Model, count: int, devices: int = 1) -> Any:
     strategy = static.ExecutionStrategy()
     strategy.num_threads = count
@@ -44,7 +47,7 @@ def labelled(width: int = 64, classes: int = 10) -> Model:
     def body() -> Any:
         x, y = static.data("x", [None, width]), static.data("y", [None, 1], "int64")
         h = static.nn.fc(x, 96, activation="gelu")
-        return wb.mean(wb.nn.functional.softmax_with_cross_entropy(static.nn.fc(h, classes), y))
+        return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, classes), y))
 
     return build(body, wb.optimizer.Adam(0.01))
 
@@ -64,6 +67,40 @@ def test_bits_do_not_depend_on_the_threads(name: str) -> None:
         found.append((losses, held(exe, model.main)))
         assert count == 1 or len(binding_of(exe, [model.loss.name], seen).speculative) > 1
     assert all(one == found[0] for one in found)
+
+
+def images() -> Model:
+    """Convolutions and pooling in every form that has kernels, with enough to do to be divided."""
+
+    def body() -> Any:
+        x, y = static.data("x", [None, 3, 16, 16]), static.data("y", [None, 1], "int64")
+        h = static.nn.conv2d(x, 16, 3, padding=1, act="relu")
+        h = static.nn.batch_norm(static.nn.conv2d(h, 24, 5, padding=2, bias_attr=False))
+        h = F.max_pool2d(h, 2) + F.avg_pool2d(h, 3, stride=2, padding=1)
+        h = F.max_pool2d(static.nn.conv2d(h, 40, 3, stride=2, padding=1, act="relu"), 3, stride=1, padding=1)
+        h = static.nn.conv2d(h, 10, 1)
+        return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, 3), y))
+
+    return build(body, wb.optimizer.Momentum(0.05, 0.9))
+
+
+def test_images_are_shared_sample_by_sample() -> None:
+    rng, found = np.random.default_rng(0), []
+    feed = {"x": rng.standard_normal((64, 3, 16, 16), dtype=np.float32), "y": integers(3, 64, 1)}
+    for count in (1, 2, 8):
+        model = images().start()
+        exe = with_threads(model, count)
+        losses = [bits(exe.run([model.loss], feed=feed)) for _ in range(4)]
+        found.append((losses, held(exe, model.main)))
+    assert found[1] == found[0] and found[2] == found[0]
+    values = model.values()
+    with override(cpu_tape=False):
+        model = images().start()
+        exe = with_threads(model, 1)
+        for _ in range(4):
+            exe.run([model.loss], feed=feed)
+    for name, right in model.values().items():
+        np.testing.assert_allclose(values[name], right, rtol=2e-3, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("devices", [1, 3])

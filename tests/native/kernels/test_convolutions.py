@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ class Writer:
 
     def row(self, kernel: str, *arguments: Any) -> None:
         self.tape.row(kernel, *arguments)
+
+    def independent(self, kernel: str, rows: Sequence[Sequence[Any]]) -> None:
+        for arguments in rows:
+            self.tape.row(kernel, *arguments)
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
         count = int(np.prod(shape))

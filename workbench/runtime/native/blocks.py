@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.reach.declare import FLOAT
-from workbench.runtime.reach.divide import DIVISIONS, Division, borders
+from workbench.runtime.reach.divide import DIVISIONS, OWN, Division
 from workbench.runtime.reach.table import reach_of
 
 Memory = Callable[[Any], Any]
@@ -29,16 +28,15 @@ def blocks_of(kernel: str, arguments: Sequence[Any], most: int) -> list[tuple[An
 
 def blocks_along(division: Division, arguments: Sequence[Any], most: int) -> list[tuple[Any, ...]]:
     """The same along one dimension; a single row if that is too short."""
-    edges = borders(arguments[division.along], division.unit, most)
-    return [_block(division, arguments, *pair) for pair in pairwise(edges)]
+    return [_block(division, arguments, *pair) for pair in pairwise(division.borders(arguments, most))]
 
 
 def _block(division: Division, arguments: Sequence[Any], begin: Any, end: Any) -> tuple[Any, ...]:
     words = list(arguments)
-    for at, number, factors in division.moves:
+    for at, distance in division.moves:
         if words[at] is not None:
-            words[at] = seen(words[at]).moved(begin * number * prod(arguments[f] for f in factors))
-    words[division.along] = end - begin
+            words[at] = seen(words[at]).moved(begin * distance(arguments))
+    words[division.at] = division.sized(arguments, end - begin)
     return tuple(words)
 
 
@@ -48,7 +46,7 @@ def with_own_memory(kernel: str, arguments: Sequence[Any], memory: Memory) -> tu
     Args:
         memory: `memory(floats)` gives float32 nobody else uses.
     """
-    words, own = list(arguments), {at for division in DIVISIONS[kernel] for at in division.own}
+    words, own = list(arguments), OWN.get(kernel, ())
     for at, _, end in reach_of(kernel).touched(*arguments):
         if at in own and words[at] is not None:
             words[at] = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)

@@ -17,64 +17,103 @@ from typing import Any, NamedTuple
 from workbench.runtime.reach.declare import REACHES
 
 Factor = int | str  # a number, or the parameter that holds it
+Declare = Callable[[Callable[..., Any]], Callable[..., Any]]
 _FINE = 3  # units per block, where blocks differ by one
-
-
-class Move(NamedTuple):
-    """A pointer, and how many bytes it moves from one to the next: a number times some arguments."""
-
-    pointer: int
-    number: int
-    factors: tuple[int, ...]
 
 
 class Division(NamedTuple):
     """A dimension along which rows of a kernel divide.
 
     Attributes:
-        along: the argument that is its size. unit: blocks begin at multiples of that.
-        own: pointers to memory for temporaries: what runs at the same time needs its own.
+        size: of the arguments of a row, the size of that dimension.
+        sized: the argument that tells it, of another size. at: which argument that is.
+        unit: blocks begin at multiples of that. is_least: none is smaller, for what is left goes to the last one.
+        moves: pointers, and of the arguments, by how many bytes they move from one to the next.
     """
 
-    along: int
+    size: Callable[[Sequence[Any]], Any]
+    sized: Callable[[Sequence[Any], Any], Any]
+    at: int
     unit: int
-    moves: tuple[Move, ...]
-    own: tuple[int, ...]
+    is_least: bool
+    moves: tuple[tuple[int, Callable[[Sequence[Any]], Any]], ...]
+
+    def borders(self, arguments: Sequence[Any], most: int) -> list[Any]:
+        """Where at most so many blocks of a row begin, and where the last one ends."""
+        return borders(self.size(arguments), self.unit, most, self.is_least)
 
 
 DIVISIONS: dict[str, list[Division]] = {}
+OWN: dict[str, set[int]] = {}  # by kernel, pointers to memory for temporaries: rows that run at the same time need own
 
 
-def divides(
-    along: str, unit: int = 1, own: Sequence[str] = (), **moves: tuple[Factor, ...]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare that rows of a kernel divide along a parameter; of several declarations the lowest is preferred.
-
-    Args:
-        moves: by parameter, the factors of the bytes from one to the next.
-        own: parameters that point to memory for temporaries.
-    """
+def owns(*pointers: str) -> Declare:
+    """Declare which parameters point to memory for temporaries."""
 
     def note(extents: Callable[..., Any]) -> Callable[..., Any]:
         at = REACHES[extents.__name__].parameters.index
-        moved = tuple(_move(at(name), factors, at) for name, factors in moves.items())
-        DIVISIONS.setdefault(extents.__name__, []).append(Division(at(along), unit, moved, tuple(map(at, own))))
+        OWN.setdefault(extents.__name__, set()).update(map(at, pointers))
         return extents
 
     return note
 
 
-def _move(pointer: int, factors: Sequence[Factor], at: Callable[[str], int]) -> Move:
-    numbers, names = [f for f in factors if isinstance(f, int)], [f for f in factors if isinstance(f, str)]
-    return Move(pointer, prod(numbers), tuple(map(at, names)))
+def divides(along: str, unit: int = 1, **moves: tuple[Factor, ...]) -> Declare:
+    """Declare that rows of a kernel divide along a parameter; of several declarations the lowest is preferred.
+
+    Args:
+        moves: by parameter, the factors of the bytes from one to the next.
+    """
+
+    def note(extents: Callable[..., Any]) -> Callable[..., Any]:
+        at = REACHES[extents.__name__].parameters.index
+        place = at(along)
+        moved = tuple((at(name), _bytes(factors, at)) for name, factors in moves.items())
+        division = Division(lambda arguments: arguments[place], lambda _, size: size, place, unit, False, moved)
+        DIVISIONS.setdefault(extents.__name__, []).append(division)
+        return extents
+
+    return note
 
 
-def borders(size: Any, unit: int, most: int) -> list[Any]:
+def divides_by_table(word: int, unit: int = 1, **moves: Callable[[Any], int]) -> Declare:
+    """The same of a kernel that is told its sizes by a table, its first argument.
+
+    Args:
+        word: of the table. unit: no block is smaller.
+        moves: by parameter, of the table, the bytes from one to the next.
+    """
+
+    def sized(arguments: Sequence[Any], size: int) -> Any:
+        table = arguments[0].copy()
+        table[word] = size
+        return table
+
+    def note(extents: Callable[..., Any]) -> Callable[..., Any]:
+        at = REACHES[extents.__name__].parameters.index
+        moved = tuple((at(name), lambda arguments, of=of: of(arguments[0])) for name, of in moves.items())
+        division = Division(lambda arguments: int(arguments[0][word]), sized, 0, unit, True, moved)
+        DIVISIONS.setdefault(extents.__name__, []).append(division)
+        return extents
+
+    return note
+
+
+def _bytes(factors: Sequence[Factor], at: Callable[[str], int]) -> Callable[[Sequence[Any]], Any]:
+    number = prod(f for f in factors if isinstance(f, int))
+    indexes = [at(f) for f in factors if isinstance(f, str)]
+    return lambda arguments: number * prod(arguments[index] for index in indexes)
+
+
+def borders(size: Any, unit: int, most: int, is_least: bool = False) -> list[Any]:
     """Where at most so many blocks of a size begin, at multiples of the unit, and where the last one ends.
 
     There are fewer where some of them would have much more to do than others.
+
+    Args:
+        is_least: no block is smaller than the unit.
     """
-    units = (size + unit - 1) // unit
+    units = size // unit if is_least else (size + unit - 1) // unit
     while most > 1 and not (units >= _FINE * most or (type(units) is int and units and units % most == 0)):
         most -= 1
     return [0, *(unit * (units * number // most) for number in range(1, most)), size]

@@ -45,6 +45,7 @@ def _helpers(at: int, blocks: int, threads: int) -> list[int]:
 
 def _write_row(kernel: str, arguments: Sequence[Any], tape: Tape, memory: Memory | None) -> None:
     """Write a row, with memory of its own for temporaries if there is some."""
+    tape.kept += [a for a in arguments if isinstance(a, np.ndarray)]  # tables may be the block's own
     tape.row(kernel, *(arguments if memory is None else with_own_memory(kernel, arguments, memory)))
 
 
@@ -124,6 +125,19 @@ class Team:
             self._leader.row(kernel, *arguments)
         else:
             self._divide(rows, [partial(_write_row, kernel, block) for block in blocks], None)
+
+    def independent(self, rows: Sequence[Row], kernel: str, blocks: Sequence[Sequence[Any]]) -> None:
+        """Write rows of one kernel that have nothing to do with each other, as blocks if they are shared.
+
+        Args:
+            blocks: the arguments of each.
+        """
+        self.join()
+        if len(blocks) > 1 and self._blocks_of(rows) > 1:
+            self._divide(rows, [partial(_write_row, kernel, block) for block in blocks], None)
+            return
+        for block in blocks:
+            self._leader.row(kernel, *block)
 
     def vector(self, rows: Sequence[Row], code: VectorCode, memory: Memory) -> None:
         """The same with element-wise work.

@@ -146,6 +146,19 @@ class TapeWriter:
         else:
             self._team.row(self._rows, kernel, arguments)
 
+    def independent(self, kernel: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Rows of one kernel that may run at the same time, each with the memory for temporaries it is given or other.
+
+        Args:
+            rows: the arguments of each.
+        """
+        self._end_vector()
+        if self._team is not None:
+            self._team.independent(self._rows, kernel, rows)
+            return
+        for arguments in rows:
+            self.tape.row(kernel, *arguments)
+
     def vector(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         """Element-wise work on arrays of a shape, see `VectorCode.add`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches, require_inside
+from workbench.runtime.reach.divide import divides_by_table, owns
 from workbench.runtime.words.convolution import (
     AHEAD,
     BLOCK,
@@ -60,6 +61,20 @@ def _output(size: Any) -> int:
     return int(size[SAMPLES] * size[GROUPS] * size[KERNELS]) * _plane(size)
 
 
+def _sample(size: Any) -> int:
+    """Bytes of a sample that goes in."""
+    return FLOAT * int(size[GROUPS] * size[PLANES] * size[HEIGHT] * size[WIDTH])
+
+
+def _sample_of_lanes(size: Any) -> int:
+    return _sample(size) // LANES
+
+
+def _result(size: Any) -> int:
+    """Bytes of what a sample becomes."""
+    return int(size[GROUPS] * size[KERNELS]) * _plane(size)
+
+
 def _filter(size: Any) -> int:
     return FLOAT * int(size[GROUPS] * size[KERNELS] * size[TAPS])
 
@@ -105,6 +120,8 @@ def pack_filter(size: Any, w_address: Any, parts: Any, weights: Any, packed: Any
     return _SIZE, FLOAT * (int(most) + 1), parts.nbytes, WORD * int(size[TAPS]), _packed(size, parts)
 
 
+@divides_by_table(SAMPLES, x=_sample, out=_result)
+@owns("image", "row")
 @reaches("size", "x", "packed", "out", "parts", "positions", "taps", "image", "row")
 def convolve(
     size: Any, x: Any, packed: Any, out: Any, parts: Any, positions: Any, taps: Any, image: Any, row: Any
@@ -118,6 +135,8 @@ def convolve(
     )  # fmt: skip
 
 
+@divides_by_table(SAMPLES, LANES, x=_sample_of_lanes, out=_result)
+@owns("image", "turned", "sums", "row")
 @reaches("size", "x", "packed", "out", "parts", "positions", "taps", "image", "turned", "sums", "row")
 def convolve_samples(
     size: Any, x: Any, packed: Any, out: Any, parts: Any, positions: Any, taps: Any, image: Any, turned: Any,
@@ -143,6 +162,7 @@ def _sums(size: Any, lanes: int) -> int:
     return REGISTER * int(size[GROUPS] * blocks * size[KERNEL_WIDTH] * size[LINES])
 
 
+@owns("image", "across", "row")
 @reaches("size", "x", "g", "parts", "lines", "image", "across", "sums", "row")
 def filter_gradient(
     size: Any, x: Any, g: Any, parts: Any, lines: Any, image: Any, across: Any, sums: Any, row: Any
@@ -185,6 +205,8 @@ def _columns(size: Any, unfolding: int) -> int:
     return FLOAT * int(size[TAPS] * block * size[OUT_WIDTH]) if unfolding else 0
 
 
+@divides_by_table(SAMPLES, x=_sample, out=_result)
+@owns("unfolded", "row")
 @reaches("size", "x", "w", "out", "unfolded", "row")
 def convolve_columns(
     size: Any, blas: int, x: Any, w: Any, out: Any, unfolding: int, unfolded: Any, row: Any
@@ -192,6 +214,7 @@ def convolve_columns(
     return _SIZE, _image(size, unfolding), _filter(size), _output(size), _columns(size, unfolding), _ROW
 
 
+@owns("unfolded", "row")
 @reaches("size", "x", "g", "out", "unfolded", "row")
 def filter_gradient_columns(
     size: Any, blas: int, x: Any, g: Any, out: Any, unfolding: int, unfolded: Any, row: Any
@@ -199,6 +222,8 @@ def filter_gradient_columns(
     return _SIZE, _image(size, unfolding), _output(size), _filter(size), _columns(size, unfolding), _ROW
 
 
+@divides_by_table(SAMPLES, g=_result, out=_sample)
+@owns("unfolded", "row")
 @reaches("size", "g", "w", "out", "unfolded", "row")
 def input_gradient_columns(
     size: Any, blas: int, g: Any, w: Any, out: Any, folding: int, unfolded: Any, row: Any

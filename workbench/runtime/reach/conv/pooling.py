@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches, require_inside
+from workbench.runtime.reach.divide import divides_by_table, owns
 from workbench.runtime.words.pooling import (
     COUNT,
     GROUP_WORDS,
@@ -26,6 +27,17 @@ from workbench.runtime.words.pooling import (
 )
 
 _PIXEL = 64  # bytes of a pixel of sixteen planes
+_LANES = 16
+
+
+def _image(size: Any) -> int:
+    """Bytes of a plane."""
+    return FLOAT * int(size[HEIGHT] * size[WIDTH])
+
+
+def _windows(size: Any) -> int:
+    """Bytes of what a plane becomes."""
+    return FLOAT * int(size[OUT_HEIGHT] * size[OUT_WIDTH])
 
 
 class _Sizes:
@@ -83,24 +95,32 @@ class _Sizes:
         require_inside("a pair", 2 * self.lines <= self.height, 2 * self.count <= self.width)
 
 
+@divides_by_table(PLANES, _LANES, x=_image, out=_windows)
+@owns("memory")
 @reaches("size", "x", "out", "memory")
 def max_pool(size: Any, x: Any, out: Any, memory: Any) -> Any:
     sizes = _Sizes(size)
     return sizes.table, sizes.image, sizes.windows, sizes.memory()
 
 
+@divides_by_table(PLANES, _LANES, x=_image, out=_windows)
+@owns("memory")
 @reaches("size", "x", "factors", "out", "memory")
 def average_pool(size: Any, x: Any, factors: Any, out: Any, memory: Any) -> Any:
     sizes = _Sizes(size)
     return sizes.table, sizes.image, FLOAT * sizes.lines * sizes.count, sizes.windows, sizes.memory()
 
 
+@divides_by_table(PLANES, _LANES, g=_image, out=_windows)
+@owns("memory")
 @reaches("size", "g", "factors", "out", "memory")
 def average_pool_grad(size: Any, g: Any, factors: Any, out: Any, memory: Any) -> Any:
     sizes = _Sizes(size)
     return sizes.table, sizes.image, FLOAT * sizes.height * sizes.width, sizes.windows, sizes.memory()
 
 
+@divides_by_table(PLANES, _LANES, x=_image, g=_windows, out=_image)
+@owns("memory")
 @reaches("size", "x", "g", "out", "memory")
 def max_pool_grad(size: Any, x: Any, g: Any, out: Any, memory: Any) -> Any:
     sizes = _Sizes(size)
@@ -110,6 +130,7 @@ def max_pool_grad(size: Any, x: Any, g: Any, out: Any, memory: Any) -> Any:
 # Windows of 2 x 2 side by side
 
 
+@divides_by_table(PLANES, x=_image, out=_windows)
 @reaches("size", "x", "out")
 def max_pool_lines(size: Any, x: Any, out: Any) -> Any:
     sizes = _Sizes(size)
@@ -117,6 +138,7 @@ def max_pool_lines(size: Any, x: Any, out: Any) -> Any:
     return sizes.table, sizes.image, sizes.windows
 
 
+@divides_by_table(PLANES, x=_image, g=_windows, out=_image)
 @reaches("size", "x", "g", "out")
 def max_pool_lines_grad(size: Any, x: Any, g: Any, out: Any) -> Any:
     sizes = _Sizes(size)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, reaches, span
-from workbench.runtime.reach.divide import divides
+from workbench.runtime.reach.divide import divides, owns
 from workbench.runtime.words.product import DEPTH, PANEL, TALL, left_pitch
 
 FLIPPED = 112  # as CBLAS numbers it
 
 
-@divides("n", unit=PANEL, own=("left", "panel"), b=("b_col",), c=(FLOAT,))
-@divides("m", unit=TALL, own=("left", "panel"), a=("a_row",), c=("c_row",))
-@divides("n1", own=("left", "panel"), a=("a1",), b=("b1",), c=("c1",))
-@divides("n0", own=("left", "panel"), a=("a0",), b=("b0",), c=("c0",))
+@divides("n", unit=PANEL, b=("b_col",), c=(FLOAT,))
+@divides("m", unit=TALL, a=("a_row",), c=("c_row",))
+@divides("n1", a=("a1",), b=("b1",), c=("c1",))
+@divides("n0", a=("a0",), b=("b0",), c=("c0",))
+@owns("left", "panel")
 @reaches("a", "b", "c", "left", "panel")
 def product(
     a: Any, a_row: int, a_col: int, b: Any, b_row: int, b_col: int, c: Any, c_row: int, m: int, n: int, k: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, reaches
-from workbench.runtime.reach.divide import divides
+from workbench.runtime.reach.divide import divides, owns
 
 
 @divides("rows", x=(FLOAT, "width"), out=(FLOAT,))
@@ -14,7 +14,8 @@ def sum_rows(x: Any, out: Any, rows: int, width: int, count: int) -> Any:
     return FLOAT * rows * width, FLOAT * rows
 
 
-@divides("outer", own=("partial",), x=(FLOAT, "rows", "width"), out=(FLOAT, "width"))
+@divides("outer", x=(FLOAT, "rows", "width"), out=(FLOAT, "width"))
+@owns("partial")
 @reaches("x", "out", "partial")
 def sum_columns(
     x: Any, out: Any, partial: Any, columns: int, outer: int, rows: int, width: int, count: int

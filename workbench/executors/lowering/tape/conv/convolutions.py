@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from workbench.executors.lowering.tape.conv.convolution_tables import (
     weights_in_order,
     weights_turned,
 )
+from workbench.executors.lowering.tape.math.sums import PARTIAL
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -45,6 +48,8 @@ TURNING = 20  # taps that would take as long as turning what goes in and what co
 LEAST = 0.17
 MOST_IMAGE = 1 << 20  # bytes of sixteen samples of a group
 MOST_SAMPLES = 0.75  # of the lanes
+LARGE = 1 << 22  # terms in a filter's gradient, from which on it is made of blocks of samples
+MOST_BLOCKS, TERMS = 8, 512  # how many; terms in every number of a block, at least
 COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 
 
@@ -135,11 +140,11 @@ def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarr
 
 
 def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
-    """The gradient of the filter."""
+    """The gradient of the filter: of blocks of samples, then added up."""
     require_plain(x, g, out)
-    form = filter_form_of(geo)
+    form, samples = filter_form_of(geo), sample_blocks(geo)
     if form == "columns":
-        _by_columns(writer, "filter_gradient_columns", geo, x, g, out)
+        _filter_gradient_by_columns(writer, geo, samples, x, g, out)
         return
     lines, parts = lines_of(geo), filter_parts(writer.tape.kernels.addresses, form, geo)
     size = writer.tape.keep(sizes_of(geo, LINES=lines.size, PARTS=len(parts)))
@@ -147,12 +152,52 @@ def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndar
     if form == "channels":
         blocks, pixels = len(parts), geo.out[0] * geo.out[1]
         across = writer.temporary((-(-pixels // LANES) * LANES, LANES))
-    sums = writer.temporary((geo.groups * blocks * lines.size * geo.kernel[1] * LANES,))
-    writer.row(
-        "filter_gradient", size, x, g, writer.tape.keep(parts), writer.tape.keep(lines),
-        _image(writer, geo), across, sums, _row(writer),
-    )  # fmt: skip
-    writer.row("add_up_lanes" if form == "pixels" else "take_lanes", size, sums, out)
+    sums = writer.temporary((len(samples), geo.groups * blocks * lines.size * geo.kernel[1] * LANES))
+    total = writer.temporary(sums.shape[1:]) if len(samples) > 1 else sums[0]
+    told = writer.tape.keep(parts), writer.tape.keep(lines), _image(writer, geo), across
+    row = _row(writer)
+    writer.independent(
+        "filter_gradient",
+        [(_of(writer, size, s), x[s], g[s], *told, part, row) for s, part in zip(samples, sums, strict=True)],
+    )
+    _add_up(writer, sums, total)
+    writer.row("add_up_lanes" if form == "pixels" else "take_lanes", size, total, out)
+
+
+def _filter_gradient_by_columns(
+    writer: TapeWriter, geo: Geometry, samples: Sequence[slice], x: np.ndarray, g: np.ndarray, out: np.ndarray
+) -> None:
+    parts = writer.temporary((len(samples), out.size)) if len(samples) > 1 else [out]
+    size, blas, *rest = _columns(writer, "filter_gradient_columns", geo)
+    writer.independent(
+        "filter_gradient_columns",
+        [(_of(writer, size, s), blas, x[s], g[s], part, *rest) for s, part in zip(samples, parts, strict=True)],
+    )
+    _add_up(writer, parts, out)
+
+
+def _of(writer: TapeWriter, size: np.ndarray, samples: slice) -> np.ndarray:
+    """The sizes of a convolution of some of its samples."""
+    some = writer.tape.keep(size.copy())
+    some[words.SAMPLES] = samples.stop - samples.start
+    return some
+
+
+def sample_blocks(geo: Geometry) -> list[slice]:
+    """The samples whose gradients of the filter are added up by themselves.
+
+    Their number follows from the shapes alone, because bits differ. One more adds as many numbers as the filter has, so
+    each has much to do for every number.
+    """
+    terms, count = geo.samples * geo.out[0] * geo.out[1], 1
+    if terms * geo.kernels * geo.taps >= LARGE:
+        count = 1 << (max(min(MOST_BLOCKS, terms // TERMS, geo.samples), 1).bit_length() - 1)
+    return [slice(*pair) for pair in pairwise(geo.samples * number // count for number in range(count + 1))]
+
+
+def _add_up(writer: TapeWriter, parts: Any, out: np.ndarray) -> None:
+    if len(parts) > 1:
+        writer.row("sum_columns", parts, out, writer.temporary((PARTIAL,)), PARTIAL, 1, len(parts), out.size, 1)
 
 
 # Which form
@@ -210,13 +255,19 @@ def _filled(count: int, size: int) -> float:
 
 def _by_columns(writer: TapeWriter, kernel: str, geo: Geometry, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """Products of matrices; 1 x 1 kernels need no columns."""
+    size, blas, *rest = _columns(writer, kernel, geo)
+    writer.row(kernel, size, blas, a, b, out, *rest)
+
+
+def _columns(writer: TapeWriter, kernel: str, geo: Geometry) -> tuple[Any, ...]:
+    """What such a kernel is told before its arrays, and behind them."""
     plain = geo.kernel == (1, 1) and geo.strides == (1, 1) and not geo.is_padded
     block = geo.out[0] if plain else max(1, min(geo.out[0], BLOCK_BYTES // (4 * geo.taps * geo.out[1])))
     size, walk, unfolded = writer.tape.keep(sizes_of(geo, BLOCK=block)), 0, None
     if not plain:
         walk = writer.tape.kernels.addresses["fold" if kernel == "input_gradient_columns" else "unfold"]
         unfolded = writer.temporary((geo.taps, block, geo.out[1]))
-    writer.row(kernel, size, writer.sgemm, a, b, out, walk, unfolded, _row(writer))
+    return size, writer.sgemm, walk, unfolded, _row(writer)
 
 
 # Tiles
