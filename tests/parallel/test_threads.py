@@ -631,7 +631,7 @@ def test_plans_of_100_batch_sizes_are_bounded_and_share_arenas(sizes: Sequence[i
         with pytest.warns(Notice, match=r"FLAGS_plan_cache_mib, 2, is how many MiB are kept"):
             run_batches(exe, sizes)
         kept = exe.inspection.plans
-        assert 5 < len(kept) < 50 and sum(map(bytes_kept_for, kept)) <= 2**21
+        assert 5 < len(kept) < 80 and sum(map(bytes_kept_for, kept)) <= 2**21
         assert {id(binding.plan) for binding in exe.inspection.bindings} <= set(map(id, kept))
     gc.collect()
     assert Arena.live() - before == 2  # one per device
