@@ -74,7 +74,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "profiling",
         "api",
     ),
-    "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update"),
+    "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "hapi": ("", "callbacks", "training"),
     "parallel": ("", "launch", "groups"),
     "experiments": ("", "records", "training", "tables", "charts", "launch", "bench"),

@@ -134,6 +134,7 @@ class Ground:
             values.array, values.cell, values.flat, self.replicas.bucket, draws.extras, self.comm, self.weights,
             lambda node: plan.flats.get(node), self.replicated.shards.get,
             lambda node: node in reductions.collectives or node in reductions.updates, draws.stream,
+            plan.graph,
         )  # fmt: skip
         return kind(plan, self.pool, context, values, reductions, self.replicated.diverge, scratch)
 

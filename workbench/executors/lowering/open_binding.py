@@ -183,4 +183,5 @@ class _FilledTape:
         if not lowering.written(row, form.thread, alone):
             raise Unsettled(f"{row.node} does not run in kernels for these sizes")
         self.tape.kept += alone.kept
+        self.tape.growing += alone.growing
         return np.array(alone.words, np.int64)

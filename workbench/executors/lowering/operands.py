@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.record import Op
 from workbench.framework.op.ufuncs import bind_elementwise
-from workbench.graph.ssa import Node, Value
+from workbench.graph.ssa import Graph, Node, Value
 from workbench.runtime.comm.base import Communicator
 
 Call = Callable[[], Any]
@@ -86,6 +86,8 @@ class Context:
         shards: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
         reduces_in_update: whether a collective is left to updates, or an update takes the sums over the devices itself.
         stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
+        graph: whose nodes they are; None of a node alone.
+        memories: what control flow in kernels keeps for its gradient, by the value that stands for it.
     """
 
     array: Callable[[Value], np.ndarray]
@@ -99,6 +101,8 @@ class Context:
     shards: Callable[[Node], tuple[Node, ...] | None]
     reduces_in_update: Callable[[Node], bool]
     stream: Callable[[Node], np.ndarray]
+    graph: Graph | None = None
+    memories: dict[Value, Any] = field(default_factory=dict)
 
     def loss_factor(self, node: Node) -> float:
         """The coefficient of a loss gradient (B-10)."""

@@ -79,7 +79,8 @@ class RowLowering:
 
     def calls_in_python(self, row: Row, thread: int) -> list[Call]:
         """What runs a row without a native form."""
-        return [*lower(row, self._context, self._scratch_of(thread)), *self._letting_go(row)]
+        calls = lower(row, self._context, self._scratch_of(thread))
+        return [*self._handing_over(row), *calls, *self._letting_go(row)]
 
     def written(self, row: Row, thread: int, tape: Tape) -> bool:
         """Write one row alone to a tape; False if it has no native form."""
@@ -125,7 +126,15 @@ class RowLowering:
 
     def by_numpy(self, row: Row) -> list[Call]:
         """What runs a row a kernel has declined."""
-        return [*lower(row, self._context, Scratch()), partial(self._diverge, row.node)]
+        calls = lower(row, self._context, Scratch())
+        return [*self._handing_over(row), *calls, partial(self._diverge, row.node)]
+
+    def _handing_over(self, row: Row) -> list[Call]:
+        """What control flow in kernels has kept, to one that runs in Python."""
+        memories = self._context.memories
+        return [
+            partial(_hand_over, memories[v], self._values.cell(v)) for v in row.node.reads if v in memories
+        ]  # fmt: skip
 
     def _signals(self, rows: Sequence[Row], apart: bool) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
         """Flags for every result that goes to another thread: who waits for them, and who raises them.
@@ -183,6 +192,12 @@ def _cut(writer: TapeWriter, program: ThreadProgram) -> None:
     segment = writer.cut()
     if segment is not None:
         program.add(segment)
+
+
+def _hand_over(memory: Any, cell: Cell) -> None:
+    stack = memory.stack()
+    if stack is not None:  # else it has run in Python as well
+        cell.value = stack
 
 
 def _let_go(cells: list[Cell]) -> None:

@@ -25,7 +25,7 @@ from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
 from workbench.runtime.undisturbed import Call
 from workbench.runtime.words import step as words
-from workbench.runtime.words.codes import BLEMISHED, PAUSED
+from workbench.runtime.words.codes import BLEMISHED, HELD, PAUSED
 
 Result = tuple[Merger, list[Any]]
 _Move = tuple[int, int, int, int]  # see `words.step`
@@ -145,7 +145,7 @@ class WholeStep:
         else:
             self._pool.settle()
         status = self._call()
-        while status == PAUSED:  # so that signals are answered
+        while status in (PAUSED, HELD):  # so that signals are answered
             status = self._call()
         if not status:
             self.is_open = False

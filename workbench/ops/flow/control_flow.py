@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.errors import DtypeError, ShapeError
+from workbench.errors import DtypeError, EnforceNotMet, ShapeError
 from workbench.framework.op.declare import op
+from workbench.framework.program.infer import Named
+from workbench.framework.program.sized_block import SizedBlock
 from workbench.framework.values import rows
 from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import STACK, Spec
@@ -61,9 +63,18 @@ def require_predicate(what: str, spec: Spec) -> None:
         raise ShapeError(f"{what} must hold one element", "[1]", str(spec))
 
 
-def _infer_cond(cond: Spec, inputs: list[Spec], **attrs: Any) -> Any:
+def _sized(block: Any, names: Sequence[str], specs: Sequence[Spec] | None) -> Named:
+    """A block for inputs like these; as it was declared, should one of its operators not take them."""
+    try:
+        return SizedBlock(block, dict(zip(names, specs or (), strict=False)))
+    except EnforceNotMet:
+        return block
+
+
+def _infer_cond(cond: Spec, inputs: list[Spec] | None, **attrs: Any) -> Any:
     require_predicate("the predicate of cond", cond)
-    true_block, false_block = attrs["true_block"], attrs["false_block"]
+    blocks = attrs["true_block"], attrs["false_block"]
+    true_block, false_block = (_sized(block, attrs["input_names"], inputs) for block in blocks)
     outs = [
         merge_specs(f"output {i} of cond", true_block.spec(t), false_block.spec(f))
         for i, (t, f) in enumerate(zip(attrs["true_outs"], attrs["false_outs"], strict=True))
@@ -117,8 +128,9 @@ def cond_grad_op(xp: Any, cond: Any, inputs: Any, saved: Stack, grads: Any, run_
 
 
 def _infer_while(xs: list[Spec], inputs: list[Spec] | None, **attrs: Any) -> Any:
-    body, cond = attrs["body_block"], attrs["cond_block"]
-    require_predicate("the condition of while_loop", cond.spec(attrs["cond_out"]))
+    names = [*attrs["x_names"], *attrs["input_names"]]
+    body = _sized(attrs["body_block"], names, [*xs, *(inputs or ())])
+    require_predicate("the condition of while_loop", attrs["cond_block"].spec(attrs["cond_out"]))
     outs = [
         merge_specs(f"loop variable {i}", x, body.spec(name))
         for i, (x, name) in enumerate(zip(xs, attrs["body_outs"], strict=True))

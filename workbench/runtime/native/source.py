@@ -13,8 +13,8 @@ GROUPS = (
     ("index.labels", "loss.losses", "nn.norms", "math.sums"),
     ("conv.convolution_tiles",),
     ("conv.pooling", "tensor.transposes"),
-    ("math.vector",),
-    ("tape.interpreter", "tape.stamps", "tape.whole_step"),
+    ("math.vector", "math.whole"),
+    ("tape.interpreter", "tape.stamps", "tape.whole_step", "tape.loops"),
     ("math.small_products", "math.products"),
     ("random.streams",),
 )

@@ -37,12 +37,14 @@ class Tape:
     Attributes:
         words: the rows one after the other.
         kept: what rows point to and nobody else keeps.
+        growing: each sees to it that a loop has memory for its next pass.
     """
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
         self.words: Any = array("q")
         self.kept: list[Any] = []
+        self.growing: list[Callable[[], None]] = []
         self._constants: dict[bytes, np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -81,6 +83,11 @@ class Tape:
         self.row("block", flag, control)
         write()
         self.words[begin + ROW_LENGTH] = len(self.words) - begin
+
+    def make_room(self) -> None:
+        """For the next pass of every loop that has no memory left."""
+        for grow in self.growing:
+            grow()
 
     def table(self) -> int:
         """Where the rows are in memory, now that there are all of them."""

@@ -9,6 +9,8 @@ AGAIN = 2  # still waiting; come back to this row
 STOPPED = 3  # somebody else has failed
 DECLINED = 4  # the row cannot be done here: bad data
 BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in what it has made
+HELD = 6  # a good moment to look at signals; come back to this row, which goes on
+FULL = 7  # a loop has to have more memory; come back to this row
 
 # A row: address of the kernel, number of words, arguments
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2

@@ -21,19 +21,24 @@ ANY_VIEW, ANY_ELEMENTWISE = "any view", "any element-wise op"  # in place of op 
 
 RULES: dict[str, Rule] = {}
 INTEGERS: set[str] = set()  # ops whose kernels write integers, too
+OBJECTS: set[str] = set()  # ops with operands that travel as objects in Python, and need not in kernels
 
 
-def native(*ops: Op | str, integers: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def native(
+    *ops: Op | str, integers: bool = False, objects: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Note a rule for ops, or for nodes of a graph that are none, by their type.
 
     Args:
         integers: its kernels write integers as well as float32.
+        objects: it can do without the operands that have no memory.
     """
     types = [op if isinstance(op, str) else op.type for op in ops]
 
     def note(rule: Callable[..., None]) -> Callable[..., None]:
         RULES.update(dict.fromkeys(types, rule))
         INTEGERS.update(types if integers else ())
+        OBJECTS.update(types if objects else ())
         return rule
 
     return note

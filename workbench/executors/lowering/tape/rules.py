@@ -54,6 +54,13 @@ def expression(writer: TapeWriter, body: Callable[..., Any], outs: Arrays, ins: 
     writer.vector(form, outs[0].shape, ins, outs)
 
 
+def move(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
+    """The bytes of an array as they are."""
+    require(source.shape == out.shape, source.dtype == out.dtype, out.nbytes > 0)
+    require(source.flags.c_contiguous, out.flags.c_contiguous)
+    writer.row("move_bytes", source, out, out.nbytes)
+
+
 def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
     """Any strides to any strides."""
     require(source.dtype == FLOAT, out.dtype == FLOAT, source.shape == out.shape)

@@ -23,6 +23,8 @@ from workbench.runtime.words.codes import (
     CONTROL,
     DECLINED,
     END,
+    FULL,
+    HELD,
     STAMPS,
     START,
     STATE_WORDS,
@@ -144,6 +146,10 @@ class Segment:
             raise Stopped("another thread")
         elif status == AGAIN:
             self.pool.doze()
+        elif status == FULL:
+            self.tape.make_room()
+        elif status == HELD:
+            return  # signals are answered, and it goes on
         else:
             self.pool.check()
 

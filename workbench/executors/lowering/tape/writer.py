@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.lowering.operands import Call, Context, Scratch, is_dynamic
-from workbench.executors.lowering.tape.registry import Rule, rule_of, writes_once
+from workbench.executors.lowering.tape.registry import OBJECTS, Rule, rule_of, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.team import Team
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
@@ -85,8 +85,8 @@ class TapeWriter:
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
-        rule = None if is_dynamic(row) or not row.node.writes else rule_of(row.node)
-        if rule is None:
+        rule = rule_of(row.node) if row.node.writes else None
+        if rule is None or (is_dynamic(row) and row.node.type not in OBJECTS):
             return False
         before = self._state()
         if waits:

@@ -28,6 +28,7 @@ from workbench.runtime.words.codes import (
     FAILED,
     FINISHED,
     GO,
+    HELD,
     LAST,
     MAILBOX_CONTROL,
     PATIENCE,
@@ -148,7 +149,7 @@ def run(state_address):
 def run_through(state_address):
     """Run a program from where it is without a moment for signals in between."""
     status = walk_any(state_address)
-    while status == PAUSED:
+    while status == PAUSED or status == HELD:
         status = walk_any(state_address)
     return status
 
@@ -175,7 +176,7 @@ def serve(mailbox_address, patience):
         if state == 0:
             return 1
         status = walk_any(state)
-        while status == PAUSED:
+        while status == PAUSED or status == HELD:
             status = walk_any(state)
         if status != DONE and status != STOPPED:
             return 1

@@ -17,7 +17,7 @@ from workbench.runtime.kernels.intrinsics import INT, floats, function, ints
 from workbench.runtime.kernels.registry import entry
 from workbench.runtime.kernels.tape.interpreter import walk_any
 from workbench.runtime.words import step as step_words
-from workbench.runtime.words.codes import AT, BLEMISHED, DECLINED, DONE, PAUSED, START
+from workbench.runtime.words.codes import AT, BLEMISHED, DECLINED, DONE, HELD, PAUSED, START
 from workbench.runtime.words.step import (
     COUNTED,
     COUNTERS,
@@ -130,7 +130,7 @@ def run_step(address):
         return BLEMISHED
     if status == DONE:
         status = walk_any(step[LAST])
-        while status == PAUSED:
+        while status == PAUSED or status == HELD:
             status = walk_any(step[LAST])
     if status != DONE:
         return status

@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.executors.lowering.numpy.lower import call_attrs
 from workbench.executors.lowering.tape.math.sums import add_up
+from workbench.executors.lowering.tape.math.whole import is_whole, whole_steps
 from workbench.executors.lowering.tape.registry import ANY_ELEMENTWISE, ANY_VIEW, native
 from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, operands, require, require_plain
 from workbench.executors.lowering.tape.vector_code import Unsuitable
@@ -30,6 +31,9 @@ def elementwise(writer: TapeWriter, row: Row) -> None:
     if form is None:
         raise Unsuitable
     form = form.only(tuple(out is not None for out in outs))
+    if is_whole(form):
+        whole_steps(writer, form, ins, outs)
+        return
     read = [a for i, a in enumerate(ins) if i in form.read]
     shape = broadcast_shapes(*(a.shape for a in (*read, *outs) if a is not None))
     summed = {out.shape for out in outs if out is not None and out.shape != shape}

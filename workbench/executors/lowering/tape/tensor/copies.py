@@ -9,12 +9,14 @@ import numpy as np
 
 from workbench.executors.lowering.tape.math.elementwise import elementwise
 from workbench.executors.lowering.tape.math.sums import add_up
+from workbench.executors.lowering.tape.math.whole import WHOLE, fill_whole
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
     FLOAT,
     copy,
     expression,
     fill,
+    move,
     operands,
     require,
     require_plain,
@@ -47,13 +49,19 @@ def _require_apart(out: Array, *sources: Array) -> None:
 @native(FILL_CONSTANT, FILL_ANY_LIKE)
 def fill_constant(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
-    fill(writer, out, row.node.attrs["value"])
+    if out.dtype in WHOLE:
+        fill_whole(writer, out, row.node.attrs["value"])
+    else:
+        fill(writer, out, row.node.attrs["value"])
 
 
 @native(ASSIGN)
 def assign(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
-    copy(writer, x, out)
+    if out.dtype in WHOLE:
+        move(writer, x, out)
+    else:
+        copy(writer, x, out)
 
 
 @native(CAST)

@@ -1,0 +1,1 @@
+"""Loops and branches whose blocks run in kernels from end to end."""

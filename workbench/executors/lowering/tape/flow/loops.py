@@ -1,0 +1,185 @@
+"""`while` as a row that walks the tapes of its condition and its body, `while_grad` as one that goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.executors.lowering.tape.flow.sub_tape import SubTape, cleared, read_by_value, require_memory, settled
+from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rules import FLOAT, move, require
+from workbench.executors.lowering.tape.writer import LOOK_UP, TapeWriter
+from workbench.executors.planning.plan import Row
+from workbench.graph.ssa import Value
+from workbench.ops.flow.control_flow import Stack, while_grad_op, while_op
+from workbench.runtime.native.control import lines
+from workbench.runtime.native.tape import address
+from workbench.runtime.words import loop as words
+
+_FIRST_ROOM = 16  # passes
+_MOST_PASSES = 1 << 16  # in one go
+_LEAST_SECONDS = 1e-7  # of a pass
+
+
+class LoopMemory:
+    """What a loop in kernels keeps of every pass, for its gradient.
+
+    Args:
+        wanted: the names whose values the gradient reads; of others it sees the shape.
+
+    Attributes:
+        words: of the loop. parts: of each name the array it is in during a pass; offsets: where it is in a record.
+    """
+
+    def __init__(self, wanted: set[str]) -> None:
+        self.words = lines(words.LOOP_WORDS)
+        self.parts: dict[str, np.ndarray] = {}
+        self.offsets: dict[str, int] = {}
+        self._wanted = wanted
+        self._records = np.empty(0, np.uint8)
+
+    def keep(self, body: SubTape, name: str, array: np.ndarray) -> None:
+        """Write the row that keeps a value."""
+        if name in self.parts:
+            return
+        self.parts[name] = array
+        if name not in self._wanted:
+            return
+        require(array.flags.c_contiguous, array.nbytes > 0)
+        offset = self.offsets[name] = int(self.words[words.RECORD])
+        self.words[words.RECORD] = offset + -(-array.nbytes // 64) * 64
+        body.row("keep", array, array.nbytes, self.words, offset)
+
+    def pause_after(self, seconds: float) -> None:
+        """Look at signals now and then; a pass takes about so long."""
+        self.words[words.PATIENCE] = min(max(int(LOOK_UP / max(seconds, _LEAST_SECONDS)), 1), _MOST_PASSES)
+
+    def grow(self) -> None:
+        """Memory for twice as many passes, if there is none left."""
+        room, record = int(self.words[words.ROOM]), int(self.words[words.RECORD])
+        if not record or self.words[words.TRIP] < room:
+            return
+        larger = np.empty((2 * room or _FIRST_ROOM) * record, np.uint8)
+        larger[: self._records.size] = self._records
+        self._records = larger
+        self.words[[words.ROOM, words.RECORDS]] = larger.size // record, address(larger)
+
+    def stack(self) -> Stack | None:
+        """The same as the body of the op makes it; None if the loop did not come to its end in kernels."""
+        if self.words[words.NEXT] != words.OVER:
+            return None
+        stack = Stack()
+        for trip in range(int(self.words[words.TRIP])):
+            begin = trip * int(self.words[words.RECORD])
+            stack.push(list(self.parts), [self._of_pass(begin, name) for name in self.parts])
+        return stack
+
+    def _of_pass(self, begin: int, name: str) -> np.ndarray:
+        like = self.parts[name]
+        if name not in self.offsets:
+            return np.zeros(like.shape, like.dtype)
+        begin += self.offsets[name]
+        return self._records[begin : begin + like.nbytes].view(like.dtype).reshape(like.shape).copy()
+
+
+@native(while_op, objects=True)
+def while_loop(writer: TapeWriter, row: Row) -> None:
+    """Loop variables lie in memory of their own, where the body reads them and puts the next ones."""
+    require_memory(row)
+    node, attrs = row.node, row.node.attrs
+    xs, captured = settled(writer, node.inputs[0]), settled(writer, node.inputs[1] or ())
+    condition, body = SubTape(writer, node.place), SubTape(writer, node.place)
+    variables = [body.new(x) for x in xs]
+    given = dict(zip(attrs["input_names"], captured, strict=True))
+    given.update(zip(attrs["x_names"], variables, strict=True))
+    goes_on = condition.block(attrs["cond_block"], given, [attrs["cond_out"]])[attrs["cond_out"]]
+    require(goes_on.size == 1, goes_on.dtype == np.bool_)
+    memory = LoopMemory(_wanted_of(writer, node.outputs[1]))
+    saved = attrs["body_saved"] if attrs["save"] else ()
+    for name, variable in zip(attrs["x_names"], variables, strict=True):
+        if attrs["save"]:
+            memory.keep(body, name, variable)
+    made = body.block(attrs["body_block"], given, [*attrs["body_outs"], *saved])
+    for name in saved:
+        memory.keep(body, name, made[name])
+    body.move_all([(made[name], variable) for name, variable in zip(attrs["body_outs"], variables, strict=True)])
+    memory.pause_after(condition.seconds + body.seconds)
+    writer.tape.growing.append(memory.grow)
+    states = condition.close(), body.close()
+    for x, variable in zip(xs, variables, strict=True):
+        move(writer, x, variable)
+    writer.row("begin_loop", *states, memory.words)
+    writer.row("repeat", *states, goes_on, memory.words)
+    for out, variable in zip(node.outputs[0], variables, strict=True):
+        if out is not None:
+            move(writer, variable, writer.context.array(out))
+    writer.tape.kept.append(memory)
+    if node.outputs[1] is not None:
+        writer.context.memories[node.outputs[1]] = memory
+
+
+def _wanted_of(writer: TapeWriter, saved: Value | None) -> set[str]:
+    """Names whose values the gradient of a loop reads."""
+    graph = writer.context.graph
+    readers = [node for node in graph.nodes if saved in node.reads] if saved is not None and graph is not None else []
+    require(all(reader.type == while_grad_op.type for reader in readers))
+    return set().union(*(read_by_value(reader.attrs["grad_block"]) for reader in readers))
+
+
+@native(while_grad_op, objects=True)
+def while_grad(writer: TapeWriter, row: Row) -> None:
+    """Gradients of loop variables go from pass to pass, those of captured values add up where they belong."""
+    require_memory(row)
+    node, attrs = row.node, row.node.attrs
+    memory = writer.context.memories.get(node.inputs[3])
+    require(isinstance(memory, LoopMemory))
+    captured, grads = settled(writer, node.inputs[1] or ()), settled(writer, node.inputs[4])
+    body, back = SubTape(writer, node.place), writer.tape.keep(lines(words.LOOP_WORDS))
+    given = dict(zip(attrs["input_names"], captured, strict=True))
+    for name, like in memory.parts.items():
+        given[name] = body.new(like)
+        if name in memory.offsets:
+            body.row("give_back", given[name], like.nbytes, memory.words, memory.offsets[name], back)
+    carried = [body.new(grad) for grad in grads]
+    given.update(zip(attrs["seeds"], carried, strict=True))
+    made = body.block(attrs["grad_block"], given, [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n])
+    totals = _add_up(writer, body, node.outputs[1], [made.get(name) for name in attrs["input_grads"]], back)
+    _hand_on(body, carried, [made.get(name) for name in attrs["x_grads"]])
+    state = body.close()
+    for total in totals:
+        cleared(writer, total)
+    for grad, variable in zip(grads, carried, strict=True):
+        move(writer, grad, variable)
+    writer.row("begin_way_back", state, memory.words, back)
+    writer.row("go_back", state, memory.words, back)
+    for out, variable in zip(node.outputs[0], carried, strict=True):
+        if out is not None:
+            move(writer, variable, writer.context.array(out))
+    writer.tape.kept.append(memory)
+
+
+def _add_up(
+    writer: TapeWriter, body: SubTape, outs: Sequence[Value | None] | None, parts: Sequence[Any], back: np.ndarray
+) -> list[np.ndarray]:
+    """Rows that add what a pass gives to the gradients of captured values; these."""
+    totals = []
+    for out, part in zip(outs or (), parts, strict=True):
+        if out is None:
+            continue
+        (total,) = settled(writer, [out])
+        totals.append(total)
+        if part is not None:
+            require(total.dtype == part.dtype == FLOAT, total.shape == part.shape)
+            require(total.flags.c_contiguous, part.flags.c_contiguous)
+            body.row("add_pass", total, part, total.size, back)
+    return totals
+
+
+def _hand_on(body: SubTape, carried: Sequence[np.ndarray], found: Sequence[np.ndarray | None]) -> None:
+    """The gradients of the next pass on the way back; zeros where a pass gives none."""
+    body.move_all([(part, variable) for part, variable in zip(found, carried, strict=True) if part is not None])
+    for part, variable in zip(found, carried, strict=True):
+        if part is None:
+            body.row("clear_bytes", variable, variable.nbytes)

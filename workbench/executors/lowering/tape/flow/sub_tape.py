@@ -1,0 +1,215 @@
+"""A block of a program as a tape of its own, which a row of another tape walks.
+
+The block is planned like a program: with memory of its own for what it makes. What it is given lies where whoever
+walks it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import EnforceNotMet
+from workbench.executors.lowering.bound_values import BoundValues
+from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
+from workbench.executors.lowering.operands import Context, Scratch
+from workbench.executors.lowering.tape.rules import require
+from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.executors.planning.plan import MemoryOptions, Plan, Row, make_plan
+from workbench.executors.planning.schedule import seconds
+from workbench.executors.planning.sizes.unknowns import Unsettled
+from workbench.framework.names import EMPTY
+from workbench.framework.program.block import Block
+from workbench.framework.values.spec import STACK, Spec, spec_of
+from workbench.graph.ssa import FETCH, Graph, Node, Slot, Value
+from workbench.runtime.arena import Arena
+from workbench.runtime.native.control import lines
+from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.words.codes import AT, CONTROL, END, START, STATE_WORDS, TABLE
+
+_OPTIONS = MemoryOptions(flat=False)
+Arrays = Mapping[str, np.ndarray]
+
+
+class SubTape:
+    """A tape that is written block by block and move by move, then closed.
+
+    Args:
+        outer: writes the tape that walks this one.
+
+    Attributes:
+        state: its words, for rows that walk it. seconds: estimated.
+    """
+
+    def __init__(self, outer: TapeWriter, place: int) -> None:
+        assert outer.pool.control is not None
+        self._outer, self._place = outer, place
+        self._tape = Tape(outer.pool.control.kernels)
+        self.state = lines(STATE_WORDS)
+        self.seconds = 0.0
+
+    def row(self, kernel: str, *arguments: Any) -> None:
+        """Add a row."""
+        self._tape.row(kernel, *arguments)
+
+    def new(self, like: np.ndarray) -> np.ndarray:
+        """Memory for an array, which is there as long as the tape."""
+        return self._tape.keep(np.empty(like.shape, like.dtype))
+
+    def move(self, source: np.ndarray, out: np.ndarray) -> None:
+        """Copy an array."""
+        require(source.shape == out.shape, source.dtype == out.dtype)
+        require(source.flags.c_contiguous, out.flags.c_contiguous)
+        if address(source) != address(out) and out.nbytes:
+            self.row("move_bytes", source, out, out.nbytes)
+
+    def move_all(self, moves: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Copy arrays as if at the same time."""
+        if any(np.may_share_memory(a, out) for i, (a, _) in enumerate(moves) for _, out in moves[:i]):
+            aside = [self.new(source) for source, _ in moves]
+            for (source, _), between in zip(moves, aside, strict=True):
+                self.move(source, between)
+            moves = [(between, out) for between, (_, out) in zip(aside, moves, strict=True)]
+        for source, out in moves:
+            self.move(source, out)
+
+    def block(self, block: Block, given: Arrays, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """Add the operators of a block.
+
+        Args:
+            given: what it may read. wanted: names of what it makes, or is given, that is to be seen afterwards.
+
+        Returns:
+            the arrays of those.
+
+        Raises:
+            Unsuitable: an operator does not run in kernels.
+        """
+        graph = self._outer.context.graph
+        require(graph is not None)
+        builder = _BlockGraph(block, self._place, Graph(graph.program, graph.places, graph.settings))
+        builder.fetch(wanted)
+        specs: dict[tuple[str, int], Spec] = {
+            (name, self._place): spec_of(array) for name, array in given.items()
+        }  # fmt: skip
+        try:
+            plan = make_plan(builder.graph, specs, 1, _OPTIONS)
+        except EnforceNotMet:
+            raise Unsuitable from None  # what is wrong is told by the body of the op
+        require(not plan.commit, not plan.staged, all(value.name in given for value in plan.feeds))
+        require(all(builder.newest[name] in plan.refs for name in wanted))
+        arrays = {value: given[value.name] for value in plan.feeds}
+        values = BoundValues(plan, {k: Arena(n) for k, n in plan.sizes.items()}, FusedReductions(), arrays, {})
+        self._tape.kept.append(values)
+        self._write(plan, values)
+        return {name: values.array(builder.newest[name]) for name in wanted}
+
+    def _write(self, plan: Plan, values: BoundValues) -> None:
+        scratch = Scratch()
+        self._tape.kept.append(scratch)
+        context = _inner(self._outer.context, plan, values)
+        writer = TapeWriter(self._outer.pool, context, scratch, lambda row: (), tape=self._tape)
+        for row in plan.rows:
+            require(writer.add(row))
+            self.seconds += seconds(row.cost)
+        writer.cut()
+        self._outer.calls_blas |= writer.calls_blas
+
+    def close(self) -> np.ndarray:
+        """The words of its state, now that it is complete."""
+        control = self._outer.pool.control
+        assert control is not None
+        self.state[[TABLE, AT, END, CONTROL, START]] = self._tape.table(), 0, len(self._tape), control.address, 0
+        self._outer.tape.kept.append(self._tape)
+        self._outer.tape.growing += self._tape.growing
+        return self._outer.tape.keep(self.state)
+
+
+class _BlockGraph:
+    """The graph of a block on one device. What it reads and does not make is given."""
+
+    def __init__(self, block: Block, place: int, graph: Graph) -> None:
+        self._block, self._place, self.graph = block, place, graph
+        self.newest: dict[str, Value] = {}
+        for op in block.ops:
+            inputs = [self._slot(op.inputs.get(s.name), s.is_list, self._read) for s in op.record.inputs]
+            outputs = [self._slot(op.outputs.get(s.name), s.is_list, self._write) for s in op.record.outputs]
+            graph.nodes.append(Node(op.type, (place,), inputs, outputs, op.call_attrs(), op.role, (op,)))
+        graph.newest = {(name, place): value for name, value in self.newest.items()}
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """See to it that these are there at the end."""
+        for name in dict.fromkeys(names):
+            node = Node(FETCH, (self._place,), [[self._read(name)]], [], {"name": name}, 0)
+            self.graph.nodes.append(node)
+
+    def _slot(self, names: list[str] | None, is_list: bool, get: Any) -> Slot:
+        if not names:
+            return None
+        values = [None if name == EMPTY else get(name) for name in names]
+        return values if is_list else values[0]
+
+    def _read(self, name: str) -> Value:
+        return self.newest.get(name) or self._new(name, 0)
+
+    def _write(self, name: str) -> Value:
+        before = self.newest.get(name)
+        return self._new(name, 0 if before is None else before.version + 1)
+
+    def _new(self, name: str, version: int) -> Value:
+        self.newest[name] = Value(name, self._place, version, self._block.var_recursive(name).spec)
+        return self.newest[name]
+
+
+def _inner(context: Context, plan: Plan, values: BoundValues) -> Context:
+    """What the rows of a block are bound to: nothing of it is random, an update or a collective."""
+    return replace(
+        context, array=values.array, cell=values.cell, flat=values.flat, gradients=lambda node: None,
+        shards=lambda node: None, reduces_in_update=lambda node: False, stream=_no_stream, graph=plan.graph,
+        memories={},
+    )  # fmt: skip
+
+
+def _no_stream(node: Node) -> np.ndarray:
+    raise Unsuitable  # every pass has numbers of its own
+
+
+def require_memory(row: Row) -> None:
+    """All operands but what is kept for the gradient have memory: their sizes are known before the step runs."""
+    for slots, refs in ((row.node.inputs, row.ins), (row.node.outputs, row.outs)):
+        for slot, ref in zip(slots, refs, strict=True):
+            for value, its_ref in zip(slot, ref, strict=True) if isinstance(slot, list) else [(slot, ref)]:
+                require(value is None or its_ref is not None or value.spec.kind == STACK)
+
+
+def settled(writer: TapeWriter, values: Sequence[Value | None]) -> list[np.ndarray]:
+    """The arrays of values.
+
+    Raises:
+        Unsettled: their sizes are open: blocks are planned for sizes.
+    """
+    arrays = [writer.context.array(value) for value in values if value is not None]
+    if any(type(array) is not np.ndarray for array in arrays):
+        raise Unsettled("the operands of control flow have to be known")
+    return arrays
+
+
+def cleared(writer: TapeWriter, out: np.ndarray) -> None:
+    """A row that makes an array zeros."""
+    require(out.flags.c_contiguous, out.nbytes > 0)
+    writer.row("clear_bytes", out, out.nbytes)
+
+
+def read_by_value(block: Block) -> set[str]:
+    """What the operators of a block read; of much else a gradient sees only the shape."""
+    names: set[str] = set()
+    for op in block.ops:
+        shape_only = op.record.shape_only if op.record.is_grad else ()
+        for slot in op.record.inputs:
+            if slot.name not in shape_only:
+                names.update(op.inputs.get(slot.name) or ())
+    return names

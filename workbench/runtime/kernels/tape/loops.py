@@ -1,0 +1,168 @@
+"""Loops and branches: rows that walk other tapes, again and again, or one of two.
+
+Values the gradient needs are kept pass by pass, in records one behind the other. Where a row has to be come back to, it
+goes on where it was: how far it is stands in its words.
+"""
+
+from __future__ import annotations
+
+from workbench.runtime.kernels.intrinsics import BYTES, FLOATS, INT, INTS, function, ints, truths
+from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.tape.interpreter import walk
+from workbench.runtime.words.codes import AT, DECLINED, DONE, FULL, HELD, PAUSED, START
+from workbench.runtime.words.loop import (
+    BEGUN,
+    IS_FIRST,
+    LEFT,
+    LOOK,
+    NEXT,
+    OVER,
+    PASS,
+    PATIENCE,
+    RECORD,
+    RECORDS,
+    ROOM,
+    TRIP,
+)
+
+
+@function
+def rewind(state_address):
+    """The next walk begins at the first row."""
+    state = ints(state_address)
+    state[AT] = state[START]
+
+
+@function
+def walk_through(state_address):
+    """Walk to the end and wind back; HELD where Python has to look at signals."""
+    status = walk(state_address)
+    if status == PAUSED:
+        return HELD
+    if status == DONE:
+        rewind(state_address)
+    return status
+
+
+@kernel(INT, INT, INTS)
+def begin_loop(condition, body, loop):
+    """No pass has been made."""
+    rewind(condition)
+    rewind(body)
+    loop[TRIP], loop[NEXT] = 0, LOOK
+    return DONE
+
+
+@kernel(INT, INT, BYTES, INTS)
+def repeat(condition, body, goes_on, loop):
+    """Walk the body as long as the tape of the condition says so."""
+    for _ in range(loop[PATIENCE]):
+        if loop[NEXT] == LOOK:
+            status = walk_through(condition)
+            if status != DONE:
+                return status
+            loop[NEXT] = PASS if goes_on[0] else OVER
+        if loop[NEXT] == OVER:
+            return DONE
+        if loop[RECORD] and loop[TRIP] == loop[ROOM]:
+            return FULL
+        status = walk_through(body)
+        if status != DONE:
+            return status
+        loop[TRIP] += 1
+        loop[NEXT] = LOOK
+    return HELD
+
+
+@kernel(INT, INTS, INTS)
+def begin_way_back(body, loop, back):
+    """All passes are left; declined where the loop has not come to its end in kernels."""
+    rewind(body)
+    back[LEFT], back[BEGUN], back[IS_FIRST] = loop[TRIP], 0, 1
+    return DONE if loop[NEXT] == OVER else DECLINED
+
+
+@kernel(INT, INTS, INTS)
+def go_back(body, loop, back):
+    """Walk the body of the gradient for every pass, the last one first."""
+    for _ in range(loop[PATIENCE]):
+        if not back[BEGUN]:
+            if back[LEFT] == 0:
+                return DONE
+            back[LEFT] -= 1
+            back[BEGUN] = 1
+        status = walk_through(body)
+        if status != DONE:
+            return status
+        back[BEGUN], back[IS_FIRST] = 0, 0
+    return HELD
+
+
+@kernel(BYTES, INT, INTS, INT)
+def keep(source, count, loop, offset):
+    """Bytes of this pass into its record."""
+    record = truths(loop[RECORDS] + loop[TRIP] * loop[RECORD] + offset)
+    for i in range(count):
+        record[i] = source[i]
+    return DONE
+
+
+@kernel(BYTES, INT, INTS, INT, INTS)
+def give_back(out, count, loop, offset, back):
+    """Bytes that were kept of the pass the way back is at."""
+    record = truths(loop[RECORDS] + back[LEFT] * loop[RECORD] + offset)
+    for i in range(count):
+        out[i] = record[i]
+    return DONE
+
+
+@kernel(FLOATS, FLOATS, INT, INTS)
+def add_pass(total, part, count, back):
+    """total += part; of the first pass on the way back total = part."""
+    if back[IS_FIRST]:
+        for i in range(count):
+            total[i] = part[i]
+    else:
+        for i in range(count):
+            total[i] += part[i]
+    return DONE
+
+
+@kernel(BYTES, BYTES, INT)
+def move_bytes(source, out, count):
+    """Bytes that do not overlap."""
+    for i in range(count):
+        out[i] = source[i]
+    return DONE
+
+
+@kernel(BYTES, INT)
+def clear_bytes(out, count):
+    """Nothing but zeros."""
+    for i in range(count):
+        out[i] = 0
+    return DONE
+
+
+@kernel(INT, INT, INTS)
+def begin_choice(first, second, is_made):
+    """Neither tape has been walked."""
+    rewind(first)
+    rewind(second)
+    is_made[0] = 0
+    return DONE
+
+
+@kernel(BYTES, INT, INT, INTS)
+def choose(is_first, first, second, is_made):
+    """Walk one of two tapes."""
+    status = walk_through(first) if is_first[0] else walk_through(second)
+    if status == DONE:
+        is_made[0] = 1
+    return status
+
+
+@kernel(INTS)
+def require_made(is_made):
+    """Go on only if a choice was made in kernels."""
+    return DONE if is_made[0] else DECLINED
