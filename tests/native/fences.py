@@ -33,6 +33,7 @@ from workbench.runtime.reach.table import reach_of
 
 PAGE = mmap.PAGESIZE
 APART = {"wait", "signal", "block", "look_up"}  # between threads
+APART |= {"repeat", "go_back", "choose", "keep", "give_back"}  # walk other tapes, or go where loops keep things
 MOST = 60  # rows of a kernel
 
 Row = tuple[str, tuple[Any, ...]]
@@ -130,6 +131,18 @@ def as_floats() -> Seed:
     return Seed("floats of integers", program_to_dict(program), {"x": np.arange(20).reshape(4, 5)})
 
 
+def looped() -> Seed:
+    """A loop and a branch, and their gradients."""
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        x = static.data("x", [4, 5])
+        x.stop_gradient = False
+        begin = wb.full([1], 0, "int64")
+        h = static.nn.while_loop(lambda i, h: i < 3, lambda i, h: [i + 1, wb.tanh(h + x)], [begin, x])[1]
+        static.gradients(wb.sum(static.nn.cond(wb.mean(h) > 0, lambda: h * x, lambda: x * 2.0)), x)
+    return Seed("a loop", program_to_dict(program), {"x": np.ones((4, 5), np.float32)})
+
+
 def programs() -> Iterator[Seed]:
     """Every case, its sizes known, and models."""
     with static_mode():
@@ -139,6 +152,7 @@ def programs() -> Iterator[Seed]:
             yield found
     yield from map(pooled, POOLED)
     yield as_floats()
+    yield looped()
 
 
 class _Unchanged(Mutant):

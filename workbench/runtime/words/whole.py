@@ -5,10 +5,12 @@ from __future__ import annotations
 FUNCTIONS = (
     "copy", "add", "subtract", "multiply", "negative", "maximum", "minimum", "less", "less_equal", "greater",
     "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "select",
+    "remainder", "floor_divide",
 )  # fmt: skip
 (
     COPY, ADD, SUBTRACT, MULTIPLY, NEGATIVE, MAXIMUM, MINIMUM, LESS, LESS_EQUAL, GREATER,
     GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR, XOR, NOT, SELECT,
+    REMAINDER, FLOOR_DIVIDE,
 ) = range(len(FUNCTIONS))  # fmt: skip
 
 # A row: elements, inputs, constants, steps, results, memory for values; then five words of each, but one of a constant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.runtime.kernels.intrinsics import ROW, function, ints, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.words import whole as w
-from workbench.runtime.words.codes import DONE, ROW_ARGUMENTS
+from workbench.runtime.words.codes import DECLINED, DONE, ROW_ARGUMENTS
 
 
 @function
@@ -45,37 +45,61 @@ def result_of(code, a, b, c):
         return int(a == 0)
     if code == w.SELECT:
         return b if a != 0 else c
+    if code == w.REMAINDER:
+        return a % b
+    if code == w.FLOOR_DIVIDE:
+        return a // b
     return a
+
+
+@function
+def evaluate(row, values, element):
+    """The values of all steps for one element; False where a division has no answer that goes without saying."""
+    first = ROW_ARGUMENTS + w.HEAD
+    inputs, constants, steps = row[ROW_ARGUMENTS + 1], row[ROW_ARGUMENTS + 2], row[ROW_ARGUMENTS + 3]
+    for i in range(inputs):
+        at = first + w.PART * i
+        there = row[at + w.ADDRESS] + element * row[at + w.DISTANCE]
+        if row[at + w.IS_WHOLE]:
+            values[i] = ints(there)[0]
+        else:
+            values[i] = truths(there)[0]
+    for i in range(steps):
+        at = first + w.PART * (inputs + i) + constants
+        code, divisor = row[at + w.FUNCTION], values[row[at + w.SECOND]]
+        if code >= w.REMAINDER and divisor <= 0:
+            return False
+        found = result_of(code, values[row[at + w.FIRST]], divisor, values[row[at + w.THIRD]])
+        values[inputs + constants + i] = int(found != 0) if row[at + w.IS_TRUTH] else found
+    return True
+
+
+@function
+def divides(row):
+    """Whether some step divides."""
+    at = ROW_ARGUMENTS + w.HEAD + w.PART * row[ROW_ARGUMENTS + 1] + row[ROW_ARGUMENTS + 2]
+    for i in range(row[ROW_ARGUMENTS + 3]):
+        if row[at + w.PART * i + w.FUNCTION] >= w.REMAINDER:
+            return True
+    return False
 
 
 @kernel(ROW)
 def whole_steps(row):
-    """Steps over numbers of up to so many elements; see `words.whole`."""
-    head = ROW_ARGUMENTS
-    values = ints(row[head + w.VALUES])
-    inputs, constants, steps, results = row[head + 1], row[head + 2], row[head + 3], row[head + 4]
-    first = head + w.HEAD
-    middle = first + w.PART * inputs + constants
-    last = middle + w.PART * steps
+    """Steps over numbers of up to so many elements; see `words.whole`. Declines before it has written anything."""
+    count, inputs, constants = row[ROW_ARGUMENTS], row[ROW_ARGUMENTS + 1], row[ROW_ARGUMENTS + 2]
+    steps, results, values = row[ROW_ARGUMENTS + 3], row[ROW_ARGUMENTS + 4], ints(row[ROW_ARGUMENTS + w.VALUES])
+    middle = ROW_ARGUMENTS + w.HEAD + w.PART * inputs
     for i in range(constants):
-        values[inputs + i] = row[first + w.PART * inputs + i]
-    for element in range(row[head + w.COUNT]):
-        for i in range(inputs):
-            at = first + w.PART * i
-            there = row[at + w.ADDRESS] + element * row[at + w.DISTANCE]
-            if row[at + w.IS_WHOLE]:
-                values[i] = ints(there)[0]
-            else:
-                values[i] = truths(there)[0]
-        for i in range(steps):
-            at = middle + w.PART * i
-            a, b, c = values[row[at + w.FIRST]], values[row[at + w.SECOND]], values[row[at + w.THIRD]]
-            found = result_of(row[at + w.FUNCTION], a, b, c)
-            if row[at + w.IS_TRUTH]:
-                found = int(found != 0)
-            values[inputs + constants + i] = found
+        values[inputs + i] = row[middle + i]
+    if divides(row):
+        for element in range(count):
+            if not evaluate(row, values, element):
+                return DECLINED
+    for element in range(count):
+        evaluate(row, values, element)
         for i in range(results):
-            at = last + w.PART * i
+            at = middle + constants + w.PART * (steps + i)
             there = row[at + w.ADDRESS] + element * row[at + w.DISTANCE]
             if row[at + w.IS_WHOLE]:
                 ints(there)[0] = values[row[at + w.VALUE]]

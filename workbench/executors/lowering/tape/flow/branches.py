@@ -10,6 +10,7 @@ import numpy as np
 from workbench.executors.lowering.tape.flow.sub_tape import SubTape, require_memory, settled
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import require
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import Value
@@ -73,7 +74,8 @@ def cond_grad(writer: TapeWriter, row: Row) -> None:
     require_memory(row)
     node, attrs = row.node, row.node.attrs
     memory = writer.context.memories.get(node.inputs[2])
-    require(isinstance(memory, BranchMemory))
+    if not isinstance(memory, BranchMemory):
+        raise Unsuitable  # it runs in Python
     (predicate,), captured = settled(writer, [node.inputs[0]]), settled(writer, node.inputs[1])
     grads = settled(writer, node.inputs[3])
     tapes = []

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.executors.lowering.tape.flow.sub_tape import SubTape, cleared, read_by_value, require_memory, settled
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, move, require
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import LOOK_UP, TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import Value
@@ -134,7 +135,8 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
     require_memory(row)
     node, attrs = row.node, row.node.attrs
     memory = writer.context.memories.get(node.inputs[3])
-    require(isinstance(memory, LoopMemory))
+    if not isinstance(memory, LoopMemory):
+        raise Unsuitable  # it runs in Python
     captured, grads = settled(writer, node.inputs[1] or ()), settled(writer, node.inputs[4])
     body, back = SubTape(writer, node.place), writer.tape.keep(lines(words.LOOP_WORDS))
     given = dict(zip(attrs["input_names"], captured, strict=True))

@@ -90,7 +90,8 @@ class SubTape:
             Unsuitable: an operator does not run in kernels.
         """
         graph = self._outer.context.graph
-        require(graph is not None)
+        if graph is None:
+            raise Unsuitable
         builder = _BlockGraph(block, self._place, Graph(graph.program, graph.places, graph.settings))
         builder.fetch(wanted)
         specs: dict[tuple[str, int], Spec] = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.rules import Arrays, require
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import ExprStep, Lowered, lower
@@ -49,7 +50,8 @@ def whole_steps(writer: TapeWriter, form: Lowered, ins: Arrays, outs: Arrays) ->
     for step in form.steps:
         words += _step(step, place)
     for out, number in results:
-        require(number is not None)
+        if number is None:
+            raise Unsuitable
         words += _operand(out, True, place[number])
     values = writer.tape.keep(np.zeros(max(len(place), 1), np.int64))
     counts = [count, len(read), len(form.constants), len(form.steps), len(results)]
