@@ -49,7 +49,7 @@ class Write:
 
 
 class _Clock:
-    """The number of writes so far."""
+    """The number of writes so far, and of tensors that were given another array."""
 
     __slots__ = ("now",)
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from workbench.dygraph.kinds import Kind, kind_of
 from workbench.dygraph.overwrites import RepeatedWrites, clock
-from workbench.dygraph.tensor.parameter import EagerParamBase, TraitChanges
+from workbench.dygraph.tensor.parameter import EagerParamBase, ParameterChanges
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
@@ -82,6 +83,8 @@ class RecordedStep(Debugging):
         self._rates = [each for each in self.bindings if each.variable.name in rates]
         self._is_ready = False
         self._placed = -1
+        self._plan: FeedPlan | None = None
+        self._kinds: list[Kind] = []
         self._traits = self._traits_of_now()
         self._writes: RepeatedWrites | None = None
         self._kind: Kind | None = None
@@ -105,7 +108,7 @@ class RecordedStep(Debugging):
 
     def fits(self) -> bool:
         """Whether it is what the function would do; what was put in the place of tensors is taken over."""
-        self._is_ready = False
+        self._is_ready, self._plan = False, None
         self._refresh_rates(self._optimizers)
         if self._traits != self._traits_of_now():
             return False
@@ -151,25 +154,35 @@ class RecordedStep(Debugging):
 
     def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One step; the arrays that are fetched."""
-        done = self._runner.steps
+        state = self._runner.state
+        done = state.steps
         try:
-            results: list[Any] = self._runner.run(dict(zip(self._feeds, map(_array_of, tensors))), self.fetches)
-            self._note_run()
+            feed: Any = dict(zip(self._feeds, map(_array_of, tensors)))
+            if self._plan is not None and all(map(is_, map(_kind_of, tensors), self._kinds)):
+                feed = Fed(self._plan, [feed] * self._plan.devices)
+            results: list[Any] = self._runner.run(feed, self.fetches)
+            writes, bindings = self._writes, self.bindings
+            if writes is not None and bindings.moves == Moves.count and not self._left:
+                writes.time = bindings.writes = clock.now = clock.now + 1  # `_note_run`, at once
+            else:
+                self._note_run()
             return results
         except BaseException:  # Ctrl-C may come behind the commit, or behind the first half of the notes
-            undisturbed(self._note_run if self._runner.steps != done else self._follow)
+            undisturbed(self._note_run if state.steps != done else self._follow)
             raise
 
     def _note_run(self) -> None:
         """A step has been applied: have tensors show what it has written."""
-        self._follow()
+        if self.bindings.moves != Moves.count:
+            self._follow()
         writes = self._writes
         if writes is None:
             arrays = [each.storage.array for each in self.bindings if each.variable.name in self._written]
             writes = self._writes = RepeatedWrites(arrays, f"a run of {self.program.name}")
         writes.time = self.bindings.writes = clock.now = clock.now + 1
         for each in self._left:
-            each.tensor._grad = each.after
+            if each.tensor._grad is not each.after:
+                each.tensor._grad = each.after
 
     def _follow(self) -> None:
         """The engine may have moved storage, applied or not."""
@@ -203,19 +216,19 @@ class RecordedStep(Debugging):
         gradients = [each for each in self._gradients if not each.clears]
         self._reads = [current_recorder, recording_gradients.get, *watched.reads]
         self._reads += [partial(getattr, each, "_learning_rate") for each in self._optimizers]
-        self._tensors = [each.tensor for each in self.bindings]
-        self._leaves = [each.tensor for each in gradients]
-        self._others = [t for t in self._tensors if not isinstance(t, EagerParamBase)]
-        self._trait_changes = TraitChanges.count
+        self._others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
+        self._leaves = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
+        self._changes = ParameterChanges.count
         self._count = len(args)
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expected = [
             current_recorder(), recording_gradients.get(), *watched.kept,
-            *(each._learning_rate for each in self._optimizers), *map(_array_of, self._tensors),
-            *map(_stops, self._others), *map(_grad_of, self._leaves), *map(_kind_of, args), *map(_stops, args),
+            *(each._learning_rate for each in self._optimizers), *map(_stops, self._others),
+            *map(_grad_of, self._leaves), *map(_kind_of, args), *map(_stops, args),
         ]  # fmt: skip
         self._containers = self._surroundings.containers
         self._is_ready = all(each.is_lasting for each in gradients)
+        self._plan, self._kinds = self._runner.last_plan, [t.kind for t in args]
 
     def is_alike(self, args: Sequence[Any]) -> bool:
         """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
@@ -226,10 +239,10 @@ class RecordedStep(Debugging):
         bindings = self.bindings
         if clock.now != bindings.writes or Moves.count != bindings.moves:
             return False
-        if TraitChanges.count != self._trait_changes:
+        if ParameterChanges.count != self._changes:
             return False
         found = chain(
-            map(call, self._reads), map(_array_of, self._tensors), map(_stops, self._others),
+            map(call, self._reads), map(_stops, self._others),
             map(_grad_of, self._leaves), map(_kind_of, args), map(_stops, args),
         )  # fmt: skip
         try:

@@ -43,4 +43,4 @@ def set_dtype(tensor: Any, dtype: DType) -> None:
             f"the dtype of {tensor.name!r} is part of a static Program; give the layer its dtype when it is made"
         )
     cast = Tensor(tensor.array.astype(dtype.numpy))
-    tensor.array, tensor.kind = cast.array, cast.kind
+    tensor._put(cast.array)

@@ -6,11 +6,11 @@ from typing import Any
 
 from workbench.dygraph.tensor.tensor import Tensor
 
-_TRAITS = frozenset({"stop_gradient", "trainable", "optimize_attr", "regularizer", "need_clip"})
+_NOTED = frozenset({"_grad", "stop_gradient", "trainable", "optimize_attr", "regularizer", "need_clip"})
 
 
-class TraitChanges:
-    """How often something that updates depend on was set in a parameter, in any of them."""
+class ParameterChanges:
+    """How often a gradient, or something that updates depend on, was set in a parameter, in any of them."""
 
     count = 0
 
@@ -19,7 +19,7 @@ class _Factors(dict[str, float]):
     """`optimize_attr`, whose entries are such things, too."""
 
     def __setitem__(self, name: str, value: float) -> None:
-        TraitChanges.count += 1
+        ParameterChanges.count += 1
         super().__setitem__(name, value)
 
 
@@ -58,8 +58,8 @@ class EagerParamBase(Tensor):
         self.regularizer, self.need_clip, self.do_model_average = regularizer, need_clip, do_model_average
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _TRAITS:
-            TraitChanges.count += 1
+        if name in _NOTED:
+            ParameterChanges.count += 1
             value = _Factors(value) if name == "optimize_attr" else value
         super().__setattr__(name, value)
 

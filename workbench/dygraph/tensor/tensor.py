@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.dygraph.aliases import tensors_on
 from workbench.dygraph.kinds import Kind, kind_of
-from workbench.dygraph.overwrites import here, memory_of, writes_to, written
+from workbench.dygraph.overwrites import clock, here, memory_of, writes_to, written
 from workbench.dygraph.tape.hooks import HookRemover
 from workbench.dygraph.tape.leaves import backward
 from workbench.dygraph.tape.node import node_and_index
@@ -425,8 +425,9 @@ class Tensor(Infix):
             self._put(array)
 
     def _put(self, array: Any) -> None:
-        """Have another array as the value."""
+        """Have another array as the value; that is a write, too, for those who have noted where it was."""
         self.array, self.kind = array, kind_of(array)
+        clock.now += 1
 
     def set_value(self, value: Any) -> None:
         """Write an array, a tensor or numbers over the value.

@@ -19,6 +19,7 @@ from workbench.errors import (
     did_you_mean,
     one_of,
 )
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -56,13 +57,15 @@ def as_dict(feed: Feed, program: Program) -> Mapping[str, Any]:
     return feed[0]
 
 
-def fed_names(feed: Feed) -> tuple[str, ...]:
+def fed_names(feed: Feed | Fed) -> tuple[str, ...]:
     """What a feed of any form names."""
     found = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
     return tuple(sorted(set(found)))
 
 
-def _dicts(feed: Feed) -> Iterable[Mapping[Any, Any]]:
+def _dicts(feed: Feed | Fed) -> Iterable[Mapping[Any, Any]]:
+    if isinstance(feed, Fed):
+        return feed.sources
     if isinstance(feed, Mapping):
         return [feed]
     return [arrays for arrays in feed or () if isinstance(arrays, Mapping)]

@@ -111,13 +111,14 @@ class Splitter:
         self._plans: dict[Signature, FeedPlan] = {}
         self._conversions: dict[Signature, FeedConversion] = {}
 
-    def split(self, feed: Feed) -> Fed:
+    def split(self, feed: Feed | Fed) -> Fed:
         """What each device gets.
 
         Args:
             feed: {name: array `[B, ...]`}, every array split by its rows; or a list of dicts, element i for device i,
                 unsplit, sizes may differ (X-16). A persistable variable with one row goes to every device, with N
                 chunks to one each (X-19). None and empty dicts feed nothing; nothing of an earlier step is used.
+                A `Fed` of a plan made here is what comes back.
 
         Raises:
             InvalidType: neither dict nor list of dicts; a value of the wrong kind or dtype (X-16, X-17).
@@ -140,6 +141,8 @@ class Splitter:
                     return plan.hand_out(feed)
         except TypeError:
             pass  # the shape of a Tensor is a list, which no dict finds: it becomes an array first
+        if isinstance(feed, Fed):
+            return feed
         dicts = [] if feed is None or isinstance(feed, Mapping) else self._dicts(feed)
         if dicts:
             return self._plan(tuple(map(signature_of, dicts)), dicts, self._listed).hand_out(dicts)

@@ -20,7 +20,7 @@ from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import fed_names
 from workbench.executors.feeding.feed_notes import note_feed
-from workbench.executors.feeding.feed_plan import Fed
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.feeding.split import Splitter
 from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
@@ -420,6 +420,11 @@ class Engine:
     def refusals(self) -> list[str]:
         """Why shapes that change are planned each for itself."""
         return self._cache.refusals if self.started else []
+
+    @property
+    def last_plan(self) -> FeedPlan | None:
+        """What was done with the feed of the last step; a `Fed` of it needs no look at feeds like that."""
+        return self._cache.last_plan if self.started else None
 
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:

@@ -84,6 +84,11 @@ class StepCache:
         self._open = OpenBindings()
 
     @property
+    def last_plan(self) -> FeedPlan | None:
+        """What was done with the feed of the last step."""
+        return self._last
+
+    @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
         return {} if self._last is None else self._last.rows
