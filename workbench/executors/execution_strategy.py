@@ -44,7 +44,9 @@ class ExecutionStrategy(Options):
     keep_temporaries = Option(
         False, switch(), "step", "Every value keeps memory of its own until the next step, so that it can be looked at"
     )
-    timeout = Option(600.0, seconds(), "step", "Longest time a step waits for a device, in seconds")
+    timeout = Option(
+        600.0, seconds(), "step", "Longest time a step waits for a device, or for other trainers, in seconds"
+    )
     _dry_run = Option(False, switch(), "step", "Prepares steps and runs no operator; run(fetch_list=[]) returns []")
     use_cuda = Option(True, switch(), "step", "Set at the first run to what the executor runs on")
     use_experimental_executor = Option(

@@ -165,7 +165,10 @@ class StepRunner:
                 raise
 
     def _stand_by_the_vote(self, trainers: Trainers, error: BaseException, apply: Callable[[], None]) -> None:
-        """Apply the step after all if the others do, whatever came in between."""
+        """Apply the step after all if the others do, whatever came in between.
+
+        Who has given up while the others went on has told them so: the next step is given up on all.
+        """
         trainers.settle(error)
         if trainers.is_agreed and not self._state.is_applied and self._state.broken is None:
             apply()

@@ -49,7 +49,7 @@ class Trainers:
     """Of one engine; all processes make it together.
 
     Args:
-        world: the processes; the engine gets a group of its own of them.
+        world: the processes; the engine gets a group of its own, which waits as long as a step may for a device.
 
     Attributes:
         comm: the devices of all of them.
@@ -59,11 +59,11 @@ class Trainers:
     """
 
     def __init__(self, world: ProcessGroup, spec: EngineSpec, settings: Settings) -> None:
-        self._group = world.own()
+        self._group = world.own(spec.execution.timeout)
         self._require_the_same(spec, settings)
         self.comm = MpiCommunicator(self._group, len(spec.places))
         self._ballot = Ballot(self._group.channel)
-        self._is_shared = False
+        self._is_shared = self._is_told = False
 
     def stop_when(self, is_stopped: Any) -> None:
         """Have every wait for the others end when this says so."""
@@ -98,10 +98,15 @@ class Trainers:
             names: of the persistable variables.
 
         Raises:
+            PeerFailed: another trainer has failed in this step.
             Unavailable: after a step that was discarded not all of them have come back.
         """
-        if self._group.channel.failure is not None:
+        channel = self._group.channel
+        if channel.failure is not None:
+            if not self._is_told:
+                channel.require_alive("the step")  # seen when the last one was already agreed upon: it is of this one
             self._group.reset(_RESET)
+            self._is_told = False
         if not self._is_shared:
             self._share(replicas, names)
             self._is_shared = True
@@ -162,7 +167,8 @@ class Trainers:
         return self._ballot.is_agreed
 
     def fail(self, error: BaseException) -> None:
-        """The step is not applied here: tell the others."""
+        """The step is not applied here, and the user is told why: tell the others."""
+        self._is_told = True
         self._group.abort(_told(error), error)
 
 

@@ -262,9 +262,9 @@ class ProcessGroup:
             return None
         return ProcessGroup(comm, [self.ranks[r] for r in chosen], self.timeout if timeout is None else timeout)
 
-    def own(self) -> ProcessGroup:
-        """Another group of the same processes, with collectives and failures of its own; all of them make it."""
-        made = self.subgroup(range(self.size))
+    def own(self, timeout: float | None = None) -> ProcessGroup:
+        """Another group of the same processes, with collectives and failures of its own; see `subgroup`."""
+        made = self.subgroup(range(self.size), timeout)
         assert made is not None
         return made
 

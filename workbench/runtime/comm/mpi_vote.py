@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 
-from workbench.errors import Aborted
 from workbench.runtime.comm.mpi_channel import Channel
 from workbench.runtime.comm.mpi_peers import state_of
 from workbench.runtime.comm.mpi_window import Word
@@ -33,8 +32,8 @@ class Ballot:
 
     @property
     def is_agreed(self) -> bool:
-        """Whether the verdict of the vote that was prepared last is yes."""
-        return bool(self._first[Word.VERDICT] == 2 * self._number + 1)
+        """Whether the verdict of the vote that was prepared last is yes; also when the first process is further on."""
+        return bool(self._first[Word.VERDICT] > 2 * self._number)
 
     def agree(self, timeout: float | None) -> None:
         """Say yes, and return when all have: the verdict is yes.
@@ -50,16 +49,17 @@ class Ballot:
         window.publish(Word.VOTE, number)
         window.barrier()
         if window.rank == 0:
+            self._channel.look()  # who gave up before this vote was there does not wait for a verdict
+            self._channel.require_alive(_TITLE)
             self._channel.until(
                 lambda: window.all_reached(Word.VOTE, number), _TITLE, timeout, lambda: window.behind(Word.VOTE, number)
             )
             window.publish(Word.VERDICT, 2 * number + 1)
             return
         self._channel.until(self._is_decided, _TITLE, timeout, lambda: window.behind(Word.VOTE, number) or [0])
+        self._channel.look()
         if not self.is_agreed:
-            self._channel.look()
             self._channel.require_alive(_TITLE)
-            raise Aborted(f"{_TITLE}: {self._channel.names[0]} decided against it")
 
     def settle(self, error: BaseException) -> None:
         """See to it that there is a verdict, after `agree` has raised; called again, it changes nothing.
@@ -70,10 +70,10 @@ class Ballot:
         window, number = self._window, self._number
         if window.own.words[Word.VOTE] < number or self._is_decided():
             return  # nobody can have counted on this process; or there is a verdict
-        if window.rank == 0:
-            window.publish(Word.VERDICT, 2 * number)
-            return
         self._channel.give_up(f"{_TITLE} ended with {type(error).__name__}: {error}", error)
+        if window.rank == 0:
+            window.publish(Word.VERDICT, 2 * number)  # who sees it sees why
+            return
         window.barrier()
         if self._first[Word.VOTE] >= number:
             self._hear_out()
