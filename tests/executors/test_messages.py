@@ -77,6 +77,8 @@ def test_arrays_under_each_others_names_are_told(run: Run) -> None:
     exchanged = "the arrays for 'image' and 'label' look exchanged"
     assert exchanged in message(run, {"image": LABELS, "label": IMAGES})
     assert exchanged not in message(run, {"image": IMAGES.astype("float64"), "label": LABELS})
+    half = {"image": LABELS, "label": IMAGES[:, :1]}  # one fits by its dtype alone
+    assert exchanged not in message(run, half)
 
 
 def test_a_list_of_the_wrong_length_is_an_invalid_argument(run: Run) -> None:

@@ -113,3 +113,18 @@ def test_of_several_errors_the_one_a_user_can_act_on_is_told() -> None:
         in_pool(WorkerPool(PATIENCE), [fail], [refuse])
     with pytest.raises(InvalidArgument, match="named"):
         in_pool(WorkerPool(PATIENCE), [refuse], [fail])
+
+
+def test_ctrl_c_is_told_whatever_the_others_have_met() -> None:
+    def interrupted() -> None:
+        while not other.is_set():
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    def refuse() -> None:
+        other.set()
+        raise InvalidArgument("named")
+
+    other = threading.Event()
+    with pytest.raises(KeyboardInterrupt):
+        in_pool(WorkerPool(PATIENCE), [interrupted], [refuse])

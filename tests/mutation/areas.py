@@ -168,6 +168,7 @@ AREAS = (
             "tests/executors/test_values.py",
             "tests/parallel/failures/test_commit_calls.py",
             "tests/executors/test_transactions.py",
+            "tests/executors/test_step_state.py",
             "tests/optimizer/test_minimize.py",
             "tests/executors/test_threads.py",
             "tests/framework/program/test_program.py",
@@ -191,7 +192,7 @@ AREAS = (
     ),
     Area(
         "replicas",
-        ("Replicas", "ReplicatedValues", "FusedReductions", "Bucket", "own_variables", "LocalCommunicator"),
+        ("Replicas", "ReplicatedValues", "FusedReductions", "Bucket", "_written_apart", "LocalCommunicator"),
         (
             "tests/parallel/memory/test_sharded_updates.py",
             "tests/parallel/memory/test_fused_all_reduce_update.py",

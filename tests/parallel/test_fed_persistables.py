@@ -12,6 +12,7 @@ import workbench as wb
 from tests.parallel.lowerings import in_both, same_numbers
 from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model, build
+from tests.planning.stage_checkers import check_storage
 from workbench import static
 
 W = np.random.default_rng(3).standard_normal((1, 4, 6)).astype(np.float32)
@@ -55,5 +56,6 @@ def test_what_was_fed_stays_though_ops_could_write_over_it(how: str, devices: in
             same_numbers(np.split(np.asarray(found), devices)[device], expected(kept))
     np.testing.assert_array_equal(fed, W, err_msg="the user's own array")
     check_plan(exe.inspection.last.plan)
+    check_storage(exe.inspection.last.plan)
     (again,) = exe.run([model.loss])
     same_numbers(np.split(np.asarray(again), devices)[0], expected(2 * W))

@@ -24,6 +24,7 @@ from tests.graph.interpret import _Run
 from tests.parallel.memory.plan_checker import happens_before
 from workbench.executors.lowering.numpy.lower import call_attrs
 from workbench.executors.planning.memory.refs import Ref
+from workbench.executors.planning.memory.request import END
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.shares import BLOCKS
 from workbench.executors.reference.runner import OpRunner
@@ -263,6 +264,9 @@ def check_storage(plan: Plan) -> None:
         piece = storage.pieces[number]
         if when and not piece.name:
             assert piece.first <= min(when) and piece.last >= max(when), f"{piece} is used from {when}"
+    for value in {*plan.staged, *(v for v in plan.feeds if v.persistable)} & storage.spots.keys():
+        piece = storage.pieces[storage.spots[value].piece]
+        assert piece.name or piece.last >= END, f"the commit hands {value} to the scope, but {piece} does not last"
 
 
 def _reach(ref: Ref) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from tests.planning.stage_checkers import check_shapes, check_stages
 from tests.planning.zoo import ZOO, Animal
 from workbench.config import override
 from workbench.errors import InvalidArgument
+from workbench.executors.lowering.meta import MetaArray
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.open_tape import OpenTape
 from workbench.executors.lowering.tape.table import has_kernels
@@ -29,6 +30,7 @@ from workbench.executors.planning.sizes.size import Size
 from workbench.executors.running import open_bindings, step_cache
 from workbench.executors.running.compiler import specs_of
 from workbench.framework.op.record import find_op
+from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
 
 SHAPES = st.tuples(st.integers(2, 70), st.integers(2, 70))
@@ -311,6 +313,24 @@ def feed_of(rows: int, steps: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.usefixtures("tape")
+def test_shapes_to_come_find_storage_that_was_replaced(words: tuple[Model, Any]) -> None:
+    model, exe = words
+    values = model.values()
+    model.scope.erase(list(values))
+    for name, value in values.items():
+        model.scope.var(name).set(value / 2)
+    again = ZOO["words"].model()
+    for name, value in values.items():
+        again.scope.var(name).set(value / 2)
+    feed = feed_of(13, 10)
+    (found,) = exe.run([model.loss], feed=feed)
+    (expected,) = again.parallel(1).run([again.loss], feed=feed)
+    assert found.tobytes() == expected.tobytes()
+    for name, value in again.values().items():
+        assert np.array_equal(model.value(name), value), name
+
+
+@pytest.mark.usefixtures("tape")
 def test_data_a_kernel_declines_is_explained(words: tuple[Model, Any]) -> None:
     model, exe = words
     before = model.values()
@@ -363,3 +383,65 @@ def test_temporaries_can_be_dropped_and_seen(words: tuple[Model, Any]) -> None:
     exe.drop_local_exe_scopes()
     (loss,) = exe.run([model.loss], feed=feed_of(16, 13))
     assert np.array_equal(np.asarray(exe.local_scope(0).find_var(model.loss.name).get_tensor()), loss)
+
+
+class OpenFor:
+    """In the place of an open binding: right for as many shapes as it is told."""
+
+    is_for_one_shape = False
+
+    def __init__(self, shapes: int) -> None:
+        self.left, self.current = shapes, True
+
+    def is_current(self) -> bool:
+        return self.current
+
+    def try_fill(self, given: Any) -> Any:
+        self.left -= 1
+        return object() if self.left >= 0 else None
+
+
+def shapes_met(made: list[OpenFor], form: Any, count: int, shapes: int) -> list[Any]:
+    """What so many further shapes are given; every open binding is right for some of them."""
+
+    def make(dims: Any) -> Any:
+        made.append(OpenFor(shapes))
+        return made[-1]
+
+    rows = range(2 + 1000 * len(made), 2 + 1000 * len(made) + count)
+    return [form.fit({("x", 0): Spec((n, 3), as_dtype("float32"))}, make) for n in rows]
+
+
+def test_shapes_that_none_of_many_open_plans_is_right_for_are_planned_each_for_itself() -> None:
+    """Where decisions turn all the time, there is an end to making further ones."""
+    made: list[OpenFor] = []
+    shapes_met(made, open_bindings._FeedForm(), 100, shapes=1)
+    assert len(made) == open_bindings._MOST
+
+
+def test_what_is_bound_to_storage_that_was_replaced_is_not_kept() -> None:
+    made: list[OpenFor] = []
+    form = open_bindings._FeedForm()
+    assert shapes_met(made, form, 5, shapes=50)[-1].binding is made[0]
+    made[0].current, left = False, made[0].left
+    found = shapes_met(made, form, 5, shapes=50)
+    assert made[0].left == left and found[-1].binding is made[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [((3, 1), (2, 3, 5)), ((3, 1), (3, 1)), ((), (2, 1)), ((1, 4), (3, 4)), ((2,), (3,)), ((2, 3), (3,))],
+)
+def test_arrays_without_memory_are_broadcast_as_numpy_does(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    given = np.zeros(shape, np.float32)
+    array = MetaArray(64, shape, given.strides, np.float32)
+    try:
+        expected = np.broadcast_to(given, wanted)
+    except ValueError:
+        with pytest.raises(ValueError, match="broadcast"):
+            np.broadcast_to(array, wanted)  # type: ignore[call-overload]
+        return
+    found: Any = np.broadcast_to(array, wanted)  # type: ignore[call-overload]
+    used = [axis for axis, dim in enumerate(wanted) if dim > 1]
+    assert (found.address, found.shape) == (64, expected.shape)
+    assert [found.strides[axis] for axis in used] == [expected.strides[axis] for axis in used]

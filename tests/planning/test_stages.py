@@ -22,7 +22,8 @@ from tests.planning.stage_checkers import check_shapes, check_stages
 from tests.planning.zoo import ZOO
 from workbench.executors.planning import schedule as schedule_module
 from workbench.executors.planning.memory.aliases import Alias
-from workbench.executors.planning.memory.offsets import Offsets
+from workbench.executors.planning.memory.offsets import Offsets, assign_offsets
+from workbench.executors.planning.memory.storage import StoragePiece
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shares import Shares
@@ -237,3 +238,15 @@ def test_the_check_of_shapes_finds(change: Callable[[int], int]) -> None:
     vars(shapes).update(vars(plan.shapes), specs={**plan.shapes.specs, value: wrong})
     with pytest.raises(AssertionError, match="in truth"):
         check_shapes(replace(plan, shapes=shapes))
+
+
+@pytest.mark.parametrize("ends", [(1, 2), (2, 1)])
+def test_pieces_that_lie_side_by_side_make_room_for_a_larger_one(ends: tuple[int, int]) -> None:
+    first, second = (StoragePiece(0, 64, "", 0, end, frozenset({0})) for end in ends)
+    both = StoragePiece(0, 128, "", 3, 3, frozenset({0}))
+    assert assign_offsets([first, second, both], 1, reuse=True) == Offsets((0, 64, 0), {0: 128})
+
+
+def test_what_lies_in_the_scope_has_no_place_in_an_arena() -> None:
+    pieces = [StoragePiece(0, 64, name, 0, 1, frozenset({0})) for name in ("w", "")]
+    assert assign_offsets(pieces, 2, reuse=False) == Offsets((0, 0), {0: 64, 1: 0})
