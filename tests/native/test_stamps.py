@@ -9,7 +9,7 @@ import pytest
 
 from tests.native.one_row import kernels
 from workbench.runtime.native.control import Control, lines
-from workbench.runtime.native.stamps import Ring, StampClock, counter_is_even, is_even
+from workbench.runtime.native.stamps import Reading, Ring, StampClock, counter_is_even, is_even
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.words.codes import AT, CONTROL, DECLINED, DONE, END, STAMPS, STATE_WORDS, TABLE
 from workbench.runtime.words.stamp import BETWEEN, ROW, TIME
@@ -72,6 +72,20 @@ def test_the_counter_keeps_up_with_the_monotonic_clock() -> None:
         (found,) = clock.nanoseconds(np.array([reading.ticks], np.int64))
         if counter_is_even():
             assert abs(int(found) - reading.nanoseconds) <= ERROR
+
+
+def test_the_rate_is_never_taken_over_a_short_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not right behind a new beginning either: what a reading is off would count many times in stamps before it."""
+    clock, off, second = StampClock(kernels(), counter=True), 100, 1_000_000_000
+    readings = [0, *(when * second // 1000 for when in (900, 1100, 1101, 1103, 2300, 2301, 2302, 3600, 3601))]
+    clocks = [Reading(3 * now, now + off * (n % 2)) for n, now in enumerate(readings)]
+    monkeypatch.setattr(clock, "read", lambda: clocks.pop(0))
+    monkeypatch.setattr(clock, "_base", clock.read())
+    monkeypatch.setattr(clock, "_next_base", clock._base)
+    for now in readings[1:]:
+        before = max(now - 10_000_000, 0)
+        (found,) = clock.nanoseconds(np.array([3 * before], np.int64))
+        assert abs(int(found) - before) <= 2 * off
 
 
 def test_every_row_is_stamped_and_the_end(clock: StampClock) -> None:

@@ -29,7 +29,7 @@ from workbench.runtime.words.stamp import (
 )
 
 _EVEN = {"constant_tsc", "nonstop_tsc"}  # at any frequency, and in any sleep, of the processor
-_BASELINE = 1_000_000_000  # ns over which the counter's rate is taken
+_BASELINE = 1_000_000_000  # ns over which the counter's rate is taken, at least, once the process is that old
 
 
 class Reading(NamedTuple):
@@ -53,7 +53,7 @@ class StampClock:
         self._reading = lines(READING_WORDS)
         self._read = kernels.entry("read_clocks", 2)
         self._lock = threading.Lock()
-        self._base = self.read()
+        self._base = self._next_base = self.read()
 
     def read(self) -> Reading:
         """Both clocks now."""
@@ -67,8 +67,10 @@ class StampClock:
         with self._lock:
             now = self.read()
             rate = (now.nanoseconds - self._base.nanoseconds) / max(now.ticks - self._base.ticks, 1)
-            if now.nanoseconds - self._base.nanoseconds > _BASELINE:
-                self._base = now  # the system's clock is corrected now and then
+            if (
+                now.nanoseconds - self._next_base.nanoseconds > _BASELINE
+            ):  # the system's clock is corrected now and then
+                self._base, self._next_base = self._next_base, now
         return now.nanoseconds + np.rint((stamps - now.ticks) * rate).astype(np.int64)
 
 
