@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.oracle import docs, operands, ops
 from tests.oracle.listing import code_blocks
 from tests.oracle.names import used_names
 from tests.oracle.numbers import same_numbers
-from tests.oracle.table import reason
+from tests.oracle.table import Outcome, reason
 from tests.oracle.worker import run
 
 PACKAGE = '''
@@ -142,9 +143,10 @@ def test_a_table_of_a_wheel(wheel: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert docs.main(arguments) == 0
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.startswith(("wheel", "all"))}
-    # examples, run, %, with numbers, the same, with text, the same; what hangs or breaks under the wheel is left out
-    assert rows["wheel"] == ["4", "2", "50", "3", "2", "3", "2"]
-    assert rows["wheel.nn.functional"] == ["1", "1", "100", "1", "1", "1", "1"]
+    # examples, run, %, with numbers, the same, random, programs, with text, the same
+    # what hangs or breaks under the wheel is left out
+    assert rows["wheel"] == ["4", "2", "50", "3", "2", "0", "0", "3", "2"]
+    assert rows["wheel.nn.functional"] == ["1", "1", "100", "1", "1", "0", "0", "1", "1"]
     assert rows["all"][:2] == ["5", "3"]
     assert "1  missing paddle.Pair   (wheel.Pair.first)" in printed
     assert "1  wheel.noise" in printed
@@ -153,6 +155,42 @@ def test_a_table_of_a_wheel(wheel: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert docs.main([*arguments, "--only", "wheel.nn"]) == 0
     assert kept.read_text() == kept_text
     assert docs.main([*arguments, "--only", "wheel.nothing"]) == 2
+
+
+def outcome(expected: str, printed: str, steady: bool = True) -> Outcome:
+    return Outcome("wheel", "wheel.f", "", expected, steady, None, printed)
+
+
+def test_what_differs_is_random_a_description_or_a_deviation() -> None:
+    kinds = {
+        "random": outcome("0.5", "0.7", steady=False),
+        "describes": outcome("var x : LOD_TENSOR.shape(2,)", "Variable(x: float32[3])"),
+        "deviates": outcome("0.5", "0.7"),
+        "same": outcome("0.5", "0.50000001"),
+    }
+    for name, one in kinds.items():
+        assert [kind for kind in kinds if getattr(one, kind)] == [name]
+
+
+def test_numbers_that_two_seeds_share_by_chance_are_told_by_others() -> None:
+    asked: list[int] = []
+
+    def ask(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        asked.extend(request["seed"] for request in requests)
+        return [
+            {"printed": "0.5" if request["source"] == "steady" or request["seed"] < 7 else "1.5"}
+            for request in requests
+        ]
+
+    outcomes = [outcome("0.5", "0.7"), outcome("0.5", "0.5"), outcome("0.5", "0.7")]
+    running = [({"source": source}, {}) for source in ("coarse", "steady", "steady")]
+    found = docs._told_by_more_seeds(outcomes, running, ask)
+    assert [one.random for one in found] == [True, False, False] and [one.deviates for one in found] == [
+        False,
+        False,
+        True,
+    ]
+    assert set(asked) == set(docs._MORE_SEEDS) and len(asked) == 2 * len(docs._MORE_SEEDS)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class InputSpec:
 
     Example:
         >>> static.InputSpec([None, 784], "float32", "image")
-        InputSpec(shape=(-1, 784), dtype=float32, name=image, stop_gradient=False)
+        InputSpec(shape=(-1, 784), dtype=paddle.float32, name=image, stop_gradient=False)
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class InputSpec:
 
         Example:
             >>> static.InputSpec.from_tensor(wb.ones([2, 3]), "x")
-            InputSpec(shape=(2, 3), dtype=float32, name=x, stop_gradient=True)
+            InputSpec(shape=(2, 3), dtype=paddle.float32, name=x, stop_gradient=False)
         """
         if not hasattr(tensor, "stop_gradient"):
             raise InvalidType(f"InputSpec.from_tensor takes a Tensor, got {type(tensor).__name__}")
-        return cls(tuple(tensor.shape), tensor.dtype, name or tensor.name, tensor.stop_gradient)
+        return cls(tuple(tensor.shape), tensor.dtype, name or tensor.name)
 
     @classmethod
     def from_numpy(cls, ndarray: np.ndarray, name: str | None = None) -> InputSpec:
@@ -94,7 +94,7 @@ class InputSpec:
 
     def __repr__(self) -> str:
         return (
-            f"InputSpec(shape={self.shape}, dtype={self.dtype}, name={self.name}, stop_gradient={self.stop_gradient})"
+            f"InputSpec(shape={self.shape}, dtype={self.dtype!s}, name={self.name}, stop_gradient={self.stop_gradient})"
         )
 
     @property
