@@ -98,6 +98,10 @@ def test_an_interrupt_while_drawing_stops_the_run(shown: list[Shown]) -> None:
 def test_curves_have_axes_and_keep_every_step_in_its_place() -> None:
     run = Run("net", lambda run: iter(()), None)
     view = LiveView(run)
+    run.history["loss"] = [1.0, 2.0]
+    assert "<svg" in view._repr_html_()  # while it goes on
+    run.start().wait(30)
+    view = LiveView(run)
     run.history["loss"] = [2.0] * 100 + [math.nan] * 100 + [1.0] * 200
     for _ in range(2):  # a redraw takes over what is new, once
         (chart,) = drawings(view._repr_html_())
@@ -113,7 +117,7 @@ def test_curves_have_axes_and_keep_every_step_in_its_place() -> None:
 
 
 def test_values_of_validation_data_stand_where_they_were_taken() -> None:
-    run = Run("net", lambda run: iter(()), None)
+    run = Run("net", lambda run: iter(()), None).start().wait(30)
     run.history.update(loss=[1.0] * 40, val_loss=[2.0, 1.0])
     run.validated, run.val_labels = [20, 40], ("val_loss",)
     charts = drawings(LiveView(run)._repr_html_())

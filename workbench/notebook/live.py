@@ -84,7 +84,8 @@ class LiveView:
             bar = (
                 f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px; margin-right:24px"></progress>'
             )
-        curves = "".join(curve_html(name, *self._curve(name), values[-1]) for name, values in self._recorded())
+        shown = as_image if run.finished else str  # what stays is an image; one replaced many times a second flickers
+        curves = "".join(curve_html(name, *self._curve(name), values[-1], shown) for name, values in self._recorded())
         style = "display:flex; flex-wrap:wrap"
         return f'<div>{bar}<span>{escape(self.progress())}</span></div><div style="{style}">{curves}</div>'
 
@@ -102,10 +103,20 @@ class LiveView:
 
 
 def curve_html(
-    name: str, steps: np.ndarray, means: np.ndarray, low: np.ndarray, high: np.ndarray, newest: float
+    name: str,
+    steps: np.ndarray,
+    means: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    newest: float,
+    shown: Callable[[str], str],
 ) -> str:
-    """A small drawing of a value over the steps, with axes; above it its newest and its range."""
-    drawing = as_image(line_chart([ChartLine(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT))
+    """A small drawing of a value over the steps, with axes; above it its newest and its range.
+
+    Args:
+        shown: what becomes of the drawing.
+    """
+    drawing = shown(line_chart([ChartLine(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT))
     known = np.concatenate([low, high])
     known = known[np.isfinite(known)]
     said = f"({known.min():.3g} … {known.max():.3g})" if len(known) else "(no number yet)"
