@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from IPython.core.magic import Magics
 
 from workbench.framework import site
+from workbench.magics.clusters import ClusterMagics
 from workbench.magics.completion import MagicCompletion
 from workbench.magics.dashboards import DashboardMagics
 from workbench.magics.programs import ProgramMagics
@@ -43,7 +44,7 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     session = session_of(shell)
-    kinds = (ProgramMagics, StepMagics, RunMagics, DashboardMagics)
+    kinds = (ProgramMagics, StepMagics, RunMagics, ClusterMagics, DashboardMagics)
     magics = tuple(kind(shell, session) for kind in kinds)
     made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
     shell.register_magics(*magics)

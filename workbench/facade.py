@@ -330,18 +330,20 @@ BASE_DYGRAPH = {  # `workbench.base.dygraph`
     "workbench.dygraph.tensor.making": "to_variable",
 }
 
-        "Group destroy_process_group get_group init_parallel_env is_initialized new_group"
-        "ReduceOp all_gather all_reduce alltoall barrier broadcast reduce reduce_scatter scatter wait"
-    "workbench.parallel.checkpoint": "save_state_dict load_state_dict",
-    "workbench.parallel.groups.collectives": (
+DISTRIBUTED = {  # `workbench.distributed`
+    "workbench.parallel.launch.spawn": "ChildFailed SpawnContext spawn",
     "workbench.parallel.groups.group": (
+        "Group destroy_process_group get_group init_parallel_env is_initialized new_group"
+    ),
+    "workbench.parallel.groups.parallel_env": "ParallelEnv get_rank get_world_size",
+    "workbench.parallel.groups.collectives": (
+        "ReduceOp all_gather all_reduce alltoall barrier broadcast reduce reduce_scatter scatter wait"
+    ),
     "workbench.parallel.groups.messages": "P2POp batch_isend_irecv irecv isend recv send",
     "workbench.parallel.groups.objects": "all_gather_object broadcast_object_list scatter_object_list",
-    "workbench.parallel.groups.parallel_env": "ParallelEnv get_rank get_world_size",
-    "workbench.parallel.launch.spawn": "ChildFailed SpawnContext spawn",
-    ),
-DISTRIBUTED = {  # `workbench.distributed`
-DISTRIBUTED: dict[str, str] = {  # `workbench.distributed`
+    "workbench.parallel.checkpoint": "load_state_dict save_state_dict",
+    "workbench.parallel.cluster.cluster": "Cluster cluster",
+    "workbench.parallel.cluster.rank_errors": "RankLost",
 }
 
 METRIC = {  # `workbench.metric`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias
 
 from workbench.config import get_flag
@@ -14,6 +15,8 @@ from workbench.executors.running.watching.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.graph.loss import loss_of
 from workbench.jit.recorded_step import RecordedStep
+from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.trained import ClusterExecutor
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope, global_scope
 
@@ -65,6 +68,32 @@ def on_devices(executor: Any, program: Program, devices: int, scope: Scope | Non
     made = CompiledProgram(program).with_data_parallel(loss_of(program), places=cpu_places(devices))
     made.bind(scope or global_scope())
     return made
+
+
+def on_cluster(executor: Any, program: Program, cluster: Any) -> ClusterExecutor:
+    """The program on the ranks of a cluster.
+
+    Raises:
+        InvalidType: no cluster. InvalidArgument: there is an executor, which has its own devices.
+    """
+    if not isinstance(cluster, Cluster):
+        raise InvalidType(f"train takes what wb.distributed.cluster(n) gives as cluster, got {described(cluster)}")
+    if executor is not None:
+        raise InvalidArgument(
+            "train takes cluster=, executor= or devices=: each says where the steps run; leave two out"
+        )
+    return ClusterExecutor(cluster, program)
+
+
+def working(runner: Runner, scope: Scope) -> AbstractContextManager[None]:
+    """Where the steps of a run are made: values that live elsewhere meanwhile are in the scope again behind it."""
+    return runner.working(scope) if isinstance(runner, ClusterExecutor) else nullcontext()
+
+
+def settle(runner: Runner, scope: Scope) -> None:
+    """Have the scope hold what the steps so far have made of its values."""
+    if isinstance(runner, ClusterExecutor):
+        runner.settle(scope)
 
 
 def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Runner, Scope]:

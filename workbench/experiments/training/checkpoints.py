@@ -16,7 +16,7 @@ from workbench.data.loader import DataLoader
 from workbench.data.sampler import random_sampler_of
 from workbench.errors import InvalidArgument
 from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
-from workbench.experiments.runners import Inspectable, executor_of
+from workbench.experiments.runners import Inspectable, executor_of, settle
 from workbench.experiments.training.kept import KeptFiles
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.experiments.training.position import Position
@@ -78,6 +78,7 @@ def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.Path
     Raises:
         OSError: it cannot be written; a file that was there is unchanged.
     """
+    settle(loop.executor, loop.scope)
     tensors, metadata = snapshot(loop.program, loop.scope)
     executor = executor_of(loop.executor)
     own = {} if executor is None else device_values(executor)

@@ -12,7 +12,7 @@ import numpy as np
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
 from workbench.experiments.run import Evaluated, Run
-from workbench.experiments.runners import Runner, guarded
+from workbench.experiments.runners import Runner, guarded, settle, working
 from workbench.experiments.training.batches import batches_of, close, feed_names, feed_of, length_of
 from workbench.experiments.training.kept import KeptFiles
 from workbench.experiments.training.position import Position
@@ -135,9 +135,10 @@ class TrainingLoop:
         """Run steps; yields what was fetched after each, and what evaluations found."""
         dismiss = guarded(self.executor, self.guard) if self.guard is not None else None
         try:
-            yield from self._evaluate(run)  # a checkpoint may stand between a step and its evaluation
-            while not self._ends(run):
-                yield from self._epoch(run)
+            with working(self.executor, self.scope):
+                yield from self._evaluate(run)  # a checkpoint may stand between a step and its evaluation
+                while not self._ends(run):
+                    yield from self._epoch(run)
         finally:
             if dismiss is not None:
                 dismiss()
@@ -184,6 +185,7 @@ class TrainingLoop:
     def _evaluate(self, run: Run) -> Iterator[Evaluated]:
         if self.validation is None or not self._is_due(run):
             return
+        settle(self.executor, self.scope)
         found = self.validation.evaluate(lambda: run.is_stopping)
         if found is not None:
             yield Evaluated(found)

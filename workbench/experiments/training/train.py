@@ -17,7 +17,7 @@ from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
 from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run
-from workbench.experiments.runners import Runner, executor_of, on_devices, runner_of
+from workbench.experiments.runners import Runner, executor_of, on_cluster, on_devices, runner_of
 from workbench.experiments.training import begun
 from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
@@ -34,6 +34,7 @@ from workbench.graph.loss import labelled_loss
 from workbench.layers.layer import Layer
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
+from workbench.parallel.cluster.cluster import Cluster
 from workbench.runtime.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -59,6 +60,7 @@ def train(
     paused: bool = False,
     *,
     devices: int | None = None,
+    cluster: Cluster | None = None,
     valid: Iterable[Any] | None = None,
     valid_every: int | None = None,
     checkpoints: str | os.PathLike[str] | ModelCheckpoint | None = None,
@@ -98,6 +100,7 @@ def train(
             that was started anew.
         paused: wait before the first step for `run.resume()`, or `run.advance()`.
         devices: train on so many CPU devices, without an `executor` of your own.
+        cluster: train in the processes of `wb.distributed.cluster(n)`, without an `executor` of your own.
         valid: batches of validation data, which can be gone through again. The program's copy for testing is run over
             them on one device; `run.history["val_loss"]` has the means over their rows of what is fetched as `loss`.
         valid_every: evaluate them after so many steps; after every epoch, and after the last step, by default.
@@ -146,13 +149,15 @@ def train(
     has_own_executor = executor_of(executor) is not None
     total, target = _total(loader, steps, epochs), program
     if isinstance(program, Layer):
-        for what, given in (("startup", startup), ("executor", executor), ("scope", scope)):
+        for what, given in (("startup", startup), ("executor", executor), ("cluster", cluster), ("scope", scope)):
             if given is not None:
-                raise InvalidArgument(f"train takes no {what} for a Layer, whose parameters have their values")
+                raise InvalidArgument(f"train takes no {what} for a Layer, whose parameters are in this process")
         made = of_layer(program, loader, loss, optimizer, fetch, devices, valid, name or type(program).__name__)
     elif loss is not None or optimizer is not None:
         raise InvalidArgument("loss= and optimizer= are of a Layer; a Program has its own, by minimize")
     else:
+        if cluster is not None:
+            executor = on_cluster(executor, program, cluster)
         made = _of_program(program, loader, fetch, executor, devices, scope, valid)
     program, loader, labels, runner, scope, validation = made
     _check_metric(program, labels, lr_step)

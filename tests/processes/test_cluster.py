@@ -1,0 +1,165 @@
+"""A cluster beside this process: it trains like devices of one process, is paused, loses ranks and goes on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench import static
+from workbench.errors import InvalidArgument
+from workbench.executors.feeding.split import split_sizes
+from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.rank_errors import RankLost
+from workbench.parallel.cluster.standing import Rank, Ranks
+from workbench.parallel.cluster.trained import divided
+
+LIMIT = 120
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[Cluster]:
+    for name in ("mpi4py", "ipyparallel"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"a cluster needs {name}: pip install -e '.[processes]'")
+    with Cluster(2) as made:
+        yield made
+
+
+class Training:
+    """A program with dropout, momentum and a schedule, and its data."""
+
+    def __init__(self, rows: int = 48) -> None:
+        wb.seed(5)
+        self.main, self.startup, self.scope = static.Program(), static.Program(), static.Scope()
+        with wb.utils.unique_name.guard(), static.program_guard(self.main, self.startup):
+            x, label = static.data("x", [None, 6]), static.data("label", [None, 1], "int64")
+            hidden = wb.nn.functional.dropout(static.nn.fc(x, 8, activation="tanh"), 0.25)
+            self.loss = wb.nn.functional.cross_entropy(static.nn.fc(hidden, 3), label)
+            rate = wb.optimizer.lr.StepDecay(0.2, step_size=5)
+            wb.optimizer.Momentum(rate, 0.9).minimize(self.loss)
+        draw = np.random.default_rng(0)
+        data = draw.normal(size=(rows, 6)).astype(np.float32), draw.integers(0, 3, (rows, 1))
+        self.loader = wb.io.DataLoader(wb.io.TensorDataset(list(data)), batch_size=7)
+        static.Executor().run(self.startup, scope=self.scope)
+
+    def train(self, **how: Any) -> Any:
+        return wb.train(
+            self.main, self.loader, fetch={"loss": self.loss}, scope=self.scope, progress=False, record=False, **how
+        )
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        return {v.name: self.scope.find_var(v.name).tensor.numpy() for v in self.main.persistables()}
+
+
+@pytest.fixture(autouse=True)
+def _static() -> Iterator[None]:
+    wb.enable_static()
+    yield
+    wb.disable_static()
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_two_ranks_train_with_the_bits_of_two_devices(ranks: Cluster) -> None:
+    here, there = Training(), Training()
+    alone = here.train(devices=2, epochs=2).wait(60)
+    together = there.train(cluster=ranks, epochs=2).wait(60)
+    assert together.history["loss"] == alone.history["loss"] and len(alone.history["loss"]) == 14
+    mine, theirs = here.parameters(), there.parameters()
+    assert mine.keys() == theirs.keys() and all(np.array_equal(mine[n], theirs[n]) for n in mine)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_run_holds_and_advances_and_its_ranks_tell_how_far_they_are(ranks: Cluster) -> None:
+    run = Training().train(cluster=ranks, steps=200, paused=True)
+    try:
+        assert run.advance(3, timeout=30) and run.step == 3
+        told = ranks.ranks()
+        assert [(one.rank, one.step, one.state) for one in told] == [(0, 3, "training"), (1, 3, "training")]
+        assert len({one.pid for one in told} | {os.getpid()}) == 3
+    finally:
+        run.stop()
+        run.wait(30)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_step_that_fails_on_one_rank_is_applied_on_none(ranks: Cluster) -> None:
+    training = Training()
+    before = training.parameters()
+    bad = [{"x": np.ones((4, 6), np.float32), "label": np.array([[0], [1], [2], [9]])}]
+    training.loader = bad
+    with pytest.raises(InvalidArgument, match=r"rank 1: .*label"):
+        training.train(cluster=ranks, steps=1).wait(60)
+    after = training.parameters()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    good = Training()
+    assert good.train(cluster=ranks, steps=2).wait(60).step == 2
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_killed_rank_is_named_and_training_goes_on_from_the_checkpoint(ranks: Cluster, tmp_path: Any) -> None:
+    whole = Training().train(devices=2, epochs=4).wait(60).history["loss"]
+    first, path = Training(), tmp_path / "run.checkpoint"
+    run = first.train(cluster=ranks, epochs=4, paused=True)
+    assert run.advance(9, timeout=30)
+    run.save(path)
+    victim = ranks.ranks()[1]
+    run.resume()
+    threading.Timer(0.1, os.kill, (victim.pid, signal.SIGKILL)).start()
+    start = time.monotonic()
+    with pytest.raises(RankLost, match=r"rank 1 was ended by SIGKILL.*restart"):
+        while True:
+            run.wait(60)
+            run = Training().train(cluster=ranks, epochs=4)  # it was done before the signal came
+    assert time.monotonic() - start < 60
+    assert [one.state for one in ranks.ranks()] == ["ended with it", "was ended by SIGKILL"]
+    ranks.restart()
+    assert victim.pid not in [one.pid for one in ranks.ranks()]
+    second = Training().train(cluster=ranks, epochs=4, checkpoint=path).wait(60)
+    assert second.history["loss"] == whole
+
+
+@given(st.integers(1, 40), st.integers(1, 6))
+def test_a_batch_is_divided_as_over_devices_of_one_process(rows: int, devices: int) -> None:
+    feed = {"x": np.arange(rows * 2).reshape(rows, 2), "y": np.arange(rows)}
+    if rows < devices:
+        with pytest.raises(InvalidArgument, match=f"{rows} rows cannot be divided over {devices} devices"):
+            divided(feed, devices)
+        return
+    parts = divided(feed, devices)
+    assert [len(part["x"]) for part in parts] == split_sizes(rows, devices)
+    assert np.array_equal(np.concatenate([part["y"] for part in parts]), feed["y"])
+
+
+@pytest.mark.parametrize(
+    ("feed", "said"),
+    [
+        ({"x": np.ones((4, 1)), "y": np.ones(3)}, "different numbers of rows"),
+        ({"x": np.float32(1.0)}, "'x' has none"),
+    ],
+)
+def test_a_batch_that_has_no_rows_to_divide_is_refused(feed: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        divided(feed, 2)
+
+
+def test_the_table_of_ranks_lines_up_and_escapes() -> None:
+    table = Ranks([Rank(0, "host", 12, 1, 3, "training", "net"), Rank(1, "<b>", 1234, 1, 3, "training", "net")])
+    lines = repr(table).splitlines()
+    assert len({line.index("training") for line in lines[1:]}) == 1 == len({line.index("state") for line in lines[:1]})
+    assert "&lt;b&gt;" in table._repr_html_() and "<b>" not in table._repr_html_()
+    assert [one.state for one in table.lost(1, "was ended by SIGKILL")] == ["ended with it", "was ended by SIGKILL"]

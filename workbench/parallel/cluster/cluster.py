@@ -1,0 +1,128 @@
+"""`cluster`: ranks beside the notebook, reused from cell to cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import InvalidArgument, Unavailable
+from workbench.parallel.cluster import rank_jobs
+from workbench.parallel.cluster.engines import Engines
+from workbench.parallel.cluster.rank_errors import RankLost
+from workbench.parallel.cluster.standing import Ranks
+
+ASK_PATIENCE = 60.0  # seconds for an answer that needs no step
+
+
+class Cluster:
+    """Processes that train a program together, started and asked from this one; they listen on this machine only.
+
+    Args:
+        ranks: how many.
+        devices: how many CPU devices each has.
+        timeout: seconds that a step may take.
+
+    Raises:
+        InvalidArgument: a number below 1. Unavailable: they cannot be started; says what is missing.
+    """
+
+    def __init__(self, ranks: int, devices: int = 1, timeout: float = 600.0) -> None:
+        self.size, self.devices = _count("ranks", ranks), _count("devices", devices)
+        self.timeout = timeout
+        self._generation = 0
+        self._engines = Engines(self.size)
+        self._ranks = Ranks(())
+        self.ranks()
+
+    @property
+    def alive(self) -> bool:
+        """Whether every rank is there."""
+        return self._engines.alive
+
+    @property
+    def generation(self) -> int:
+        """How often the ranks were replaced; what was sent to those of another generation is gone."""
+        return self._generation
+
+    def ask(self, function: Any, *arguments: Any, timeout: float | None = None) -> list[Any]:
+        """Call a function of a module of this package in all ranks, with the same arguments; see `Engines.ask`."""
+        return self.ask_each(function, [arguments] * self.size, timeout)
+
+    def ask_each(self, function: Any, arguments: list[Any], timeout: float | None = None) -> list[Any]:
+        """The same with arguments of its own for every rank."""
+        return self._engines.ask(function, arguments, self.timeout if timeout is None else timeout)
+
+    def ranks(self) -> Ranks:
+        """Where the ranks stand, after the step in flight; also of those that are gone.
+
+        Raises:
+            Unavailable: mpi4py and mpiexec are of different MPIs, so that each rank is alone.
+        """
+        try:
+            told = self.ask(rank_jobs.standing, timeout=ASK_PATIENCE)
+        except RankLost as loss:
+            return self._ranks.lost(loss.rank, loss.how)
+        if {one["ranks"] for one in told} != {self.size}:
+            raise Unavailable(f"{self.size} ranks were started, but each is alone: mpiexec is not that of mpi4py's MPI")
+        self._ranks = Ranks.told(told)
+        return self._ranks
+
+    def restart(self) -> Cluster:
+        """End the ranks, whatever they do, and start as many new ones; returns the cluster.
+
+        What they had is gone: the next run sends its program and values again.
+        """
+        self._generation += 1
+        self._engines.restart()
+        self.ranks()
+        return self
+
+    def interrupt(self) -> None:
+        """End what the ranks wait for or compute; a step that is cut short is not applied on any of them."""
+        self._engines.interrupt()
+
+    def close(self) -> None:
+        """End the ranks for good; nothing happens a second time."""
+        self._engines.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self.alive else ", not all of them alive"
+        return f"Cluster({self.size} ranks of {self.devices} device{'s' * (self.devices > 1)}{state})"
+
+
+_running: list[Cluster] = []
+
+
+def cluster(ranks: int, devices: int = 1, timeout: float = 600.0) -> Cluster:
+    """Ranks beside this process; those of an earlier call, if it asked for as many and they are all alive.
+
+    Args:
+        ranks, devices, timeout: see `Cluster`.
+
+    Example:
+        >>> with wb.distributed.cluster(2) as ranks:       # doctest: +SKIP
+        ...     run = wb.train(program, loader, cluster=ranks)
+    """
+    for known in list(_running):
+        if known.alive and (known.size, known.devices) == (ranks, devices):
+            return known
+        known.close()
+        _running.remove(known)
+    _running.append(Cluster(ranks, devices, timeout))
+    return _running[0]
+
+
+def running() -> Cluster | None:
+    """The cluster that `cluster` gave last, None if there is none."""
+    return _running[0] if _running else None
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgument(f"a cluster takes a number >= 1 as {name}, got {value!r}")
+    return value

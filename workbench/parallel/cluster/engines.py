@@ -1,0 +1,200 @@
+"""The processes of a cluster: started under MPI through ipyparallel, asked all at once, replaced when one is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from workbench import between
+from workbench.errors import Unavailable
+from workbench.parallel.cluster.rank_errors import RankLost, first_cause
+from workbench.parallel.launch.mpiexec import environment, find_launcher
+
+START_PATIENCE = 120.0  # seconds for the ranks to come up
+FAREWELL = 5.0  # seconds for the other ranks to notice that one has failed, before they are interrupted
+_POLL = 0.002
+_LOOK = 0.05
+_KILLED = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
+_ENDED = re.compile(r"Process name: \[\S+?,(\d+)\]\s+Exit code:\s+(\d+)")
+
+
+class Engines:
+    """So many ranks under one mpiexec, listening on this machine only.
+
+    Args:
+        count: how many.
+
+    Raises:
+        Unavailable: no mpi4py, no mpiexec or no ipyparallel; or they did not come up.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._sending = threading.Lock()  # the client's sockets take one thread at a time
+        self._cluster, self._client = self._started()
+
+    def _started(self) -> tuple[Any, Any]:
+        ipyparallel, launcher = _ipyparallel(), find_launcher()
+        config = _config(launcher.path)
+        with _surroundings():
+            cluster = ipyparallel.Cluster(engines="mpi", n=self.count, config=config, log_level=logging.CRITICAL)
+            try:
+                cluster.start_cluster_sync()
+                client = cluster.connect_client_sync()
+                _await_ranks(client, self.count)
+            except BaseException:
+                cluster.stop_cluster_sync()
+                raise
+        return cluster, client
+
+    def restart(self) -> None:
+        """End all ranks and start as many new ones.
+
+        Raises:
+            Unavailable: they did not come up.
+        """
+        with _surroundings(), self._sending:
+            self._cluster.stop_engines_sync()
+            self._await_farewell()
+            self._cluster.start_engines_sync(self.count)
+        _await_ranks(self._client, self.count)
+
+    def _await_farewell(self) -> None:
+        """Until the client knows that those that were are gone, or it would take them for the new ones."""
+        deadline = time.monotonic() + START_PATIENCE
+        while self._client.ids and time.monotonic() < deadline:
+            time.sleep(_LOOK)
+
+    def close(self) -> None:
+        """End all ranks; nothing happens a second time."""
+        if self._client is not None:
+            with _surroundings(), self._sending:
+                self._client.close()
+                self._cluster.stop_cluster_sync()
+            self._client = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether every rank is there."""
+        return self._client is not None and len(self._client.ids) == self.count
+
+    def ask(self, function: Callable[..., Any], arguments: Sequence[Sequence[Any]], timeout: float) -> list[Any]:
+        """Call a function of a module in every rank at once.
+
+        Args:
+            arguments: of each rank's call; arrays and plain values.
+            timeout: seconds.
+
+        Returns:
+            what the calls returned, by rank.
+
+        Raises:
+            RankLost: a rank has died; names it and the signal. TimeoutError: not all have answered; they are
+                interrupted. Exception: what the first rank that failed has raised, named.
+        """
+        self.require_alive()
+        with self._sending:
+            ids = sorted(self._client.ids)
+            answers = [self._client[i].apply_async(function, *given) for i, given in zip(ids, arguments, strict=True)]
+        try:
+            self._await(answers, timeout)
+        except BaseException:
+            self.interrupt()
+            raise
+        if all(answer.successful() for answer in answers):
+            return [answer.get() for answer in answers]
+        raise self._loss() if not self.alive else first_cause(answers)
+
+    def _await(self, answers: Sequence[Any], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not all(answer.ready() for answer in answers):
+            now = time.monotonic()
+            if any(answer.ready() and not answer.successful() for answer in answers):
+                deadline = min(deadline, now + FAREWELL)
+            if now >= deadline:
+                late = [rank for rank, answer in enumerate(answers) if not answer.ready()]
+                if len(late) < len(answers):
+                    self.interrupt()
+                    return
+                raise TimeoutError(f"no rank has answered within {timeout:g} s")
+            between.rest(_POLL)
+
+    def require_alive(self) -> None:
+        """Raises: RankLost: one is gone. Unavailable: the cluster was closed."""
+        if self._client is None:
+            raise Unavailable("this cluster was closed; wb.distributed.cluster(n) starts another one")
+        if not self.alive:
+            raise self._loss()
+
+    def interrupt(self) -> None:
+        """Ctrl-C in every rank that is there; what it waits for ends."""
+        if self._client is not None and self._client.ids:
+            with self._sending:
+                self._client.send_signal(signal.SIGINT, block=False)
+
+    def _loss(self) -> RankLost:
+        deadline, told = time.monotonic() + FAREWELL, None
+        while told is None and time.monotonic() < deadline:  # mpiexec writes it down a moment later
+            told = self._told()
+            time.sleep(_LOOK)
+        return told or RankLost(None, "is gone, and mpiexec did not say which")
+
+    def _told(self) -> RankLost | None:
+        """What mpiexec has written about the rank that died first."""
+        text = "".join(engines.get_output() or "" for engines in self._cluster.engines.values())
+        killed, ended = _KILLED.findall(text), _ENDED.findall(text)
+        if killed:
+            rank, number = killed[-1]
+            return RankLost(int(rank), f"was ended by {signal.Signals(int(number)).name}")
+        return RankLost(int(ended[-1][0]), f"ended with exit code {ended[-1][1]}") if ended else None
+
+
+def _await_ranks(client: Any, count: int) -> None:
+    """Raises: Unavailable: they did not come up."""
+    import ipyparallel
+
+    try:
+        client.wait_for_engines(count, timeout=START_PATIENCE, interactive=False)
+    except (TimeoutError, ipyparallel.error.TimeoutError, ipyparallel.error.EngineError) as error:
+        raise Unavailable(f"{count} ranks did not come up within {START_PATIENCE:g} s: {error}") from error
+
+
+def _ipyparallel() -> Any:
+    try:
+        import ipyparallel
+        import mpi4py  # noqa: F401  (the ranks need it)
+    except ImportError as error:
+        raise Unavailable(
+            f"a cluster needs ipyparallel and mpi4py, which cannot be loaded: {error}\n"
+            "  pip install 'workbench[processes]'"
+        ) from error
+    return ipyparallel
+
+
+def _config(mpiexec: str) -> Any:
+    from traitlets.config import Config
+
+    config = Config()
+    config.MPIEngineSetLauncher.mpi_cmd = [mpiexec]
+    config.Cluster.send_engines_connection_env = True
+    return config
+
+
+@contextmanager
+def _surroundings() -> Iterator[None]:
+    """The variables mpiexec needs, for as long as it is started."""
+    before = dict(os.environ)
+    os.environ.update(environment())
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
