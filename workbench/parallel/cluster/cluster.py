@@ -28,7 +28,6 @@ class Cluster:
     def __init__(self, ranks: int, devices: int = 1, timeout: float = 600.0) -> None:
         self.size, self.devices = _count("ranks", ranks), _count("devices", devices)
         self.timeout = timeout
-        self._generation = 0
         self._engines = Engines(self.size)
         self._ranks = Ranks(())
         self.ranks()
@@ -37,11 +36,6 @@ class Cluster:
     def alive(self) -> bool:
         """Whether every rank is there."""
         return self._engines.alive
-
-    @property
-    def generation(self) -> int:
-        """How often the ranks were replaced; what was sent to those of another generation is gone."""
-        return self._generation
 
     def ask(self, function: Any, *arguments: Any, timeout: float | None = None) -> list[Any]:
         """Call a function of a module of this package in all ranks, with the same arguments; see `Engines.ask`."""
@@ -71,7 +65,6 @@ class Cluster:
 
         What they had is gone: the next run sends its program and values again.
         """
-        self._generation += 1
         self._engines.restart()
         self.ranks()
         return self

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from workbench import between
@@ -38,11 +40,15 @@ class Engines:
     def __init__(self, count: int) -> None:
         self.count = count
         self._sending = threading.Lock()  # the client's sockets take one thread at a time
+        self._lost: tuple[int | None, str] | None = None  # which rank died, and how, until there are new ones
+        self._folder = TemporaryDirectory(prefix="workbench-ranks-")
+        self._errors = Path(self._folder.name) / "mpiexec.err"  # ipyparallel clears its own copy away too soon
         self._cluster, self._client = self._started()
 
     def _started(self) -> tuple[Any, Any]:
         ipyparallel, launcher = _ipyparallel(), find_launcher()
-        config = _config(launcher.path)
+        self._errors.touch()
+        config = _config(launcher.path, self._errors)
         with _surroundings():
             cluster = ipyparallel.Cluster(engines="mpi", n=self.count, config=config, log_level=logging.CRITICAL)
             try:
@@ -63,7 +69,9 @@ class Engines:
         with _surroundings(), self._sending:
             self._cluster.stop_engines_sync()
             self._await_farewell()
+            self._errors.write_text("")
             self._cluster.start_engines_sync(self.count)
+        self._lost = None
         _await_ranks(self._client, self.count)
 
     def _await_farewell(self) -> None:
@@ -79,6 +87,7 @@ class Engines:
                 self._client.close()
                 self._cluster.stop_cluster_sync()
             self._client = None
+            self._folder.cleanup()
 
     @property
     def alive(self) -> bool:
@@ -140,20 +149,27 @@ class Engines:
                 self._client.send_signal(signal.SIGINT, block=False)
 
     def _loss(self) -> RankLost:
-        deadline, told = time.monotonic() + FAREWELL, None
-        while told is None and time.monotonic() < deadline:  # mpiexec writes it down a moment later
-            told = self._told()
-            time.sleep(_LOOK)
-        return told or RankLost(None, "is gone, and mpiexec did not say which")
+        if self._lost is None:
+            self._lost = self._awaited_loss()
+        return RankLost(*self._lost)
 
-    def _told(self) -> RankLost | None:
-        """What mpiexec has written about the rank that died first."""
-        text = "".join(engines.get_output() or "" for engines in self._cluster.engines.values())
+    def _awaited_loss(self) -> tuple[int | None, str]:
+        deadline = time.monotonic() + FAREWELL
+        while time.monotonic() < deadline:  # mpiexec writes it down a moment later
+            told = self._told()
+            if told is not None:
+                return told
+            time.sleep(_LOOK)
+        return None, "is gone, and mpiexec did not say which"
+
+    def _told(self) -> tuple[int, str] | None:
+        """What mpiexec has written about the rank that died first: which, and how."""
+        text = self._errors.read_text(errors="replace")
         killed, ended = _KILLED.findall(text), _ENDED.findall(text)
         if killed:
             rank, number = killed[-1]
-            return RankLost(int(rank), f"was ended by {signal.Signals(int(number)).name}")
-        return RankLost(int(ended[-1][0]), f"ended with exit code {ended[-1][1]}") if ended else None
+            return int(rank), f"was ended by {signal.Signals(int(number)).name}"
+        return (int(ended[-1][0]), f"ended with exit code {ended[-1][1]}") if ended else None
 
 
 def _await_ranks(client: Any, count: int) -> None:
@@ -178,11 +194,12 @@ def _ipyparallel() -> Any:
     return ipyparallel
 
 
-def _config(mpiexec: str) -> Any:
+def _config(mpiexec: str, errors: Path) -> Any:
+    """Settings of ipyparallel: whose mpiexec, and where what it complains of is written."""
     from traitlets.config import Config
 
     config = Config()
-    config.MPIEngineSetLauncher.mpi_cmd = [mpiexec]
+    config.MPIEngineSetLauncher.mpi_cmd = ["/bin/sh", "-c", 'exec "$@" 2>>"$0"', str(errors), mpiexec]
     config.Cluster.send_engines_connection_env = True
     return config
 

@@ -15,6 +15,7 @@ from workbench.errors import InvalidArgument
 from workbench.executors.api.executor import Executor
 from workbench.executors.feeding.split import split_sizes
 from workbench.framework.program.program import Program
+from workbench.framework.values.random import process_entropy, program_seed
 from workbench.parallel.cluster import rank_jobs
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_errors import RankLost
@@ -39,7 +40,6 @@ class ClusterExecutor:
         self.cluster, self.program = cluster, program
         self._key = f"{program.name or 'program'} {next(_keys)}"
         self._other = Executor()
-        self._sent: int | None = None  # the generation of ranks that has the program
         self._is_ahead = False  # the ranks have made steps that the scope here does not know
 
     @property
@@ -64,10 +64,10 @@ class ClusterExecutor:
         self.settle(scope)
 
     def begin(self, scope: Scope) -> None:
-        """Send the ranks the program, if they do not have it, and the values in a scope."""
-        if self._sent != self.cluster.generation:
-            self.cluster.ask(rank_jobs.open_job, self._key, document_of(self.program), self.cluster.devices)
-            self._sent = self.cluster.generation
+        """Send the ranks the program and the values in a scope."""
+        seed = program_seed(0, self.program.random_seed) or process_entropy()
+        document = {**document_of(self.program), "random_seed": seed}  # of this process, if the program has none
+        self.cluster.ask(rank_jobs.open_job, self._key, document, self.cluster.devices)
         values, _ = snapshot(self.program, scope)
         self.cluster.ask(rank_jobs.take_values, self._key, values, self._rates())
         self._is_ahead = False
