@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,16 @@ from workbench.checkpoint.tree import flatten, unflatten
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, Unavailable, described, one_of
 from workbench.framework.paths import path_text
-from workbench.runtime.comm.mpi import ProcessGroup, is_started_by_mpi, world
+from workbench.parallel.groups.alone import Alone
+from workbench.parallel.groups.group import PATIENCE, Group
+from workbench.runtime.comm.mpi import is_started_by_mpi, world
 
 KIND = "checkpoint"
 _MANIFEST = "manifest.json"
 
 
 def save_state_dict(
-    state_dict: Mapping[str, Any], path: str | os.PathLike[str], process_group: ProcessGroup | None = None
+    state_dict: Mapping[str, Any], path: str | os.PathLike[str], process_group: Group | None = None
 ) -> None:
     """Write a state dict from all ranks together; what was saved there before is replaced whole or not at all.
 
@@ -50,7 +52,7 @@ def save_state_dict(
         >>> wb.distributed.save_state_dict(net.state_dict(), "checkpoint")
         >>> wb.distributed.load_state_dict(net.state_dict(), "checkpoint")
     """
-    folder, ranks = Path(path_text(path)), _ranks(process_group)
+    folder, ranks = Path(path_text(path)), _Writers(process_group)
     structure, tensors = flatten(dict(_require_dict(state_dict, "save_state_dict")), "state_dict")
     owners = dealt({name: array.nbytes for name, array in tensors.items()}, ranks.size)
     number = ranks.agreed(_newest(folder) + 1)
@@ -63,7 +65,7 @@ def save_state_dict(
 
 
 def load_state_dict(
-    state_dict: Mapping[str, Any], path: str | os.PathLike[str], process_group: ProcessGroup | None = None
+    state_dict: Mapping[str, Any], path: str | os.PathLike[str], process_group: Group | None = None
 ) -> None:
     """Fill the tensors of a state dict with what `save_state_dict` wrote, from however many ranks.
 
@@ -122,26 +124,25 @@ def dealt(sizes: Mapping[str, int], ranks: int) -> dict[str, int]:
     return owners
 
 
-class _Ranks:
-    """The processes that write together; `group` is None where there is one."""
+class _Writers:
+    """The processes that write together."""
 
-    def __init__(self, group: ProcessGroup | None) -> None:
-        self._group = group
-        self.rank, self.size = (0, 1) if group is None else (group.rank, group.size)
+    def __init__(self, group: Group | None) -> None:
+        if group is not None:
+            self._group = group.process_group
+        else:
+            self._group = world() if is_started_by_mpi() else Alone(PATIENCE)
+        self.rank, self.size = self._group.rank, self._group.size
 
     def agreed(self, number: int) -> int:
         """What rank 0 says."""
-        if self._group is None:
-            return number
-        told = self._group.broadcast(np.array([number], np.int64), 0, ["number of the save"]).wait()
-        assert told is not None
-        return int(told[0])
+        return int(self._group.broadcast(np.array([number], np.int64), 0, ["number of the save"]).wait()[0])
 
-    def on_first(self, what: str, act: Any) -> None:
+    def on_first(self, what: str, act: Callable[[], None]) -> None:
         """Rank 0 acts, the others hear whether it could."""
         self.together(what, act if self.rank == 0 else lambda: None)
 
-    def together(self, what: str, act: Any) -> None:
+    def together(self, what: str, act: Callable[[], None]) -> None:
         """All act; if one cannot, none goes on.
 
         Raises:
@@ -152,22 +153,12 @@ class _Ranks:
             act()
         except Exception as raised:  # it is raised below, after the others have been told
             error = raised
-        failed = self._failed(error is not None)
+        told = self._group.all_gather(np.array([error is not None], np.int8), names=["whether it was written"]).wait()
         if error is not None:
             raise error
-        if failed:
-            raise Unavailable(f"rank {failed[0]} could not {what}; the checkpoint before is still the one that counts")
-
-    def _failed(self, here: bool) -> list[int]:
-        if self._group is None:
-            return []
-        told = self._group.all_gather(np.array([here], np.int8), names=["whether it was written"]).wait()
-        assert told is not None
-        return [self._group.ranks[rank] for rank in np.flatnonzero(told)]
-
-
-def _ranks(group: ProcessGroup | None) -> _Ranks:
-    return _Ranks(world() if group is None and is_started_by_mpi() else group)
+        for failed in np.flatnonzero(told):
+            rank = self._group.ranks[failed]
+            raise Unavailable(f"rank {rank} could not {what}; the checkpoint before is still the one that counts")
 
 
 def _newest(folder: Path) -> int:
