@@ -341,7 +341,7 @@ DISTRIBUTED = {  # `workbench.distributed`
     ),
     "workbench.parallel.groups.messages": "P2POp batch_isend_irecv irecv isend recv send",
     "workbench.parallel.groups.objects": "all_gather_object broadcast_object_list scatter_object_list",
-    "workbench.parallel.checkpoint": "load_state_dict save_state_dict",
+    "workbench.parallel.groups.checkpoint": "load_state_dict save_state_dict",
     "workbench.parallel.cluster.cluster": "Cluster cluster",
     "workbench.parallel.cluster.rank_errors": "RankLost",
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.processes.ranks import require_mpi, run_ranks
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.parallel.checkpoint import dealt, load_state_dict, read_state_dict, save_state_dict
+from workbench.parallel.groups.checkpoint import dealt, load_state_dict, read_state_dict, save_state_dict
 
 STATE = {"net": {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(3)}, "step": 7, "rate": {"last": 0.1}}
 
@@ -71,11 +71,11 @@ WRITES = """
     state = {"w": wb.to_tensor(np.arange(1000.0)), "b": wb.to_tensor(np.ones(900)), "step": 1}
     wb.distributed.save_state_dict(state, folder)
     if how == "fails" and group.rank == 1:
-        import workbench.parallel.checkpoint as checkpoint
+        import workbench.parallel.groups.checkpoint as checkpoint
         def full(*arguments): raise OSError(28, "No space left on device")
         checkpoint.write_tensors = full
     if how == "killed" and group.rank == 1:
-        import os, signal, workbench.parallel.checkpoint as checkpoint
+        import os, signal, workbench.parallel.groups.checkpoint as checkpoint
         checkpoint.write_tensors = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
     try:
         wb.distributed.save_state_dict({**state, "step": 2}, folder)
