@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidArgument, Unavailable
-from workbench.parallel.cluster import rank_jobs
+from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.engines import Engines
 from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.parallel.cluster.standing import Ranks
@@ -52,7 +52,7 @@ class Cluster:
             Unavailable: mpi4py and mpiexec are of different MPIs, so that each rank is alone.
         """
         try:
-            told = self.ask(rank_jobs.standing, timeout=ASK_PATIENCE)
+            told = self.ask(rank_programs.standing, timeout=ASK_PATIENCE)
         except RankLost as loss:
             return self._ranks.lost(loss.rank, loss.how)
         if {one["ranks"] for one in told} != {self.size}:

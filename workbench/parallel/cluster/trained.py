@@ -16,7 +16,7 @@ from workbench.executors.api.executor import Executor
 from workbench.executors.feeding.split import split_sizes
 from workbench.framework.program.program import Program
 from workbench.framework.values.random import process_entropy, program_seed
-from workbench.parallel.cluster import rank_jobs
+from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.runtime.scope import Scope
@@ -67,16 +67,16 @@ class ClusterExecutor:
         """Send the ranks the program and the values in a scope."""
         seed = program_seed(0, self.program.random_seed) or process_entropy()
         document = {**document_of(self.program), "random_seed": seed}  # of this process, if the program has none
-        self.cluster.ask(rank_jobs.open_job, self._key, document, self.cluster.devices)
+        self.cluster.ask(rank_programs.open_program, self._key, document, self.cluster.devices)
         values, _ = snapshot(self.program, scope)
-        self.cluster.ask(rank_jobs.take_values, self._key, values, self._rates())
+        self.cluster.ask(rank_programs.take_values, self._key, values, self._rates())
         self._is_ahead = False
 
     def settle(self, scope: Scope) -> None:
         """Have the scope hold what the ranks' steps have made of the values."""
         if not self._is_ahead:
             return
-        first, *_ = self.cluster.ask(rank_jobs.values_of, self._key)
+        first, *_ = self.cluster.ask(rank_programs.values_of, self._key)
         with scope.in_use():
             undisturbed(partial(_adopt, scope, first))
         self._is_ahead = False
@@ -90,7 +90,7 @@ class ClusterExecutor:
         each, fetched = self.cluster.devices, list(fetch_list)
         self._is_ahead = True
         told = self.cluster.ask_each(
-            rank_jobs.run_step,
+            rank_programs.run_step,
             [(self._key, feeds[i : i + each], fetched, rates) for i in range(0, len(feeds), each)],
         )
         return [np.concatenate([np.atleast_1d(value) for value in values]) for values in zip(*told, strict=True)]

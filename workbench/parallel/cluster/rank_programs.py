@@ -23,7 +23,7 @@ from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope
 
 
-class Job:
+class RankProgram:
     """A program that trains on this rank and the others together.
 
     Args:
@@ -31,7 +31,7 @@ class Job:
         devices: how many CPU devices each rank has.
 
     Attributes:
-        step: steps made since the job came here.
+        step: steps made since the program came here.
     """
 
     def __init__(self, document: Mapping[str, Any], devices: int) -> None:
@@ -67,50 +67,50 @@ class Job:
         return {n: np.array(h.tensor.array) for n, h in holders.items() if h is not None and h.tensor.initialized}
 
 
-_jobs: dict[str, Job] = {}
+_programs: dict[str, RankProgram] = {}
 
 
-def open_job(key: str, document: Mapping[str, Any], devices: int) -> None:
+def open_program(key: str, document: Mapping[str, Any], devices: int) -> None:
     """Take a program to train. It replaces the one before: a rank trains one program at a time."""
-    _jobs.clear()
-    _jobs[key] = Job(document, devices)
+    _programs.clear()
+    _programs[key] = RankProgram(document, devices)
 
 
 def take_values(key: str, values: Mapping[str, np.ndarray], rates: Mapping[str, float]) -> None:
-    """See `Job.take`."""
-    _job(key).take(values, rates)
+    """See `RankProgram.take`."""
+    _program(key).take(values, rates)
 
 
 def run_step(
     key: str, feeds: Sequence[Mapping[str, np.ndarray]], fetched: Sequence[str], rates: Mapping[str, float]
 ) -> list[np.ndarray]:
-    """See `Job.run`."""
-    return _job(key).run(feeds, fetched, rates)
+    """See `RankProgram.run`."""
+    return _program(key).run(feeds, fetched, rates)
 
 
 def values_of(key: str) -> dict[str, np.ndarray]:
-    """See `Job.values`."""
-    return _job(key).values()
+    """See `RankProgram.values`."""
+    return _program(key).values()
 
 
 def standing() -> dict[str, Any]:
-    """Which rank this is, where it runs, and how far its job is."""
+    """Which rank this is, where it runs, and how far its program is."""
     group = world()
-    job = next(iter(_jobs.values()), None)
+    held = next(iter(_programs.values()), None)
     return {
         "rank": group.rank,
         "ranks": group.size,
         "host": platform.node(),
         "pid": os.getpid(),
-        "devices": 0 if job is None else job.devices,
-        "step": 0 if job is None else job.step,
-        "state": "waiting" if job is None else "training",
-        "program": "" if job is None else job.program.name or "",
+        "devices": 0 if held is None else held.devices,
+        "step": 0 if held is None else held.step,
+        "state": "waiting" if held is None else "training",
+        "program": "" if held is None else held.program.name or "",
     }
 
 
-def _job(key: str) -> Job:
+def _program(key: str) -> RankProgram:
     try:
-        return _jobs[key]
+        return _programs[key]
     except KeyError:
         raise NotFound(f"this rank has no program {key!r}: another one was sent to it since") from None
