@@ -18,6 +18,7 @@ from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import is_number
 from workbench.framework.values.random import RandomStream
+from workbench.framework.values.spec import require_place_for
 from workbench.ops.math.arithmetic import SCALE
 
 # Paddle's names; those whose function is not there (yet) are left out.
@@ -83,19 +84,37 @@ def as_it_was(x: Tensor) -> Tensor:
 
 
 def _writing(name: str) -> Callable[..., Tensor]:
+    by = f"{name}_"
+
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        x._require_writable(f"{name}_")
-        made = getattr(as_it_was(x), name)(*args, **kwargs)
-        if made.kind.shape != x.kind.shape:
-            raise InvalidArgument(
-                f"{name}_ writes over a tensor of its own shape\n"
-                f"  expected: a result of shape {x.shape}\n  got:      {made.shape}\n  at {here().site}"
-            )
-        made = made if made.dtype is x.dtype else made.astype(x.dtype)
+        if not recording_gradients.get():
+            made = _like(x, getattr(x, name)(*args, **kwargs), by)
+            made._write_over(x, by)
+            return x
+        x._require_writable(by)
+        made = _like(x, getattr(as_it_was(x), name)(*args, **kwargs), by)
         _keep_aside(made.source, x.array)
-        return x._become(made, f"{name}_")
+        return x._become(made, by)
 
     return _described(method, name)
+
+
+def _like(x: Tensor, made: Any, by: str) -> Any:
+    """A result in the dtype of the tensor it is written over.
+
+    Raises:
+        InvalidArgument: it has another shape.
+    """
+    if made.kind is x.kind:
+        return made
+    if made.kind.shape != x.kind.shape:
+        raise InvalidArgument(
+            f"{by} writes over a tensor of its own shape\n"
+            f"  expected: a result of shape {x.shape}\n  got:      {made.shape}\n  at {here().site}"
+        )
+    made = made if made.dtype is x.dtype else made.astype(x.dtype)
+    require_place_for(made.kind.spec, "the tensor it is written to", x.kind.spec)
+    return made
 
 
 def _reshaping(name: str) -> Callable[..., Tensor]:
