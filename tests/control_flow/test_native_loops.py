@@ -21,6 +21,8 @@ from workbench import static
 from workbench.config import override
 from workbench.errors import InvalidArgument
 from workbench.executors.lowering.tape.flow.loops import LoopMemory
+from workbench.executors.lowering.tape.registry import RULES
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 
 pytestmark = pytest.mark.usefixtures("tape")
 loop, cond = static.nn.while_loop, static.nn.cond
@@ -106,7 +108,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     program.__name__: program
     for program in (recurrent, swapping, counting_down, nested, branching, unlearnt)
 }  # fmt: skip
-NATIVE = ("recurrent", "swapping", "branching", "unlearnt")  # with their gradients
+NATIVE = ("recurrent", "swapping", "counting_down", "branching", "unlearnt")  # with their gradients
 
 
 def steps(model: Model, passes: list[int], rows: int = 3) -> tuple[list[np.ndarray], Any]:
@@ -247,6 +249,43 @@ def test_memory_is_what_the_longest_loop_takes() -> None:
     record = sum(-(-part.nbytes // 64) * 64 for name, part in memory.parts.items() if name in memory.offsets)
     assert 5_000 * record <= memory._records.nbytes <= 16_384 * record
     assert len(memory.offsets) < len(memory.parts)  # what the gradient only sees the shape of is not kept
+
+
+@pytest.mark.parametrize("name", ["recurrent", "counting_down", "branching"])
+def test_a_gradient_in_python_gets_what_kernels_have_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(writer: Any, row: Any) -> None:
+        raise Unsuitable
+
+    expected = by_reference(started(name), [3, 0, 1, 18])
+    for type_ in ("while_grad", "cond_grad"):
+        monkeypatch.setitem(RULES, type_, refuse)
+    found, inspection = steps(started(name), [3, 0, 1, 18])
+    close(found, expected)
+    assert not inspection.last.is_native
+
+
+def test_a_loop_that_kernels_decline_runs_in_python_with_its_gradient() -> None:
+    """They leave division by what is not positive to NumPy."""
+
+    def dividing() -> Any:
+        _, n, h = inputs()
+        k = static.data("k", [1], "int64")
+        body = lambda i, h: [i + 1, wb.tanh(h) + wb.cast(i // k, "float32")]  # noqa: E731
+        return wb.mean(loop(lambda i, h: i < n, body, [counter(), h])[1])
+
+    results = []
+    for executor in ("compiled", "reference"):
+        model = build(dividing, wb.optimizer.SGD(0.5)).start()
+        with override(executor=executor):
+            exe = static.Executor()
+            losses = [
+                exe.run(
+                    model.main, feed={**feed_of(3), "k": np.array([k])}, fetch_list=[model.loss], scope=model.scope
+                )[0]
+                for k in (2, -2, 3, -1)
+            ]
+        results.append([*losses, *model.values().values()])
+    close(*results)
 
 
 def test_what_does_not_run_in_kernels_runs_as_before() -> None:

@@ -81,6 +81,11 @@ AREAS = (
         ("tests/planning/test_sizes.py", "tests/planning/test_open_plans.py"),
     ),
     Area(
+        "control flow in kernels",
+        ("SubTape", "LoopMemory", "BranchMemory"),
+        ("tests/control_flow/test_native_loops.py",),
+    ),
+    Area(
         "binding",
         ("ThreadProgram", "BoundValues", "ScopeStorage", "RowLowering", "BoundStep", "WholeStep", "Compiler",
          "StepCache", "Cache"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,18 @@ class BranchMemory:
         self.is_made = lines(1)
         self.parts: dict[str, dict[str, np.ndarray]] = {}
         self._predicate = predicate
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it, to be kept by a loop around it."""
+        parts = {f"{side} {name}": part for side in SIDES for name, part in self.parts[side].items()}
+        return {"predicate": self._predicate, **parts}
+
+    def like(self, arrays: Mapping[str, np.ndarray]) -> BranchMemory:
+        """What was kept of it."""
+        other = BranchMemory(arrays["predicate"])
+        other.is_made[0] = 1
+        other.parts = {side: {name: arrays[f"{side} {name}"] for name in self.parts[side]} for side in SIDES}
+        return other
 
     def stack(self) -> Stack | None:
         """The same as the body of the op makes it; None if it has not run in kernels."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench.executors.lowering.tape.flow.branches import BranchMemory
 from workbench.executors.lowering.tape.flow.sub_tape import SubTape, cleared, read_by_value, require_memory, settled
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, move, require
@@ -31,22 +32,33 @@ class LoopMemory:
         wanted: the names whose values the gradient reads; of others it sees the shape.
 
     Attributes:
-        words: of the loop. parts: of each name the array it is in during a pass; offsets: where it is in a record.
+        words: of the loop.
+        parts: the arrays it is made of, as they are in the pass that runs; offsets: where they are in a record.
     """
 
     def __init__(self, wanted: set[str]) -> None:
         self.words = lines(words.LOOP_WORDS)
         self.parts: dict[str, np.ndarray] = {}
         self.offsets: dict[str, int] = {}
-        self._wanted = wanted
+        self._wanted, self._names = wanted, list[str]()
+        self._branches: dict[str, BranchMemory] = {}
         self._records = np.empty(0, np.uint8)
 
-    def keep(self, body: SubTape, name: str, array: np.ndarray) -> None:
-        """Write the row that keeps a value."""
-        if name in self.parts:
+    def keep(self, body: SubTape, name: str, kept: Any) -> None:
+        """Write the rows that keep a value, or what a branch leaves for its gradient."""
+        if isinstance(kept, BranchMemory):
+            self._branches[name] = kept
+            for part, array in kept.arrays().items():
+                self._keep(body, f"{name} {part}", array)
             return
+        require(isinstance(kept, np.ndarray))  # a loop inside keeps what cannot be told beforehand
+        if name not in self._names:
+            self._names.append(name)
+            self._keep(body, name, kept, name in self._wanted)
+
+    def _keep(self, body: SubTape, name: str, array: np.ndarray, is_wanted: bool = True) -> None:
         self.parts[name] = array
-        if name not in self._wanted:
+        if not is_wanted:
             return
         require(array.flags.c_contiguous, array.nbytes > 0)
         offset = self.offsets[name] = int(self.words[words.RECORD])
@@ -74,8 +86,17 @@ class LoopMemory:
         stack = Stack()
         for trip in range(int(self.words[words.TRIP])):
             begin = trip * int(self.words[words.RECORD])
-            stack.push(list(self.parts), [self._of_pass(begin, name) for name in self.parts])
+            parts = {name: self._of_pass(begin, name) for name in self.parts}
+            branches = [branch.stack() for branch in self.branches(parts).values()]
+            stack.push([*self._names, *self._branches], [*(parts[name] for name in self._names), *branches])
         return stack
+
+    def branches(self, parts: Mapping[str, np.ndarray]) -> dict[str, BranchMemory]:
+        """What branches in the body have left in a pass, by name, of the parts of that pass."""
+        return {
+            name: branch.like({part: parts[f"{name} {part}"] for part in branch.arrays()})
+            for name, branch in self._branches.items()
+        }
 
     def _of_pass(self, begin: int, name: str) -> np.ndarray:
         like = self.parts[name]
@@ -139,13 +160,14 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
         raise Unsuitable  # it runs in Python
     captured, grads = settled(writer, node.inputs[1] or ()), settled(writer, node.inputs[4])
     body, back = SubTape(writer, node.place), writer.tape.keep(lines(words.LOOP_WORDS))
-    given = dict(zip(attrs["input_names"], captured, strict=True))
+    given: dict[str, Any] = dict(zip(attrs["input_names"], captured, strict=True))
     for name, like in memory.parts.items():
         given[name] = body.new(like)
         if name in memory.offsets:
             body.row("give_back", given[name], like.nbytes, memory.words, memory.offsets[name], back)
     carried = [body.new(grad) for grad in grads]
     given.update(zip(attrs["seeds"], carried, strict=True))
+    given.update(memory.branches(given))
     made = body.block(attrs["grad_block"], given, [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n])
     totals = _add_up(writer, body, node.outputs[1], [made.get(name) for name in attrs["input_grads"]], back)
     _hand_on(body, carried, [made.get(name) for name in attrs["x_grads"]])

@@ -32,7 +32,6 @@ from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.words.codes import AT, CONTROL, END, START, STATE_WORDS, TABLE
 
 _OPTIONS = MemoryOptions(flat=False)
-Arrays = Mapping[str, np.ndarray]
 
 
 class SubTape:
@@ -77,14 +76,15 @@ class SubTape:
         for source, out in moves:
             self.move(source, out)
 
-    def block(self, block: Block, given: Arrays, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    def block(self, block: Block, given: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
         """Add the operators of a block.
 
         Args:
-            given: what it may read. wanted: names of what it makes, or is given, that is to be seen afterwards.
+            given: what it may read: arrays, and what control flow in kernels has kept.
+            wanted: names of what it makes, or is given, that is to be seen afterwards.
 
         Returns:
-            the arrays of those.
+            the same of those.
 
         Raises:
             Unsuitable: an operator does not run in kernels.
@@ -95,24 +95,26 @@ class SubTape:
         builder = _BlockGraph(block, self._place, Graph(graph.program, graph.places, graph.settings))
         builder.fetch(wanted)
         specs: dict[tuple[str, int], Spec] = {
-            (name, self._place): spec_of(array) for name, array in given.items()
+            (name, self._place): spec_of(array) for name, array in given.items() if isinstance(array, np.ndarray)
         }  # fmt: skip
         try:
             plan = make_plan(builder.graph, specs, 1, _OPTIONS)
         except EnforceNotMet:
             raise Unsuitable from None  # what is wrong is told by the body of the op
         require(not plan.commit, not plan.staged, all(value.name in given for value in plan.feeds))
-        require(all(builder.newest[name] in plan.refs for name in wanted))
-        arrays = {value: given[value.name] for value in plan.feeds}
+        arrays = {value: given[value.name] for value in plan.feeds if value in plan.refs}
+        memories = {value: given[value.name] for value in plan.feeds if value not in plan.refs}
         values = BoundValues(plan, {k: Arena(n) for k, n in plan.sizes.items()}, FusedReductions(), arrays, {})
         self._tape.kept.append(values)
-        self._write(plan, values)
-        return {name: values.array(builder.newest[name]) for name in wanted}
+        self._write(plan, values, memories)
+        found = {name: builder.newest[name] for name in wanted}
+        require(all(value in plan.refs or value in memories for value in found.values()))
+        return {name: values.array(v) if v in plan.refs else memories[v] for name, v in found.items()}
 
-    def _write(self, plan: Plan, values: BoundValues) -> None:
+    def _write(self, plan: Plan, values: BoundValues, memories: dict[Value, Any]) -> None:
         scratch = Scratch()
         self._tape.kept.append(scratch)
-        context = _inner(self._outer.context, plan, values)
+        context = _inner(self._outer.context, plan, values, memories)
         writer = TapeWriter(self._outer.pool, context, scratch, lambda row: (), tape=self._tape)
         for row in plan.rows:
             require(writer.add(row))
@@ -166,12 +168,12 @@ class _BlockGraph:
         return self.newest[name]
 
 
-def _inner(context: Context, plan: Plan, values: BoundValues) -> Context:
+def _inner(context: Context, plan: Plan, values: BoundValues, memories: dict[Value, Any]) -> Context:
     """What the rows of a block are bound to: nothing of it is random, an update or a collective."""
     return replace(
         context, array=values.array, cell=values.cell, flat=values.flat, gradients=lambda node: None,
         shards=lambda node: None, reduces_in_update=lambda node: False, stream=_no_stream, graph=plan.graph,
-        memories={},
+        memories=memories,
     )  # fmt: skip
 
 
