@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as paddle
+from tests.stress.tripwire import Tripwire
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.framework.notice import Notice
 from workbench.framework.op.recorder import recording
@@ -259,3 +260,20 @@ def test_a_deep_copy_has_neither_gradient_nor_hooks() -> None:
     made.optimize_attr["learning_rate"] = 0.5
     made.sum().backward()
     assert len(seen) == 1 and w.optimize_attr == {"learning_rate": 1.0}
+
+
+def test_ctrl_c_leaves_the_gradients_of_all_leaves_or_of_none() -> None:
+    files = ["tape/leaves.py", "tensor/tensor.py"]
+    leaves = [leaf([1.0, 2.0]) for _ in range(3)]
+    for n in range(2000):
+        for one in leaves:
+            one.grad = None
+        loss = (leaves[0] * leaves[1] * leaves[2]).sum()
+        try:
+            with Tripwire(n, files):
+                loss.backward()
+        except KeyboardInterrupt:
+            assert len({one.grad is None for one in leaves}) == 1, n
+        else:
+            return
+    raise AssertionError("a walk has more moments than that")

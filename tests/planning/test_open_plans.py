@@ -445,3 +445,11 @@ def test_arrays_without_memory_are_broadcast_as_numpy_does(shape: tuple[int, ...
     used = [axis for axis, dim in enumerate(wanted) if dim > 1]
     assert (found.address, found.shape) == (64, expected.shape)
     assert [found.strides[axis] for axis in used] == [expected.strides[axis] for axis in used]
+
+
+@pytest.mark.parametrize("shape", [(-1, 3), (4, -1), (-1,), (2, 2, 3)])
+def test_arrays_without_memory_are_seen_in_other_shapes_as_numpy_does(shape: tuple[int, ...]) -> None:
+    given = np.zeros((2, 6), np.float32)
+    found = MetaArray(64, given.shape, given.strides, np.float32).seen_as(shape)
+    expected = given.reshape(shape)
+    assert found is not None and (found.shape, found.strides) == (expected.shape, expected.strides)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from workbench.errors import InvalidArgument
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.values import rows
 from workbench.framework.values.rows import Rows
+from workbench.runtime.undisturbed import in_one_call
 
 
 class ArrayGradients:
@@ -81,7 +83,7 @@ class ArrayGradients:
 
 
 def backward(starts: Iterable[tuple[Any, Any]], retain: bool, wrap: Callable[[Any], Any]) -> None:
-    """Walk back and add to the gradients of all leaves; if anything fails, they stay as they were.
+    """Walk back and add to the gradients of all leaves; whatever fails, and whenever Ctrl-C comes, to all or to none.
 
     Args:
         starts: sources (or leaves), each with its gradient as an array.
@@ -101,8 +103,8 @@ def backward(starts: Iterable[tuple[Any, Any]], retain: bool, wrap: Callable[[An
     totals = [
         (leaf, gradient if leaf.grad is None else math.add(leaf.grad.array, gradient)) for leaf, gradient in arrived
     ]
-    for leaf, total in totals:
-        leaf.grad = math.tensor(total)
+    made = [(leaf, math.tensor(total)) for leaf, total in totals]
+    in_one_call([partial(setattr, leaf, "_grad", gradient) for leaf, gradient in made])  # Ctrl-C has all or none
     walk.finish()
 
 
