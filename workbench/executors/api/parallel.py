@@ -32,7 +32,9 @@ class ParallelExecutor(Debugging):
         share_vars_from: an executor that has run, whose devices' variables this one uses; `scope` is then ignored.
         exec_strategy: threads, drop interval, rule for splitting feeds.
         build_strategy: AllReduce or Reduce, gradient scale, fusion.
-        num_trainers, trainer_id: processes that train together; more than one needs a process group.
+        num_trainers, trainer_id: how many processes train together, and which one this is; they are started by
+            `workbench launch` or `mpiexec`. They begin with the values of trainer 0, gradients are summed over the
+            devices of all of them, and a step applies on all or on none. Feeds and fetches are each process's own.
         scope: where the variables of device 0 live; `global_scope()` if None.
 
     Raises:
@@ -98,6 +100,8 @@ class ParallelExecutor(Debugging):
             gives shape [N]; take the mean yourself).
 
         Raises:
+            PeerFailed: another trainer failed, which is named with its error; the step applies on none of them.
+            PeerTimeout: one did not come within `ExecutionStrategy.timeout`.
             EnforceNotMet: or a subclass, naming the feed, variable or operator, the device and the line.
         """
         return run_pruned(self._engine, feed, fetch_list, return_numpy)

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import between
 from workbench.config import FLAG_VALUES
-from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unimplemented
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import fed_names
@@ -234,7 +234,7 @@ class Engine:
         if the_end.has_come or self.state.broken is not None or not self.started or self._pool.lost:
             self._get_ready()
         if self.trainers is not None:
-            self.trainers.begin(self.replicas, self.whole.persistables)
+            self.trainers.begin(self.replicas)
         fed = self._splitter.split(feed)
         guards = self.guards
         if guards.all:
@@ -320,8 +320,11 @@ class Engine:
 
         Raises:
             PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
+            Unimplemented: there are other trainers.
         """
         self._require_boundary()
+        if self.trainers is not None:
+            raise Unimplemented("a step gone through by hand, for which other trainers would wait; use one trainer")
         step = self._cache.step(fetches, fed, self._pool, observed=True)
         outer = None if self._root.step is None else self.state.at
         try:

@@ -5,8 +5,8 @@
 
 A step that is one call of compiled code goes from BEGUN to APPLIED; its counter tells which of the two.
 
-`REACTIONS` says what becomes of a call that comes in the middle. What a process group has to agree on, it will vote on
-between SPECULATED and COMMITTING.
+`REACTIONS` says what becomes of a call that comes in the middle. Several trainers vote between SPECULATED and
+COMMITTING; what was applied anywhere is applied by all.
 """
 
 from __future__ import annotations

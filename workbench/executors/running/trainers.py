@@ -60,6 +60,7 @@ class Trainers:
 
     def __init__(self, world: ProcessGroup, spec: EngineSpec, settings: Settings) -> None:
         self._group = world.own(spec.execution.timeout)
+        self._program = spec.program
         self._require_the_same(spec, settings)
         self.comm = MpiCommunicator(self._group, len(spec.places))
         self._ballot = Ballot(self._group.channel)
@@ -91,11 +92,8 @@ class Trainers:
         assert found is not None
         return [row[:size].tobytes() for row, size in zip(found, sizes)]
 
-    def begin(self, replicas: Replicas, names: Sequence[str]) -> None:
+    def begin(self, replicas: Replicas) -> None:
         """A step begins; before the first one everybody gets the values of trainer 0.
-
-        Args:
-            names: of the persistable variables.
 
         Raises:
             PeerFailed: another trainer has failed in this step.
@@ -108,12 +106,13 @@ class Trainers:
             self._group.reset(_RESET)
             self._is_told = False
         if not self._is_shared:
-            self._share(replicas, names)
+            self._share(replicas)
             self._is_shared = True
 
-    def _share(self, replicas: Replicas, names: Sequence[str]) -> None:
+    def _share(self, replicas: Replicas) -> None:
         """The values of trainer 0, for everybody: all of them come before the first is put in place."""
-        own = [(name, tensor.array) for name in sorted(names) if (tensor := replicas.find(name, 0)) is not None]
+        names = sorted(variable.name for variable in self._program.persistables())
+        own = [(name, tensor.array) for name in names if (tensor := replicas.find(name, 0)) is not None]
         told = json.dumps([[name, str(array.dtype), array.shape] for name, array in own]).encode()
         size = np.array(len(told), np.int64)
         self._group.broadcast(size, 0).wait()
