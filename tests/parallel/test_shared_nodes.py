@@ -16,6 +16,7 @@ from workbench import events, static
 from workbench.config import override
 from workbench.errors import InvalidArgument
 from workbench.executors.planning import schedule, shares
+from workbench.executors.profiling.sums import op_types
 from workbench.executors.running.team_trial import TeamTrial
 from workbench.runtime.native import library
 
@@ -150,6 +151,18 @@ def test_all_threads_have_blocks_and_observers_are_told_by_whom() -> None:
     assert {e.thread for e in told if "mul" in e.op.type} == {0, 1}
     programs = binding_of(exe, [], seen).speculative
     assert [len(program.units) for program in programs] == [1, 1]
+
+
+def test_a_shared_op_is_one_call_of_a_profile() -> None:
+    model = labelled().start()
+    exe, seen = with_threads(model, 2), batch(400)
+    for _ in range(2):
+        exe.run([], feed=seen)
+    with wb.profiler.profile() as profile:
+        exe.run([], feed=seen)
+    runs = [e for e in profile.events if isinstance(e, events.OpRun) and e.op.type == "mul"]
+    (line,) = (line for line in op_types(profile.events) if line.name == "mul")
+    assert len(runs) > 2 and line.calls == 2
 
 
 def test_a_step_of_small_nodes_stays_one_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ Ops that compiled kernels run as one are one line, with their types joined by "+
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Literal, TypeVar
@@ -99,8 +99,8 @@ def of_kind(events: Iterable[Event], kind: type[K]) -> list[K]:
 def op_types(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op type."""
     lines: dict[str, ProfileLine] = {}
-    for run in of_kind(events, OpRun):
-        lines.setdefault(run.op.type, ProfileLine(run.op.type)).add(run.end - run.start)
+    for run, lasted in _calls(events):
+        lines.setdefault(run.op.type, ProfileLine(run.op.type)).add(lasted)
     return _sorted(lines.values(), by)
 
 
@@ -116,14 +116,14 @@ def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By
         shares: the names of an op, such as its type or its layers, each with its part of the time.
     """
     sums: dict[str, dict[tuple[str, int], float]] = {}
-    for run in of_kind(events, OpRun):
+    for run, lasted in _calls(events):
         for name, share in shares(run.op):
             steps = sums.setdefault(name, {})
-            steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + share * (run.end - run.start)
+            steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + share * lasted
     lines = {key: ProfileLine(key) for key in sums}
     for key, steps in sums.items():
-        for lasted in steps.values():
-            lines[key].add(lasted)
+        for nanoseconds in steps.values():
+            lines[key].add(nanoseconds)
     return _sorted(lines.values(), by)
 
 
@@ -139,13 +139,26 @@ def single_ops(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op and device; an op of plans for other shapes has lines of its own."""
     lines: dict[tuple[str, OpInfo], ProfileLine] = {}
     known: dict[tuple[str, int], ProfileLine] = {}  # by identity: comparing what is known of an op takes longer
-    for run in of_kind(events, OpRun):
+    for run, lasted in _calls(events):
         line = known.get((run.executor, id(run.op)))
         if line is None:
             line = lines.setdefault((run.executor, run.op), _line_of(run))
             known[run.executor, id(run.op)] = line
-        line.add(run.end - run.start)
+        line.add(lasted)
     return _sorted(lines.values(), by)
+
+
+def _calls(events: Iterable[Event]) -> Iterator[tuple[OpRun, int]]:
+    """The ops that ran, and ns: of one that several threads shared, those in which at least one of them was at it."""
+    shared: dict[tuple[str, int, int], dict[int, list[OpRun]]] = {}
+    for run in of_kind(events, OpRun):
+        shared.setdefault((run.executor, run.step, id(run.op)), {}).setdefault(run.thread, []).append(run)
+    for by_thread in shared.values():
+        if len(by_thread) > 1:
+            runs = [run for own in by_thread.values() for run in own]
+            yield runs[0], covered((run.start, run.end) for run in runs)
+            continue
+        yield from ((run, run.end - run.start) for own in by_thread.values() for run in own)
 
 
 def _line_of(run: OpRun) -> ProfileLine:
