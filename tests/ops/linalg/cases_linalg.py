@@ -109,6 +109,10 @@ CASES = [
     ),
     Case("triangular_solve", [X, Y], ref=each(triangular), **FLOATS),
     Case("lstsq", [WIDE.T, R.normal(size=(4, 2))], ref=lstsq, **SHARES),
+    Case(
+        "lstsq", [WIDE.T, R.normal(size=(4, 2))], {"shows_values": False}, id="without values",
+        ref=lambda x, y, shows_values: (*lstsq(x, y)[:3], np.zeros(0)), **SHARES,
+    ),
     Case("cholesky", [POSITIVE], ref=each(lambda x: scipy.linalg.cholesky((x + x.T) / 2, lower=True)), **FLOATS),
     Case(
         "cholesky", [POSITIVE], {"upper": True}, id="upper",

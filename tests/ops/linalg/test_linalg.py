@@ -132,6 +132,9 @@ def test_ranks_and_factors() -> None:
     low = wb.to_tensor(np.outer([1.0, 2.0, 3.0], [1.0, 0.0, 2.0]))
     assert L.matrix_rank(low).item() == 1 and L.matrix_rank(wb.to_tensor(SQUARE)).item() == 3
     assert L.matrix_rank(wb.to_tensor(np.diag([3.0, 2.0, 0.5])), tol=1.0, hermitian=True).item() == 2
+    assert L.matrix_rank(low).dtype == "int32"
+    shapes = {driver: L.lstsq(low, low, driver=driver)[3].shape for driver in (None, "gels", "gelsd", "gelss")}
+    assert shapes == {None: [0], "gels": [0], "gelsd": [3], "gelss": [3]}
     p, lower, upper = L.lu_unpack(*L.lu(wb.to_tensor(CUBE)))
     np.testing.assert_allclose((p @ lower @ upper).numpy(), CUBE, atol=1e-12)
     assert L.lu(wb.zeros([2, 2]), get_infos=True)[2].item() == 1
@@ -143,6 +146,18 @@ def test_ranks_and_factors() -> None:
     np.testing.assert_allclose(s.numpy(), np.linalg.svd(centred)[1][:2])
     np.testing.assert_allclose((u * s @ v.t()).numpy(), centred, atol=1e-12)  # three centred rows span a plane
     assert L.matrix_power(wb.to_tensor(SQUARE), 0).tolist() == np.eye(3).tolist()
+
+
+def test_one_triangle_counts_and_the_gradient_goes_to_both() -> None:
+    x = wb.to_tensor(SQUARE @ SQUARE.T, stop_gradient=False)
+    other = wb.to_tensor(np.tril(SQUARE @ SQUARE.T))
+    np.testing.assert_array_equal(L.eigvalsh(other).numpy(), L.eigvalsh(x).numpy())
+    np.testing.assert_array_equal(L.eigvalsh(other.t(), "U").numpy(), L.eigvalsh(x).numpy())
+    np.testing.assert_array_equal(L.cholesky(other).numpy(), L.cholesky(x).numpy())
+    np.testing.assert_array_equal(L.cholesky(other.t(), True).numpy(), L.cholesky(x, True).numpy())
+    assert not np.array_equal(L.eigvalsh(other, "U").numpy(), L.eigvalsh(x).numpy())
+    L.cholesky(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), x.grad.numpy().T)
 
 
 @pytest.mark.parametrize(

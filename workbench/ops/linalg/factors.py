@@ -17,7 +17,7 @@ from workbench.ops.linalg.matrices import identity_like, matrix_spec, require_re
 from workbench.ops.linalg.solving import TRIANGULAR_SOLVE
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
-from workbench.ops.tensor.creation import full_like, tril, triu
+from workbench.ops.tensor.creation import detach, full_like, tril, triu
 from workbench.ops.tensor.shape import unsqueeze
 
 
@@ -51,11 +51,22 @@ def CHOLESKY(xp: Any, x: Any, upper: bool) -> Any:
     return xp.swapaxes(lower, -1, -2) if upper else lower
 
 
+def from_triangle(x: Any, upper: bool) -> Any:
+    """Symmetric matrices of which one triangle of `x` counts; the gradient goes to all of `x`, as in Paddle.
+
+    Of symmetric matrices it is `x` to the last bit.
+    """
+    part = triu(x, 1) if upper else tril(x, -1)
+    mirrored = (triu(x) if upper else tril(x)) + transposed(part)
+    return detach(mirrored) + (x - detach(x))
+
+
 def cholesky(x: Any, upper: bool = False, name: str | None = None) -> Any:
     """The lower triangles L with x = L L^T, or the upper ones U with x = U^T U.
 
     Args:
-        x: symmetric positive definite matrices, float32 or float64, [..., n, n].
+        x: symmetric positive definite matrices, float32 or float64, [..., n, n]; the lower (`upper`: upper) triangle
+            counts.
 
     Raises:
         InvalidArgument: other shapes; when run, a matrix that is not positive definite. InvalidType: other dtypes.
@@ -65,7 +76,7 @@ def cholesky(x: Any, upper: bool = False, name: str | None = None) -> Any:
         [[2. 0.]
          [1. 2.]]
     """
-    return CHOLESKY(x, upper=bool(upper), name=name)
+    return CHOLESKY(from_triangle(x, bool(upper)), upper=bool(upper), name=name)
 
 
 tensor_method("cholesky")(cholesky)
@@ -109,7 +120,7 @@ def eigh(x: Any, UPLO: str = "L", name: str | None = None) -> tuple[Any, Any]:
 
     Args:
         x: float32 or float64, [..., n, n].
-        UPLO: "L" or "U": which triangle counts in Paddle. Here (x + x^T) / 2 counts, the same for symmetric ones.
+        UPLO: "L" or "U": which triangle counts.
 
     Raises:
         InvalidArgument: other shapes. InvalidType: other dtypes.
@@ -121,7 +132,7 @@ def eigh(x: Any, UPLO: str = "L", name: str | None = None) -> tuple[Any, Any]:
     """
     if UPLO not in ("L", "U"):
         raise InvalidArgument(f"eigh's UPLO is 'L' or 'U', got {UPLO!r}")
-    return EIGH(x, name=name)
+    return EIGH(from_triangle(x, UPLO == "U"), name=name)
 
 
 def eigvalsh(x: Any, UPLO: str = "L", name: str | None = None) -> Any:

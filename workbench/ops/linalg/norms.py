@@ -9,10 +9,10 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.infix import Infix, tensor_method
-from workbench.framework.values.dtype import int64
+from workbench.framework.values.dtype import int32
 from workbench.framework.values.spec import shape_text
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.linalg.factors import EIGH, SVD
+from workbench.ops.linalg.factors import SVD, eigh
 from workbench.ops.linalg.matrices import INVERSE, identity_like, transposed
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.distance import length
@@ -95,12 +95,12 @@ def _matrix_norm(x: Any, p: Any) -> Any:
 
 
 def _singular_values(x: Any, hermitian: bool) -> Any:
-    return abs(EIGH(x)[0]) if hermitian else SVD(x)[1]
+    return abs(eigh(x)[0]) if hermitian else SVD(x)[1]
 
 
 @tensor_method("matrix_rank")
 def matrix_rank(x: Any, tol: Any = None, hermitian: bool = False, name: str | None = None) -> Any:
-    """How many singular values of matrices are above a tolerance, as int64.
+    """How many singular values of matrices are above a tolerance, as int32.
 
     Args:
         x: float32 or float64, [..., m, n].
@@ -120,7 +120,7 @@ def matrix_rank(x: Any, tol: Any = None, hermitian: bool = False, name: str | No
         tol = reduce_max(values, -1, keepdim=True) * share
     elif isinstance(tol, Infix):
         tol = unsqueeze(tol.astype(x.dtype), -1)
-    return reduce_sum((values > tol).astype(int64), -1, name=name)
+    return reduce_sum((values > tol).astype(int32), -1, int32, name=name)
 
 
 @tensor_method("pinv")
@@ -141,7 +141,7 @@ def pinv(x: Any, rcond: Any = 1e-15, hermitian: bool = False, name: str | None =
          [0. ]]
     """
     if hermitian:
-        values, left = EIGH(x)
+        values, left = eigh(x)
         right = transposed(left)
     else:
         left, values, right = SVD(x)

@@ -145,7 +145,7 @@ def cholesky_solve(x: Any, y: Any, upper: bool = False, name: str | None = None)
 tensor_method("cholesky_solve")(cholesky_solve)
 
 
-def _infer_lstsq(x: Spec, y: Spec, rcond: float) -> tuple[Spec, ...]:
+def _infer_lstsq(x: Spec, y: Spec, rcond: float, shows_values: bool) -> tuple[Spec, ...]:
     matrix_spec("lstsq", x)
     matrix_spec("lstsq", y)
     require_same_dtype("lstsq", x, y)
@@ -156,16 +156,21 @@ def _infer_lstsq(x: Spec, y: Spec, rcond: float) -> tuple[Spec, ...]:
     count = -1 if -1 in (rows, columns) else min(rows, columns)
     solution = y.with_shape((*batch, columns, y.shape[-1]))
     left = -1 if count < 0 else y.shape[-1] if rows > columns else 0
-    return solution, y.with_shape((*batch, left)), Spec(tuple(batch), int32), x.with_shape((*batch, count))
+    return (
+        solution,
+        y.with_shape((*batch, left)),
+        Spec(tuple(batch), int32),
+        x.with_shape((*batch, count if shows_values else 0)),
+    )
 
 
 @op(
     "lstsq",
     "X, Y -> Solution, Residuals, Rank, SingularValues",
-    attrs={"rcond": -1.0},
+    attrs={"rcond": -1.0, "shows_values": True},
     infer=_infer_lstsq,
 )
-def LSTSQ(xp: Any, x: Any, y: Any, rcond: float) -> tuple[Any, ...]:
+def LSTSQ(xp: Any, x: Any, y: Any, rcond: float, shows_values: bool) -> tuple[Any, ...]:
     """The Z for which X Z - Y is shortest, its squared lengths, the ranks and singular values of X."""
     batch = x.shape[:-2]
     found = [xp.linalg.lstsq(x[i], y[i], rcond=None if rcond < 0 else rcond) for i in xp.ndindex(*batch)]
@@ -176,7 +181,7 @@ def LSTSQ(xp: Any, x: Any, y: Any, rcond: float) -> tuple[Any, ...]:
         solved,
         residuals if x.shape[-2] > x.shape[-1] else residuals[..., :0],
         xp.asarray(rank, "int32").reshape(batch),
-        xp.stack(values).reshape(*batch, -1),
+        xp.stack(values).reshape(*batch, -1)[..., : None if shows_values else 0],
     )
 
 
@@ -188,7 +193,8 @@ def lstsq(
     Args:
         x: float32 or float64, [..., m, n]. y: [..., m, k].
         rcond: singular values below this share of the largest count as 0; by default the precision times max(m, n).
-        driver: one of Paddle's words ("gels", "gelsy", "gelsd", "gelss"), which all mean the same here.
+        driver: one of Paddle's words, "gelsy" by default; "gelsd" and "gelss" give the singular values, too, the others
+            ("gels", "gelsy") leave them empty. Nothing else depends on it.
 
     Returns:
         the solutions [..., n, k]; the squared lengths of what is left [..., k] (empty if there are no more equations
@@ -204,7 +210,8 @@ def lstsq(
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise InvalidArgument(f"lstsq's driver is 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
-    return LSTSQ(x, y, rcond=-1.0 if rcond is None else float(rcond), name=name)
+    shows_values = driver in ("gelsd", "gelss")
+    return LSTSQ(x, y, rcond=-1.0 if rcond is None else float(rcond), shows_values=shows_values, name=name)
 
 
 tensor_method("lstsq")(lstsq)
