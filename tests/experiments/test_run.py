@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -259,7 +260,10 @@ def test_wrong_arguments(model: Model, arguments: dict[str, Any], text: str) -> 
         train("main", [])
 
 
-def test_progress_goes_to_a_terminal(model: Model, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_a_terminal(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # what tests of notebooks leave
     train(
         model.main, Batches(model, 3), 3, fetch={"loss": model.loss}, scope=ready(model), progress=True, name="net"
     ).wait(10)
