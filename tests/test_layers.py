@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "hapi": ("", "callbacks", "training"),
-    "parallel": ("", "launch", "groups", "cluster"),
+    "parallel": ("", "launch", "groups", "data_parallel", "cluster"),
     "experiments": ("", "records", "training", "tables", "charts", "launch", "bench"),
     "notebook": ("", "runs", "figures", "dashboard"),
     "notebook.dashboard": ("", "watching", "model", "page"),

@@ -46,7 +46,7 @@ NAMES = {
         cumprod_ cumsum_ digamma_ erfinv_ gcd_ hypot_ i0_ index_fill_ index_put_ lcm_ ldexp_ lgamma_ logit_
         masked_fill_ multigammaln_ nan_to_num_ polygamma_ renorm_ sinh_ tan_ trunc_ get_default_dtype
         set_default_dtype finfo iinfo get_rng_state set_rng_state get_cuda_rng_state set_cuda_rng_state
-        disable_signal_handler set_printoptions batch multinomial randint_like is_compiled_with_ipu
+        disable_signal_handler set_printoptions batch multinomial randint_like is_compiled_with_ipu DataParallel
     """,
     "linalg": """
         cholesky cholesky_solve cond corrcoef cov det eigh eigvalsh householder_product inv lstsq lu lu_unpack
@@ -141,6 +141,12 @@ NAMES = {
         global_scope in_dygraph_mode is_compiled_with_cuda program_guard scope_guard set_flags dygraph
     """,
     "base.dygraph": "guard to_variable base",
+    "distributed": """
+        ParallelEnv init_parallel_env get_rank get_world_size is_initialized new_group get_group destroy_process_group
+        ReduceOp all_reduce all_gather all_gather_object broadcast broadcast_object_list reduce reduce_scatter scatter
+        scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait spawn launch Group
+        SpawnContext ChildFailed
+    """,
     "utils": "unique_name",
     "utils.unique_name": "generate guard",
 }

@@ -83,6 +83,7 @@ TENSOR = {
     "workbench.dygraph.autograd.gradients": "grad",
     "workbench.dygraph.autograd.modes": "enable_grad is_grad_enabled no_grad set_grad_enabled",
     "workbench.layers.summary": "summary",
+    "workbench.parallel.data_parallel.layer": "DataParallel",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
@@ -113,11 +114,9 @@ TENSOR = {
 }
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
-_TRAINING = "dynamic mode computes but cannot train; call enable_static() and build a Program"
 _DEVICES = "programs run on the CPU; CPU_NUM, or cpu_places(N) as places, says on how many devices"
 PLANNED = {
     "workbench": {
-        "DataParallel": _TRAINING,
         "fluid": "use the names of Paddle 2.x",
     },
     "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},

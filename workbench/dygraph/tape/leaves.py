@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.dygraph.tape.arrivals import ToldWalk, receivers
 from workbench.dygraph.tape.node import TapeNode
 from workbench.dygraph.tape.walk import BackwardWalk
 from workbench.errors import InvalidArgument
@@ -94,18 +95,29 @@ def backward(starts: Iterable[tuple[Any, Any]], retain: bool, wrap: Callable[[An
         PreconditionNotMet: values were freed or overwritten. EnforceNotMet: a gradient could not be computed.
     """
     math = ArrayGradients(wrap)
-    walk = BackwardWalk(math, retain)
+    told = ToldWalk(math, retain, partial(_total, math)) if receivers else None
+    walk = told or BackwardWalk(math, retain)
     for source, gradient in starts:
         math.is_given(gradient)
         walk.start(source, gradient)
     walk.run()
-    arrived = [(leaf, _hooked(math, leaf, gradient)) for leaf, gradient in walk.leaves.values()]
-    totals = [
-        (leaf, gradient if leaf.grad is None else math.add(leaf.grad.array, gradient)) for leaf, gradient in arrived
-    ]
+    if told is not None:
+        totals = told.totals()
+    else:
+        arrived = [(leaf, _hooked(math, leaf, gradient)) for leaf, gradient in walk.leaves.values()]
+        totals = [(leaf, _added(math, leaf, gradient)) for leaf, gradient in arrived]
     made = [(leaf, math.tensor(total)) for leaf, total in totals]
     in_one_call([partial(setattr, leaf, "_grad", gradient) for leaf, gradient in made])  # Ctrl-C has all or none
     walk.finish()
+
+
+def _total(math: ArrayGradients, leaf: Any, gradient: Any) -> Any:
+    """What `grad` of a leaf becomes with a gradient that has come to it."""
+    return _added(math, leaf, _hooked(math, leaf, gradient))
+
+
+def _added(math: ArrayGradients, leaf: Any, gradient: Any) -> Any:
+    return gradient if leaf.grad is None else math.add(leaf.grad.array, gradient)
 
 
 def _hooked(math: ArrayGradients, leaf: Any, gradient: Any) -> Any:

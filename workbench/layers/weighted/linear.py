@@ -129,6 +129,11 @@ class Embedding(Layer):
         if self._padding_idx is not None:
             zero_row(self.weight, self._padding_idx)
 
+    @property
+    def has_sparse_gradient(self) -> bool:
+        """Whether the gradient of the table holds only the rows that were read."""
+        return self._sparse
+
     def forward(self, x: Any) -> Any:
         """Ids of any shape to vectors, `[*x.shape, embedding_dim]`."""
         return embedding(x, self.weight, self._padding_idx, self._sparse)

@@ -38,6 +38,7 @@ class Group:
 
     @property
     def name(self) -> str:
+        """As Paddle calls it."""
         return f"_default_pg{self.id}"
 
     def is_member(self) -> bool:

@@ -1,0 +1,1 @@
+"""Models trained by several processes: gradients averaged while they are computed."""
