@@ -53,6 +53,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "ops": ("", "tensor", "math", "index", "linalg", "random", "conv", "nn", "loss", "update", "flow"),
     "ops.math": ("", "reductions", "products"),
     "base": ("", "dygraph"),
+    "distributed": ("", "fleet"),
+    "fluid": ("",),
     "optimizer": ("lr", "", "rules"),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),

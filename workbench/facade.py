@@ -116,9 +116,7 @@ TENSOR = {
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
 _DEVICES = "programs run on the CPU; CPU_NUM, or cpu_places(N) as places, says on how many devices"
 PLANNED = {
-    "workbench": {
-        "fluid": "use the names of Paddle 2.x",
-    },
+    "workbench": {},
     "workbench.static": {"CUDAPlace CUDAPinnedPlace": _DEVICES},
 }
 
@@ -126,7 +124,7 @@ PLANNED = {
 MODULES = [
     "static", "nn", "autograd", "optimizer", "regularizer", "io", "metric", "amp", "callbacks", "experiments", "utils",
     "events", "profiler", "jit", "device",
-    "base", "linalg", "distributed",
+    "base", "linalg", "distributed", "fluid",
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
@@ -343,6 +341,31 @@ DISTRIBUTED = {  # `workbench.distributed`
     "workbench.parallel.groups.checkpoint": "load_state_dict save_state_dict",
     "workbench.parallel.cluster.cluster": "Cluster cluster",
     "workbench.parallel.cluster.rank_errors": "RankLost",
+}
+
+FLUID_CORE = {  # `workbench.fluid.core`
+    "workbench.dygraph.tensor.methods": "VarBase=Tensor",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.runtime.scope": "Scope",
+}
+
+FLUID_FRAMEWORK = {  # `workbench.fluid.framework`
+    "workbench.dygraph.dispatch.mode": "in_dygraph_mode=in_dynamic_mode",
+    "workbench.dygraph.dispatch.tracer": "_dygraph_tracer=dygraph_tracer",
+    "workbench.framework.program.guard": "default_main_program default_startup_program program_guard",
+    "workbench.framework.program.program": "Program",
+    "workbench.framework.program.variable": "Variable",
+}
+
+FLUID_DYGRAPH = {  # `workbench.fluid.dygraph`
+    **BASE_DYGRAPH,
+    "workbench.layers.layer": "Layer",
+    "workbench.parallel.data_parallel.layer": "DataParallel",
+    "workbench.parallel.groups.parallel_env": "ParallelEnv",
+}
+
+HYBRID_PARALLEL_UTIL = {  # `workbench.distributed.fleet.utils.hybrid_parallel_util`
+    "workbench.parallel.data_parallel.fused": "fused_allreduce_gradients",
 }
 
 METRIC = {  # `workbench.metric`

@@ -256,6 +256,37 @@ def trained():
     return {"weights": found[0], "alone": found[1]}
 
 
+def sync_batch_norm():
+    random = np.random.RandomState(5)
+    batch = random.rand(7, 3, 2).astype(np.float32) * [[[1.0], [5.0], [0.1]]]
+    share = batch[:3] if rank == 0 else batch[3:]
+    weights = random.rand(*batch.shape).astype(np.float32)
+    own = weights[:3] if rank == 0 else weights[3:]
+    found = []
+    for layer, x, w in ((wb.nn.SyncBatchNorm(3), share, own), (wb.nn.BatchNorm1D(3), batch, weights)):
+        x, w = wb.to_tensor(x.astype(np.float32), stop_gradient=False), wb.to_tensor(w)
+        y = layer(x)
+        (y * w).sum().backward()
+        slopes = [layer.weight.grad, layer.bias.grad]
+        if layer.full_name().startswith("sync"):
+            for slope in slopes:
+                dist.all_reduce(slope)
+        y, dx = (
+            value if len(value) < 7 else value[:3] if rank == 0 else value[3:] for value in (y.numpy(), x.grad.numpy())
+        )
+        rest = [layer._mean, layer._variance, *slopes]
+        layer.eval()
+        found.append(
+            [v.reshape(-1).tolist() for v in (y, dx, *(r.numpy() for r in rest), layer(wb.ones([1, 3, 1])).numpy())]
+        )
+    return {"over_processes": found[0], "alone": found[1]}
+
+
+def captured():
+    net = wb.DataParallel(One())
+    return kind_and_text(lambda: wb.jit.capture(lambda x: synced(net, x))(wb.ones([1])))
+
+
 def differ():
     return kind_and_text(lambda: wb.DataParallel(wb.nn.Linear(2, 3 + rank)))[1]
 
@@ -292,5 +323,23 @@ def failure():
     return {"kind": kind, "error": error, "kept": kept, "next": model[0].p.grad.tolist()}
 
 
-RULES = [d_2, d_3, d_4, d_5, d_6, d_7, d_8, d_9, d_10, d_11, d_13, sparse, trained, differ, failure]
+RULES = [
+    d_2,
+    d_3,
+    d_4,
+    d_5,
+    d_6,
+    d_7,
+    d_8,
+    d_9,
+    d_10,
+    d_11,
+    d_13,
+    sparse,
+    trained,
+    sync_batch_norm,
+    captured,
+    differ,
+    failure,
+]
 print(json.dumps({rule.__name__: rule() for rule in RULES}))

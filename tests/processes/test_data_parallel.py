@@ -170,6 +170,20 @@ def test_training_on_two_processes_is_training_on_both_halves_of_a_batch(told: A
 
 
 @pytest.mark.processes
+def test_sync_batch_norm_takes_its_statistics_over_all_processes(told: Any) -> None:
+    """Of uneven batches; results, gradients, running statistics and what is made of them."""
+    for rank in told["sync_batch_norm"]:
+        for found, expected in zip(rank["over_processes"], rank["alone"], strict=True):
+            assert np.allclose(found, expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.processes
+def test_a_captured_step_would_not_exchange_gradients_and_is_refused(told: Any) -> None:
+    assert [kind for kind, _ in told["captured"]] == ["Unimplemented"] * 2
+    assert "jit.capture" in told["captured"][0][1]
+
+
+@pytest.mark.processes
 def test_models_that_differ_are_refused_with_the_first_difference(told: Any) -> None:
     first, second = told["differ"]
     assert "another process differs" in first
@@ -183,6 +197,25 @@ def test_a_rank_that_fails_in_backward_is_told_to_the_others_who_go_on_together(
     assert second["kind"] == "ValueError"
     assert [rank["kept"] for rank in (first, second)] == [None, None]
     assert [rank["next"] for rank in (first, second)] == [[3.0], [3.0]]
+
+
+ENDS = """
+import workbench as wb
+from workbench import distributed as dist
+
+dist.init_parallel_env()
+net = wb.DataParallel(wb.nn.Linear(2, 1))
+for _ in range(2 if dist.get_rank() == 0 else 1):
+    net(wb.ones([1, 2])).sum().backward()
+"""
+
+
+@pytest.mark.processes
+def test_rule_d_13_a_rank_that_has_ended_is_not_waited_for() -> None:
+    job = run_ranks(ENDS, ranks=2, timeout=90)
+    assert job.code == 1, str(job)
+    assert "PeerFailed" in job.errors[0] and "in backward pass 2" in job.errors[0]
+    assert "rank 1 failed: the process has ended" in job.errors[0]
 
 
 @pytest.mark.parametrize("sizes", [{"comm_buffer_size": -1}, {"last_comm_buffer_size": "big"}])

@@ -2,4 +2,4 @@
 
 from workbench.facade import DISTRIBUTED, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.distributed", DISTRIBUTED, ["launch"])
+__getattr__, __dir__, __all__ = lazy("workbench.distributed", DISTRIBUTED, ["launch", "fleet"])

@@ -329,6 +329,10 @@ class Tensor(Infix):
         found = self.grad.array
         return (np.array(found.values), np.array(found.rows)) if isinstance(found, Rows) else np.array(found)
 
+    def _grad_ivar(self) -> Tensor | None:
+        """`grad`, as programs for Paddle up to 2.1 ask for it."""
+        return self.grad
+
     def clear_gradient(self, set_to_zero: bool = True) -> None:
         """Make the gradient zero, or None."""
         if self.grad is None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from workbench.builders.initializer import Constant
 from workbench.builders.layer import activation_op
 from workbench.builders.param_attr import ParamAttr
+from workbench.dygraph.autograd.modes import no_grad
 from workbench.errors import InvalidArgument
 from workbench.framework.notice import tell_without_effect
+from workbench.framework.program.guard import in_static_mode
 from workbench.layers.layer import Layer
 from workbench.layers.weighted.norms import require_rank
+from workbench.layers.weighted.process_sums import process_sum
+from workbench.ops.math.unary import rsqrt
 from workbench.ops.nn.norm import DATA_FORMATS, batch_norm
+from workbench.ops.tensor.creation import assign, full
+
+HALF = ("float16", "bfloat16")
 
 
 class BatchNormLayer(Layer):
@@ -132,10 +140,11 @@ class BatchNorm3D(BatchNormLayer):
 
 
 class SyncBatchNorm(BatchNormLayer):
-    """Batch norm of which devices take the statistics together.
+    """Batch norm of which processes, or devices, take the statistics together.
 
-    On one device it is batch norm. Several devices run a program; there `BuildStrategy.sync_batch_norm` has the
-    statistics of all batch norms taken over all devices.
+    In one process it is batch norm; in several that `init_parallel_env` has connected, a batch is what all of them are
+    given. In a program that runs on several devices, `BuildStrategy.sync_batch_norm` has the statistics of all batch
+    norms taken over all devices.
 
     Args:
         num_features: channels of the input, `[N, C]`, `[N, C, ...]` or channels last.
@@ -157,6 +166,32 @@ class SyncBatchNorm(BatchNormLayer):
         bias_attr: Any = None, data_format: str = "NCHW", name: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
+
+    def forward(self, input: Any) -> Any:
+        """A tensor of the shape of `input`; in training all processes call it."""
+        total = None if in_static_mode() or not self.training else process_sum()
+        if total is None:
+            return super().forward(input)
+        require_rank(self, input, *self.formats)
+        single = input.astype("float32") if input.dtype.name in HALF else input
+        return self._normalised(single, total).astype(input.dtype)
+
+    def _normalised(self, x: Any, total: Callable[[Any], Any]) -> Any:
+        """`x` by mean and variance over all processes, which the running ones follow."""
+        channel = 1 if self._data_format.startswith("NC") else x.ndim - 1
+        axes = [axis for axis in range(x.ndim) if axis != channel]
+        shape = [self._num_features if axis == channel else 1 for axis in range(x.ndim)]
+        count = total(full([1], x.size // self._num_features, x.dtype))
+        mean = total(x.sum(axes)) / count
+        centred = x - mean.reshape(shape)
+        variance = total((centred * centred).sum(axes)) / count
+        with no_grad():
+            for running_one, batch in ((self._mean, mean), (self._variance, variance)):
+                assign(running_one * self._momentum + batch * (1.0 - self._momentum), output=running_one)
+        y = centred * rsqrt(variance + self._epsilon).reshape(shape)
+        if self.weight is not None:
+            y = y * self.weight.reshape(shape)
+        return y if self.bias is None else y + self.bias.reshape(shape)
 
     @classmethod
     def convert_sync_batchnorm(cls, layer: Any) -> Any:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.dygraph.tape.arrivals import await_gradients
-from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework.gradmode import recording_gradients
+from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.guard import in_static_mode
 from workbench.layers.layer import Layer
 from workbench.layers.weighted.linear import Embedding
@@ -74,6 +75,7 @@ class DataParallel(Layer):
         """What the model makes of the inputs; the next backward through it exchanges gradients."""
         exchange = self._exchange if self._syncs and recording_gradients.get() else None
         if exchange is not None:
+            _require_at_once()
             exchange.make_ready()
         outputs = self._layers(*inputs, **kwargs)
         if exchange is not None:
@@ -125,6 +127,19 @@ def _require_usable(layers: Any) -> None:
         raise InvalidType(f"DataParallel takes a Layer, got {type(layers).__name__}")
     if not _trained(layers):
         raise InvalidForm("DataParallel: the model has no parameter that is trained, so there is nothing to exchange")
+
+
+def _require_at_once() -> None:
+    """Gradients are exchanged when they are computed, not when a step is recorded.
+
+    Raises:
+        Unimplemented: one is being recorded.
+    """
+    if not getattr(current_recorder(), "at_once", True):
+        raise Unimplemented(
+            "a DataParallel model of several processes cannot be part of a captured step so far: its gradients would "
+            "stay in this process\n  leave out jit.capture and jit.to_static, or capture the model within no_sync()"
+        )
 
 
 def _group_of(group: Group | None) -> Group | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import warnings
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from datetime import timedelta
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
+from workbench.layers.weighted.process_sums import sum_with
 from workbench.parallel.groups.alone import Alone
+from workbench.parallel.groups.process_sum import ProcessSum
 from workbench.runtime.standing import Standing, require_agreement, standing
 
 BACKENDS = ("auto", "gloo", "mpi")
@@ -96,7 +99,15 @@ def init_parallel_env() -> Group | None:
         )
     require_agreement(own, found)
     _groups[0] = Group(0, range(everybody.size), everybody)
+    atexit.register(_say_goodbye, everybody)
+    sum_with(lambda tensor: ProcessSum.apply(tensor, everybody, "statistics of a layer"))
     return _groups[0]
+
+
+def _say_goodbye(process_group: Any) -> None:
+    """Have others that still wait for this process know that it has ended, though MPI keeps it until they end, too."""
+    if process_group.aborted is None:
+        process_group.abort("the process has ended")
 
 
 def is_initialized() -> bool:
@@ -164,6 +175,8 @@ def destroy_process_group(group: Group | None = None) -> None:
     going = sorted(_groups, reverse=True) if group is None or group.id == 0 else [group.id]
     if group is not None and group.id not in _groups:
         raise NotFound(f"group {group.id} has been destroyed already")
+    if 0 in going:
+        sum_with(None)
     for number in going:
         gone = _groups.pop(number)
         if number and gone.process_group is not None:

@@ -1,0 +1,5 @@
+"""Names of `paddle.distributed.fleet.utils`."""
+
+from workbench.facade import lazy
+
+__getattr__, __dir__, __all__ = lazy("workbench.distributed.fleet.utils", {}, ["hybrid_parallel_util"])
