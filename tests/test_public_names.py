@@ -144,7 +144,7 @@ NAMES = {
     "distributed": """
         ParallelEnv init_parallel_env get_rank get_world_size is_initialized new_group get_group destroy_process_group
         ReduceOp all_reduce all_gather all_gather_object broadcast broadcast_object_list reduce reduce_scatter scatter
-        scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait spawn launch Group
+        scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait split spawn launch Group
         SpawnContext ChildFailed
     """,
     "utils": "unique_name",

@@ -337,6 +337,7 @@ DISTRIBUTED = {  # `workbench.distributed`
         "ReduceOp all_gather all_reduce alltoall barrier broadcast reduce reduce_scatter scatter wait"
     ),
     "workbench.parallel.groups.messages": "P2POp batch_isend_irecv irecv isend recv send",
+    "workbench.parallel.groups.split": "split",
     "workbench.parallel.groups.objects": "all_gather_object broadcast_object_list scatter_object_list",
     "workbench.parallel.groups.checkpoint": "load_state_dict save_state_dict",
     "workbench.parallel.cluster.cluster": "Cluster cluster",

@@ -217,6 +217,19 @@ def test_what_cannot_be_meant_is_refused(call: Any, error: type[Exception], told
         call()
 
 
+def test_split_is_refused_in_both_modes() -> None:
+    with pytest.raises(ValueError, match="static mode"):
+        dist.split(wb.ones([2, 3]), (3, 4), "linear")
+    with pytest.raises(InvalidArgument, match="'conv'"):
+        dist.split(wb.ones([2, 3]), (3, 4), "conv")
+    wb.enable_static()
+    try:
+        with pytest.raises(NotImplementedError, match="within a layer"):
+            dist.split(None, (3, 4), "linear")
+    finally:
+        wb.disable_static()
+
+
 def test_nothing_is_exchanged_before_the_processes_are_connected() -> None:
     with pytest.raises(PreconditionNotMet, match="init_parallel_env"):
         dist.all_reduce(wb.ones([2]))

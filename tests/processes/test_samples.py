@@ -70,7 +70,7 @@ def test_the_first_spawns_itself(folder: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("how", ["spawn", "launch"])
-def test_all_of_them(how: str, folder: Path) -> None:
+def test_rule_d_12_all_of_them(how: str, folder: Path) -> None:
     require_mpi()
     sample = (folder / "data_parallel.py").read_text()
     assert sample.count(SPAWNED) == sample.count(LAUNCHED) == 1

@@ -85,8 +85,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.processes
-def test_spawn_in_a_script(tmp_path: Path) -> None:
-    """Rule D-22, a failure, an interrupt, and the end of the script while a process runs."""
+def test_rule_d_22_spawn_in_a_script(tmp_path: Path) -> None:
+    """The variables, a failure, an interrupt, and the end of the script while a process runs."""
     require_mpi()
     (tmp_path / "script.py").write_text(SCRIPT)
     result = subprocess.run(

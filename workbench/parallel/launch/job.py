@@ -34,6 +34,7 @@ if os.getppid() == int(sys.argv[1]):
 # What mpiexec says of the process that ended the job: a rank (Open MPI), or a process id (MPICH).
 _RANK = re.compile(r"(?:process rank |Process name: \[\S*@\d+,)(\d+)")
 _PID = re.compile(r"PID (\d+) RUNNING AT")
+_SIGNAL = re.compile(r"\(signal (\d+)\)")  # MPICH's exit status is then the signal
 
 
 class Job:
@@ -190,7 +191,11 @@ class Job:
             return told[0]
         said = "".join(self._said)
         rank = self._named_rank(said)
-        return None if rank is None else Failure(rank, _how(status), self._output.last_errors(rank), 0.0)
+        if rank is None:
+            return None
+        killed = _SIGNAL.search(said)
+        how = _how(-int(killed.group(1)) if killed else status)
+        return Failure(rank, how, self._output.last_errors(rank), 0.0)
 
     def _named_rank(self, said: str) -> int | None:
         by_rank, by_pid = _RANK.search(said), _PID.search(said)
