@@ -137,14 +137,19 @@ if rank == 1:
     objects = [None]
     dist.broadcast_object_list(objects, 0)       # comes when rank 0 has given up waiting
     print(objects[0])
+    dist.all_reduce(wb.ones([3]), group=slow)
 else:
+    ones = wb.ones([3])
+    task = dist.all_reduce(ones, group=slow, sync_op=False)
     try:
-        dist.all_reduce(wb.ones([3]), group=slow)
+        task.wait()
     except TimeoutError as error:
-        dist.broadcast_object_list([str(error)], 0)
         assert error.ranks == (1,)
+        dist.broadcast_object_list([str(error)], 0)
     else:
         raise SystemExit("nobody was late")
+    task.wait(timeout=60)                        # whoever is late may still come
+    assert ones.tolist() == [2.0, 2.0, 2.0]
 """
 
 

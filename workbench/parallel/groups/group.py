@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import warnings
 from collections.abc import Sequence
@@ -99,15 +98,8 @@ def init_parallel_env() -> Group | None:
         )
     require_agreement(own, found)
     _groups[0] = Group(0, range(everybody.size), everybody)
-    atexit.register(_say_goodbye, everybody)
     sum_with(lambda tensor: ProcessSum.apply(tensor, everybody, "statistics of a layer"))
     return _groups[0]
-
-
-def _say_goodbye(process_group: Any) -> None:
-    """Have others that still wait for this process know that it has ended, though MPI keeps it until they end, too."""
-    if process_group.aborted is None:
-        process_group.abort("the process has ended")
 
 
 def is_initialized() -> bool:
