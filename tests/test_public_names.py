@@ -145,7 +145,7 @@ NAMES = {
         ParallelEnv init_parallel_env get_rank get_world_size is_initialized new_group get_group destroy_process_group
         ReduceOp all_reduce all_gather all_gather_object broadcast broadcast_object_list reduce reduce_scatter scatter
         scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait split spawn launch Group
-        SpawnContext ChildFailed
+        SpawnContext ChildFailed cluster Cluster RankLost save_state_dict load_state_dict
     """,
     "utils": "unique_name",
     "utils.unique_name": "generate guard",
