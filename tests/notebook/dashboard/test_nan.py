@@ -140,6 +140,7 @@ def test_a_run_of_the_plain_executor(logs: Built) -> None:
     made = asked(model, nan["node"], 2)
     assert [one["nan"] for one in made["values"]] == [1]
     assert "NaN from step 2" in texts(model)
+    model.close()
 
 
 def test_the_switch_of_the_controls(logs: Built) -> None:
