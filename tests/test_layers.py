@@ -60,6 +60,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),
     "runtime": ("", "words", "reach", "kernels", "native", "comm"),
+    "runtime.comm": ("", "mpi"),
     "runtime.reach": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),
     "runtime.kernels": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),
     "executors": (

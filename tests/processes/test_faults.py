@@ -14,7 +14,7 @@ _WAIT = """
     import os, signal, sys, time
     import numpy as np
     from workbench.errors import *
-    from workbench.runtime.comm.mpi import world
+    from workbench.runtime.comm.mpi.group import world
 
     group = world()
     array = np.ones(100_000)
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_a_wait_for_others_at_once() -> None:
         """
         import os, signal, threading, time
         import numpy as np
-        from workbench.runtime.comm.mpi import world
+        from workbench.runtime.comm.mpi.group import world
 
         group = world()
         group.barrier().wait()
@@ -116,7 +116,7 @@ def test_whoever_ends_early_is_named_to_those_who_still_wait_for_it() -> None:
         """
         import numpy as np
         from workbench.errors import PreconditionNotMet
-        from workbench.runtime.comm.mpi import world
+        from workbench.runtime.comm.mpi.group import world
 
         group = world()
         if group.rank == 0:

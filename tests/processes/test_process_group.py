@@ -12,7 +12,7 @@ _COLLECTIVES = """
     import ml_dtypes
     import numpy as np
     from workbench.errors import InvalidArgument, InvalidType, PeerTimeout, PreconditionNotMet
-    from workbench.runtime.comm.mpi import world
+    from workbench.runtime.comm.mpi.group import world
 
     group = world()
     size, rank = group.size, group.rank
@@ -147,7 +147,7 @@ def test_a_process_that_fails_is_named_to_the_others_and_all_begin_anew() -> Non
         """
         import numpy as np
         from workbench.errors import Aborted, PeerFailed
-        from workbench.runtime.comm.mpi import world
+        from workbench.runtime.comm.mpi.group import world
 
         group = world()
         for step in range(3):

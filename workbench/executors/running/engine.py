@@ -47,7 +47,7 @@ from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused
-from workbench.runtime.comm.mpi import ProcessGroup
+from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.ending import require_time, the_end

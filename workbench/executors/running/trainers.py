@@ -19,9 +19,9 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.spec import EngineSpec
 from workbench.framework.values.dtype import as_dtype
 from workbench.graph.strategy import BuildStrategy, Settings
-from workbench.runtime.comm.mpi import ProcessGroup, is_started_by_mpi, world
-from workbench.runtime.comm.mpi_devices import MpiCommunicator
-from workbench.runtime.comm.mpi_vote import Ballot
+from workbench.runtime.comm.mpi.devices import MpiCommunicator
+from workbench.runtime.comm.mpi.group import ProcessGroup, is_started_by_mpi, world
+from workbench.runtime.comm.mpi.vote import Ballot
 
 _RESET = 60.0  # seconds the others have for coming back from a step that was discarded
 

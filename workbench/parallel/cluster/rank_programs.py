@@ -18,7 +18,7 @@ from workbench.framework.text.deserialize import program_from_dict
 from workbench.graph.loss import loss_of
 from workbench.graph.strategy import BuildStrategy
 from workbench.optimizer.lr.schedule import ConstantRate
-from workbench.runtime.comm.mpi import world
+from workbench.runtime.comm.mpi.group import world
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope
 

@@ -23,7 +23,7 @@ class AloneWork:
 
 
 class Alone:
-    """The collectives of `runtime.comm.mpi.ProcessGroup` for one process; no MPI is needed."""
+    """The collectives of `runtime.comm.mpi.group.ProcessGroup` for one process; no MPI is needed."""
 
     rank, size, ranks = 0, 1, (0,)
 

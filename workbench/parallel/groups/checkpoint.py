@@ -26,7 +26,7 @@ from workbench.errors import InvalidArgument, InvalidType, Unavailable, describe
 from workbench.framework.paths import path_text
 from workbench.parallel.groups.alone import Alone
 from workbench.parallel.groups.group import PATIENCE, Group
-from workbench.runtime.comm.mpi import is_started_by_mpi, world
+from workbench.runtime.comm.mpi.group import is_started_by_mpi, world
 
 KIND = "checkpoint"
 _MANIFEST = "manifest.json"

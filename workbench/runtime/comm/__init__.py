@@ -1,6 +1,6 @@
 """Collectives: sums, copies and gathers over the devices of a group (`base`), and what carries them out.
 
-`local` does it within a process, `mpi_devices` over processes, on the groups of `mpi`.
+`local` does it within a process, `mpi` over processes.
 """
 
 from workbench.runtime.comm.base import Communicator, Handle, PreparedCollective

@@ -16,10 +16,10 @@ from workbench.errors import PreconditionNotMet
 from workbench.framework.values.rows import Rows
 from workbench.runtime.comm.base import RESET_PATIENCE, Communicator, Handle, PreparedCollective, sum_order
 from workbench.runtime.comm.local import LocalCommunicator
-from workbench.runtime.comm.mpi import ProcessGroup
-from workbench.runtime.comm.mpi_channel import CollectiveRun
-from workbench.runtime.comm.mpi_rounds import Copying, Folding, Rounds, Source, Taking
-from workbench.runtime.comm.mpi_window import label_of
+from workbench.runtime.comm.mpi.channel import CollectiveRun
+from workbench.runtime.comm.mpi.group import ProcessGroup
+from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
+from workbench.runtime.comm.mpi.window import label_of
 from workbench.runtime.comm.overlap import require_apart, same_memory
 from workbench.runtime.comm.request import (
     ALL_GATHER,

@@ -15,9 +15,9 @@ from typing import Any
 
 from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.runtime.comm.base import Handle
-from workbench.runtime.comm.mpi_peers import Pause, state_of
-from workbench.runtime.comm.mpi_rounds import Rounds
-from workbench.runtime.comm.mpi_window import SLOTS, Window, Word
+from workbench.runtime.comm.mpi.peers import Pause, state_of
+from workbench.runtime.comm.mpi.rounds import Rounds
+from workbench.runtime.comm.mpi.window import SLOTS, Window, Word
 
 _LOOK = 0.02  # seconds between two looks at whether the others live
 _GLANCES = 50  # polls before a wait is taken seriously

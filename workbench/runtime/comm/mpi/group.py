@@ -7,7 +7,7 @@
     halves = group.subgroup([0, 1])                  # called by every process of `group`; None where it is no member
 
 What `DataParallel`, `wb.distributed` and executors of several trainers stand on is exactly this: `ProcessGroup` with
-its `GroupWork`, and `MpiCommunicator` (`mpi_devices`) for devices, which keeps the contract of `base`. mpi4py is
+its `GroupWork`, and `MpiCommunicator` (`devices`) for devices, which keeps the contract of `base`. mpi4py is
 imported when `world` is called, never before.
 
 - Every process of a group starts the same collectives in the same order; if not, all of them raise and are told what
@@ -38,10 +38,10 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented
 from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
-from workbench.runtime.comm.mpi_channel import Channel, CollectiveRun
-from workbench.runtime.comm.mpi_messages import Messages, Receipt
-from workbench.runtime.comm.mpi_rounds import Copying, Folding, Rounds, Source, Taking
-from workbench.runtime.comm.mpi_window import Window, label_of
+from workbench.runtime.comm.mpi.channel import Channel, CollectiveRun
+from workbench.runtime.comm.mpi.messages import Messages, Receipt
+from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
+from workbench.runtime.comm.mpi.window import Window, label_of
 from workbench.runtime.comm.request import form, refusal, require_array, require_rank
 
 PATIENCE = 1800.0  # seconds a group waits for its members unless it is told otherwise, as PyTorch and Paddle do

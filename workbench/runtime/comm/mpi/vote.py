@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 
-from workbench.runtime.comm.mpi_channel import Channel
-from workbench.runtime.comm.mpi_peers import state_of
-from workbench.runtime.comm.mpi_window import Word
+from workbench.runtime.comm.mpi.channel import Channel
+from workbench.runtime.comm.mpi.peers import state_of
+from workbench.runtime.comm.mpi.window import Word
 
 _TITLE = "the vote on the step"
 _HEARING = 10.0  # seconds for a verdict that is a moment away

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.runtime.comm.mpi_window import SLOT_BYTES, SLOTS, Window
+from workbench.runtime.comm.mpi.window import SLOT_BYTES, SLOTS, Window
 
 Views = list[list[np.ndarray]]  # by rank and piece: a stretch of what lies in a slot
 
