@@ -453,3 +453,9 @@ def test_arrays_without_memory_are_seen_in_other_shapes_as_numpy_does(shape: tup
     found = MetaArray(64, given.shape, given.strides, np.float32).seen_as(shape)
     expected = given.reshape(shape)
     assert found is not None and (found.shape, found.strides) == (expected.shape, expected.strides)
+
+
+def test_going_through_an_array_without_memory_ends_where_numpys_does() -> None:
+    given = np.zeros((3, 2), np.float32)
+    rows = list(MetaArray(64, given.shape, given.strides, np.float32))
+    assert [(row.address, row.shape) for row in rows] == [(64 + 8 * i, (2,)) for i in range(3)]

@@ -6,7 +6,7 @@ raises `Unsettled` or notes a condition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -151,6 +151,9 @@ class MetaArray:
 
     def __len__(self) -> Number:
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[MetaArray]:
+        return map(self.__getitem__, range(self.shape[0]))
 
     def __repr__(self) -> str:
         return f"MetaArray({self.shape}, {self.dtype}, strides={self.strides})"
