@@ -206,13 +206,11 @@ def test_after_an_interrupt_steps_are_as_if_nothing_had_been() -> None:
     exe = model.parallel(1)
     exe.run([model.loss], feed=feed_of(3))
     before = model.values()
-    timer = threading.Timer(0.2, _thread.interrupt_main)
+    timer = threading.Timer(0.02, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        for _ in range(1000):
-            exe.run([], feed=feed_of(200_000))
-            raise AssertionError("it was to be interrupted in its first step")
-    timer.join()
+        exe.run([], feed=feed_of(400_000))
+        timer.join()  # of a step that was quicker; it has changed the parameters, and what follows fails
     after = model.values()
     assert all(np.array_equal(after[name], value) for name, value in before.items())
     found = [exe.run([model.loss], feed=feed_of(4))[0], *model.values().values()]
