@@ -14,7 +14,9 @@ from tests.parallel.observe import binding_of, bits, held
 from tests.planning.zoo import ZOO, integers
 from workbench import events, static
 from workbench.config import override
-from workbench.errors import InvalidArgument
+from workbench.errors import ExecutionError, InvalidArgument
+from workbench.executors.lowering.tape import team
+from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning import schedule, shares
 from workbench.executors.profiling.sums import op_types
 from workbench.executors.running.team_trial import TeamTrial
@@ -210,3 +212,36 @@ def test_the_quicker_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     clock.run(100)
     clock.times = 1.0, 5.0  # other programs need the processors now
     assert clock.run(1000) < 160
+
+
+@pytest.fixture
+def labelled_by_others(monkeypatch: pytest.MonkeyPatch) -> tuple[Model, Any, dict[str, np.ndarray]]:
+    """The caller's thread leaves to others what is theirs. A batch whose last label is none."""
+    monkeypatch.setattr(team, "_leaders", lambda blocks, threads: list(team._own(0, blocks, threads)))
+    monkeypatch.setattr(TeamTrial, "took", lambda self, _: None)  # alone it would have to do them all
+    strategy = static.ExecutionStrategy()
+    strategy.num_threads, strategy.timeout = 4, 10.0
+    model, bad = labelled().start(), batch(200)
+    bad["y"][199] = 10
+    return model, model.parallel(1, exec_strategy=strategy), bad
+
+
+def test_an_error_in_a_block_of_another_thread_is_told_at_once(labelled_by_others: Any) -> None:
+    model, exe, bad = labelled_by_others
+    for _ in range(3):
+        exe.run([model.loss], feed=batch(200))
+        before = held(exe, model.main)
+        with pytest.raises(InvalidArgument, match="softmax_with_cross_entropy"):
+            exe.run([model.loss], feed=bad)
+        assert held(exe, model.main) == before
+
+
+def test_nobody_waits_for_a_block_that_is_neither_done_nor_in_error(
+    labelled_by_others: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, exe, bad = labelled_by_others
+    monkeypatch.setattr(Segment, "_run_by_numpy", lambda self, mark: None)
+    before = held(exe, model.main)
+    with pytest.raises(ExecutionError, match="a kernel has declined a block"):
+        exe.run([model.loss], feed=bad)
+    assert held(exe, model.main) == before

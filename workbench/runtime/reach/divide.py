@@ -5,7 +5,8 @@
     def sum_rows(x, out, rows, width, count): ...
 
 says that rows of `sum_rows` divide along `rows`, and that from one to the next `x` moves by `4 * width` bytes and `out`
-by 4; what is not named stays where it is. It promises that bits do not depend on how a row is divided.
+by 4; what is not named stays where it is. It promises that bits do not depend on how a row is divided, and that of data
+the kernel declines the calls of the op say what is wrong: they do not do them either.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.errors import ExecutionError
 from workbench.executors.lowering.operands import Call
 from workbench.executors.planning.plan import Row
 from workbench.executors.workers.pool import Stopped, WorkerPool
@@ -139,9 +140,7 @@ class Segment:
     def answer(self, status: int) -> None:
         """Do what has to be done before it can go on."""
         if status == DECLINED:
-            mark = bisect_right(self._starts, self._words[AT]) - 1
-            quietly(partial(self._run_by_numpy, self.marks[mark]))
-            self._words[AT] = self._starts[mark + 1] if mark + 1 < len(self._starts) else self.end
+            self._go_on_behind(bisect_right(self._starts, self._words[AT]) - 1)
         elif status == STOPPED:
             raise Stopped("another thread")
         elif status == AGAIN:
@@ -152,6 +151,17 @@ class Segment:
             return  # signals are answered, and it goes on
         else:
             self.pool.check()
+
+    def _go_on_behind(self, mark: int) -> None:
+        """Have NumPy do the rows of a mark, or say why nobody does.
+
+        Raises:
+            ExecutionError: NumPy did what a kernel has declined in a block, which others are at, too.
+        """
+        quietly(partial(self._run_by_numpy, self.marks[mark]))
+        if self.tape.words[self._words[AT]] == self.tape.kernels.addresses["block"]:
+            raise ExecutionError("a kernel has declined a block, and the op's calls raise nothing")
+        self._words[AT] = self._starts[mark + 1] if mark + 1 < len(self._starts) else self.end
 
     def _run_by_numpy(self, mark: Mark) -> None:
         for row in mark.rows:

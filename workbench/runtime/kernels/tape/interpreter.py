@@ -106,7 +106,8 @@ def signal(flag, control):
 def block(row):
     """Run the row inside this one, unless somebody else has taken it in this step.
 
-    Its words: the flag that tells it is done, beside which is who has taken it, `control`, and the row inside.
+    Its words: the flag that tells it is done, beside which is who has taken it, `control`, and the row inside. One that
+    was not done is anybody's again: whoever comes back to it is not to find it taken.
     """
     flag, step = row[ROW_ARGUMENTS], ints(row[ROW_ARGUMENTS + 1])[STEP]
     taken = atomic_load(flag + 8 * BLOCK_TAKEN)
@@ -116,6 +117,8 @@ def block(row):
     status = call_row(ints(inside)[ROW_KERNEL], inside)
     if status == DONE:
         atomic_store(flag, step)
+    else:
+        atomic_store(flag + 8 * BLOCK_TAKEN, taken)
     return status
 
 
