@@ -255,13 +255,50 @@ def test_what_needs_its_sizes_is_planned_shape_by_shape(tried: list[OpenPlan]) -
 
 
 @pytest.mark.usefixtures("tape")
-def test_what_else_goes_wrong_is_seen() -> None:
-    """A fault in what only runs for open sizes is no reason to plan shape by shape."""
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_rule_that_takes_nothing_but_whole_numbers_is_asked_shape_by_shape(devices: int) -> None:
+    """A shape rule is a user's: it may know nothing of sizes that are no ints."""
 
     def require_number(dim: Any) -> None:
-        assert not isinstance(dim, Size), "a fault"
+        if not isinstance(dim, int):
+            raise TypeError("a dimension is an int")
 
-    with watched_shapes("tanh", require_number), pytest.raises(Exception, match="a fault"):
+    right, _ = train("chain", SHAPES_IN_TURN, devices)
+    with watched_shapes("tanh", require_number):
+        found, inspection = train("chain", SHAPES_IN_TURN, devices)
+    assert found == right and filled_bindings(inspection) == 0
+    (reason,) = inspection.refusals
+    assert "op 'tanh' take no open sizes: TypeError: a dimension is an int" in reason
+
+
+@pytest.mark.usefixtures("tape")
+def test_a_rule_that_tells_open_sizes_something_else_is_asked_shape_by_shape() -> None:
+    """What is no int it may take for unknown."""
+    op = find_op("tanh")
+    before = op.infer
+
+    def unknown_or(x: Spec, **attrs: Any) -> Any:
+        return before(x.with_shape(dim if isinstance(dim, int) else -1 for dim in x.shape), **attrs)
+
+    right, _ = train("chain", SHAPES_IN_TURN)
+    object.__setattr__(op, "infer", unknown_or)
+    try:
+        found, inspection = train("chain", SHAPES_IN_TURN)
+    finally:
+        object.__setattr__(op, "infer", before)
+    (reason,) = inspection.refusals
+    assert found == right and "the shape rule of op 'tanh' gives" in reason
+
+
+@pytest.mark.usefixtures("tape")
+def test_what_else_goes_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault in what only runs for open sizes is no reason to plan shape by shape."""
+
+    def close(plan: OpenPlan) -> None:
+        raise AssertionError("a fault")
+
+    monkeypatch.setattr(OpenPlan, "close", close)
+    with pytest.raises(Exception, match="a fault"):
         train("chain", SHAPES_IN_TURN)
 
 

@@ -23,10 +23,10 @@ from workbench.framework.op.record import Op, look_up
 from workbench.framework.program.guard import static_mode
 
 NOT_NATIVE = {
-    "elementwise_floordiv", "elementwise_mod", "cast", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "elementwise_floordiv", "elementwise_mod", "cast", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
     "sinh_grad", "cosh_grad",
 }  # fmt: skip
-"""float32 ops whose steps stay NumPy calls: remainders, and casts to what is neither float32 nor bool."""
+"""float32 ops whose steps stay NumPy calls: remainders, angles, and casts to what is neither float32 nor bool."""
 
 
 def _is_plain(case: Case) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.executors.planning.sizes.size import example_of
+from workbench.executors.planning.sizes.size import Size, example_of
+from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.framework.op.record import Cost, Op, find_op, flat
+from workbench.framework.outside import is_from_outside
 from workbench.framework.program.infer import infer
+from workbench.framework.site import Site
 from workbench.framework.values.spec import DENSE, Spec, broadcast_shapes, size_of
 from workbench.graph.ssa import (
     FETCH,
@@ -80,7 +84,7 @@ class Shapes:
         if key not in self._known:
             record = node.record
             names = [_names(slot) for slot in node.inputs]
-            outs = infer(record, ins, node.attrs, names, node.site)
+            outs = _results_of(record, ins, node.attrs, names, node.site)
             self._known[key] = outs, _cost(record, ins, outs, node.attrs)
         return self._known[key]
 
@@ -99,7 +103,7 @@ class Shapes:
         for op in node.origins:
             names = [op.inputs.get(slot.name) for slot in op.record.inputs]
             ins = [known.get(given[0]) or op.block.spec(given[0]) if given else None for given in names]
-            specs = infer(op.record, ins, op.call_attrs(), names, op.site)
+            specs = _results_of(op.record, ins, op.call_attrs(), names, op.site)
             for slot, spec in zip(op.record.outputs, specs, strict=True):
                 known.update(dict.fromkeys(op.outputs.get(slot.name, ()), spec))
 
@@ -115,10 +119,49 @@ class Shapes:
             self.specs[slot] = slot.spec if spec is None else spec
 
 
+def _results_of(record: Op, ins: list[Any], attrs: dict[str, Any], names: Any, site: Site | None) -> tuple[Any, ...]:
+    """Out specs; where sizes are open, such that for the example they are what the rule gives for that.
+
+    Raises:
+        InvalidArgument, InvalidType: it does not take these inputs. Unsettled: it does, if it knows their sizes.
+    """
+    if not _is_open(ins):
+        return infer(record, ins, attrs, names, site)
+    right = infer(record, _for_example(ins), attrs, names, site)
+    outs = _with_open_sizes(record, partial(infer, record, ins, attrs, names, site))
+    if _for_example(outs) != _for_example(right):
+        raise Unsettled(f"the shape rule of op {record.type!r} gives {outs} for sizes that are open, and {right}")
+    return outs
+
+
 def _cost(record: Op, ins: list[Any], outs: tuple[Any, ...], attrs: dict[str, Any]) -> Cost:
     if any(-1 in s.shape for s in flat([*ins, *outs])):
         return _NOTHING
-    return record.estimate(ins, outs, attrs)
+    estimate = partial(record.estimate, ins, outs, attrs)
+    return _with_open_sizes(record, estimate) if _is_open(ins) else estimate()
+
+
+def _with_open_sizes(record: Op, rule: Callable[[], Any]) -> Any:
+    """What a rule of an op gives, which may be a user's and know nothing of sizes that are no ints."""
+    try:
+        return rule()
+    except Exception as error:
+        if isinstance(error, Unsettled) or is_from_outside(error):
+            raise
+        why = f"{type(error).__name__}: {error}"
+        raise Unsettled(f"the rules of op {record.type!r} take no open sizes: {why}") from error
+
+
+def _is_open(slots: Iterable[Any]) -> bool:
+    return any(type(size) is Size for spec in flat(slots) for size in spec.shape)
+
+
+def _for_example(slots: Iterable[Any]) -> list[Any]:
+    """Specs with the sizes of the example."""
+    return [
+        spec.with_shape(tuple(map(example_of, spec.shape))) if type(spec) is Spec else spec and _for_example(spec)
+        for spec in slots
+    ]
 
 
 def _names(slot: Slot) -> Any:
