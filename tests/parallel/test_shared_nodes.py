@@ -240,6 +240,7 @@ def test_nobody_waits_for_a_block_that_is_neither_done_nor_in_error(
     labelled_by_others: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, exe, bad = labelled_by_others
+    exe.run([model.loss], feed=batch(200))
     monkeypatch.setattr(Segment, "_run_by_numpy", lambda self, mark: None)
     before = held(exe, model.main)
     with pytest.raises(ExecutionError, match="a kernel has declined a block"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -152,11 +152,11 @@ def _with_open_sizes(record: Op, rule: Callable[[], Any]) -> Any:
         raise Unsettled(f"the rules of op {record.type!r} take no open sizes: {why}") from error
 
 
-def _is_open(slots: Iterable[Any]) -> bool:
+def _is_open(slots: Sequence[Any]) -> bool:
     return any(type(size) is Size for spec in flat(slots) for size in spec.shape)
 
 
-def _for_example(slots: Iterable[Any]) -> list[Any]:
+def _for_example(slots: Sequence[Any]) -> list[Any]:
     """Specs with the sizes of the example."""
     return [
         spec.with_shape(tuple(map(example_of, spec.shape))) if type(spec) is Spec else spec and _for_example(spec)
