@@ -19,3 +19,11 @@ def test_errors_of_the_page_are_collected(dashboard: Dashboard) -> None:
     assert [text for text in dashboard.errors if "broken" in text or "thrown" in text] == dashboard.errors
     assert len(dashboard.errors) == 2
     dashboard.errors.clear()
+
+
+def test_what_cannot_be_seen_is_said_where_it_would_be(dashboard: Dashboard) -> None:
+    panels = [dashboard.page.get_by_role("region", name=name) for name in ("Feeds", "Memory and scopes", "Timeline")]
+    dashboard.synthetic("panels", "state", "running", {}, {"unseen": "The steps are made elsewhere."})
+    assert ["The steps are made elsewhere." in panel.inner_text() for panel in panels] == [True] * 3
+    dashboard.synthetic("panels", "state", "running")
+    assert ["Here you will see" in panel.inner_text() for panel in panels] == [True] * 3

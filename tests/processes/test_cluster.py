@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench import static
-from workbench.errors import InvalidArgument
+from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.feeding.split import split_sizes
+from workbench.parallel.cluster import cluster
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.parallel.cluster.standing import Rank, Ranks
@@ -131,6 +132,58 @@ def test_a_killed_rank_is_named_and_training_goes_on_from_the_checkpoint(ranks: 
     assert victim.pid not in [one.pid for one in ranks.ranks()]
     second = Training().train(cluster=ranks, epochs=4, checkpoint=path).wait(60)
     assert second.history["loss"] == whole
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_what_is_asked_wrongly_leaves_the_cluster_that_runs(ranks: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_running", [ranks])
+    for wrong in ({"ranks": 0}, {"ranks": True}, {"ranks": 2, "devices": 0}, {"ranks": 2, "timeout": "long"},
+                  {"ranks": 2, "timeout": 0}):  # fmt: skip
+        with pytest.raises(InvalidArgument, match=r"a cluster takes .* got"):
+            wb.distributed.cluster(**wrong)
+    assert ranks.alive and ranks.timeout == 600.0
+    assert wb.distributed.cluster(2, timeout=90.0) is ranks and ranks.timeout == 90.0
+    ranks.wait_at_most(600.0)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_run_has_its_devices_here_or_in_a_cluster(ranks: Cluster) -> None:
+    for other in ({"devices": 2}, {"executor": static.Executor()}):
+        with pytest.raises(InvalidArgument, match=r"cluster=, executor= or devices=.*give one of them"):
+            Training().train(cluster=ranks, steps=1, **other)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_what_is_closed_says_so() -> None:
+    made = Cluster(1)
+    for _ in range(2):
+        made.close()
+    assert repr(made) == "Cluster(1 rank of 1 device, closed)" and not made.alive
+    for use in (made.ranks, made.restart, lambda: Training().train(cluster=made, steps=1).wait(60)):
+        with pytest.raises(Unavailable, match=r"this cluster was closed; wb\.distributed\.cluster"):
+            use()
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_dashboard_says_what_it_cannot_see_of_a_cluster(ranks: Cluster) -> None:
+    training = Training()
+    run = training.train(cluster=ranks, steps=20, name="far")
+    run.wait(60)
+    for target in (run, training.main):
+        page = wb.dashboard(target)
+        told = page.messages()
+        unseen = told["state"]["subject"]["unseen"]
+        assert "2 ranks of a cluster" in unseen and "%ranks" in unseen
+        assert told["state"]["runs"][-1]["label"] == "far, 2 ranks"
+        assert len(told["graph"]["devices"]) == 2 and "all_reduce" in " ".join(told["graph"]["tables"]["type"])
+        assert unseen in repr(page) and "scopes dropped" not in repr(page)
+        with pytest.raises(PreconditionNotMet, match="2 ranks of a cluster"):
+            page.panel("scopes").figure()
+        page.close()
 
 
 @given(st.integers(1, 40), st.integers(1, 6))

@@ -1,14 +1,25 @@
 """The command line of `workbench launch`, and what it tells mpiexec and the processes."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from workbench.parallel.launch.main import main
 from workbench.parallel.launch.mpiexec import Launcher, command_line
 from workbench.parallel.launch.options import LaunchOptions, parse
 from workbench.parallel.launch.variables import server_endpoints, server_job_variables, trainer_variables
 
 OPEN_MPI, MPICH = Launcher("mpiexec", True, "Open MPI"), Launcher("mpiexec", False, "HYDRA")
+
+
+def test_without_mpi4py_nothing_is_started_and_pip_is_told(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    assert main(["-n", "2", "--log_dir", str(tmp_path / "log"), script]) == 2
+    told = capsys.readouterr().err
+    assert "mpi4py" in told and "pip install 'workbench[processes]'" in told and not (tmp_path / "log").exists()
 
 
 @pytest.fixture

@@ -70,17 +70,18 @@ def on_devices(executor: Any, program: Program, devices: int, scope: Scope | Non
     return made
 
 
-def on_cluster(executor: Any, program: Program, cluster: Any) -> ClusterExecutor:
+def on_cluster(executor: Any, program: Program, cluster: Any, devices: int | None = None) -> ClusterExecutor:
     """The program on the ranks of a cluster.
 
     Raises:
-        InvalidType: no cluster. InvalidArgument: there is an executor, which has its own devices.
+        InvalidType: no cluster. InvalidArgument: there is an executor, or a number of devices here.
     """
     if not isinstance(cluster, Cluster):
         raise InvalidType(f"train takes what wb.distributed.cluster(n) gives as cluster, got {described(cluster)}")
-    if executor is not None:
+    if executor is not None or devices is not None:
         raise InvalidArgument(
-            "train takes cluster=, executor= or devices=: each says where the steps run; leave two out"
+            "train takes cluster=, executor= or devices=: each says where the steps run; give one of them. "
+            "Devices of every rank: wb.distributed.cluster(n, devices=…)"
         )
     return ClusterExecutor(cluster, program)
 

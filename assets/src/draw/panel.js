@@ -29,6 +29,13 @@ export function frame({ name, title, wide = false, drawings = null, keys = () =>
   return { element, body, note, saving };
 }
 
+// What a panel says while there is nothing in it: what will be here, or why it never will.
+export function emptyLine(promise) {
+  const element = h("p", { class: "wb-empty" }, promise);
+  const update = (state) => (element.textContent = state?.subject?.unseen ?? promise);
+  return { element, update };
+}
+
 function saver(title, kind, onclick) {
   const words = `save ${title} as ${kind}`;
   return h("button", { class: "wb-small", title: words, "aria-label": words, onclick }, kind);

@@ -3,7 +3,7 @@ import { chart, stacked } from "../draw/chart.js";
 import { deviceColor } from "../draw/colors.js";
 import { h, s } from "../draw/dom.js";
 import { count } from "../draw/numbers.js";
-import { frame } from "../draw/panel.js";
+import { emptyLine, frame } from "../draw/panel.js";
 import { splitBars } from "../feeds/split_bar.js";
 import { splits, summary } from "../feeds/split.js";
 import { feedTable, previewParts } from "../feeds/table.js";
@@ -24,15 +24,16 @@ export function feeds(store) {
     keys: () => shown().feeds.devices.map((text, i) => ({ symbol: spot(deviceColor(i)), text })),
     subject: () => store.subject,
   });
-  const empty = h("p", { class: "wb-empty" }, EMPTY);
+  const empty = emptyLine(EMPTY);
   const table = h("div", { class: "wb-feed-scroll", tabindex: 0, role: "group", "aria-label": "feeds of each device" });
   const over = chart({ height: 96 });
   const overTime = h("div", { class: "wb-feed-time" }, h("h4", {}, ROWS), over.element);
-  body.append(empty, bars, table, overTime);
+  body.append(empty.element, bars, table, overTime);
 
   const shown = () => store.newestFed ?? store.sample;
 
   function update(kinds) {
+    if (kinds.has("state")) empty.update(store.state);
     const resized = kinds.has("theme");
     const fed = ["sample", "samples", "fed"].some((kind) => kinds.has(kind));
     if (fed || resized) showSample(shown(), resized && !fed);
@@ -42,7 +43,7 @@ export function feeds(store) {
   function showSample(sample, resized) {
     const fed = sample?.feeds;
     const there = Boolean(fed?.names?.length && fed.devices?.length);
-    empty.hidden = there;
+    empty.element.hidden = there;
     saving(there);
     for (const part of [bars, table]) part.toggleAttribute("hidden", !there);
     note.textContent = there ? summary(sample) : "";

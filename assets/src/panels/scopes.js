@@ -2,7 +2,7 @@
 import { chart, swatch } from "../draw/chart.js";
 import { deviceColor } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
-import { frame, keysOf } from "../draw/panel.js";
+import { emptyLine, frame, keysOf } from "../draw/panel.js";
 import { LiveTable } from "../scopes/live.js";
 import { deviceDash, memorySpec, noteWords, PINS, sinceDrop } from "../scopes/memory.js";
 import { totalsView } from "../scopes/totals.js";
@@ -33,16 +33,17 @@ export function scopes(store) {
     keys: () => keysOf(keys.children),
     subject: () => store.subject,
   });
-  const empty = h("p", { class: "wb-empty" }, EMPTY);
+  const empty = emptyLine(EMPTY);
   const keys = h("div", { class: "wb-scopes-keys" });
   const memory = h("div", {}, h("div", { class: "wb-live-bar" }, h("h4", {}, HELD), range), keys, figure.element);
   const totals = totalsView();
   const live = new LiveTable();
   const columns = h("div", { class: "wb-scopes-columns" }, h("div", {}, memory, totals.element), live.element);
-  body.append(empty, columns);
+  body.append(empty.element, columns);
   showAll(null);
 
   function update(kinds) {
+    if (kinds.has("state")) empty.update(store.state);
     if (kinds.has("scopes")) showAll(store.scopes);
     else if (kinds.has("theme")) drawMemory(store.scopes);
     if (kinds.has("theme")) live.resized();
@@ -51,7 +52,7 @@ export function scopes(store) {
   function showAll(message) {
     const traced = Boolean(message?.memory?.step.length);
     const any = traced || Boolean(message?.live?.length) || Boolean(message?.totals?.length);
-    empty.hidden = any;
+    empty.element.hidden = any;
     columns.hidden = !any;
     memory.hidden = !traced;
     saving(traced);

@@ -1,6 +1,6 @@
 // What ran when, on which device and thread, during a step that was looked at.
 import { h } from "../draw/dom.js";
-import { frame } from "../draw/panel.js";
+import { emptyLine, frame } from "../draw/panel.js";
 import { Table } from "../draw/table.js";
 import { COLUMNS } from "../timeline/columns.js";
 import { History } from "../timeline/history.js";
@@ -67,7 +67,7 @@ class Timeline {
       tools: [this.switch, trace],
     });
     Object.assign(this, { element: made.element, note: made.note, saving: made.saving });
-    this.empty = h("p", { class: "wb-empty" }, EMPTY);
+    this.empty = emptyLine(EMPTY);
     this.content = h(
       "div",
       { hidden: true },
@@ -76,7 +76,7 @@ class Timeline {
       this.picture.element,
       this.table.element,
     );
-    made.body.append(this.empty, this.content);
+    made.body.append(this.empty.element, this.content);
     this.tools = [...made.element.querySelectorAll("header button")];
     for (const tool of this.tools) tool.disabled = true;
   }
@@ -113,6 +113,7 @@ class Timeline {
   }
 
   update(kinds) {
+    if (kinds.has("state")) this.empty.update(this.store.state);
     if (!MINE.some((kind) => kinds.has(kind))) return;
     this.another(this.store.state?.run?.id);
     const other = (kinds.has("sample") || kinds.has("samples")) && this.shown.take(this.store.sample, this.steps);
@@ -143,7 +144,7 @@ class Timeline {
   show() {
     const { sample } = this.shown;
     if (!sample) return;
-    this.empty.hidden = true;
+    this.empty.element.hidden = true;
     this.content.hidden = false;
     for (const tool of this.tools) tool.disabled = false;
     this.spans = new Spans(sample, this.store.graph, this.store.state?.subject?.devices);

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -120,6 +121,13 @@ def test_x_6_trainers_of_the_executor_replace_those_of_the_strategy():
     assert (strategy.num_trainers, strategy.trainer_id) == (2, 1)
     with pytest.raises(EnforceNotMet, match="process group"):
         pe.run([], feed={"X": column(1, 2)})
+
+
+def test_x_6_where_no_strategy_was_given_nothing_is_replaced():
+    model = line().start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.parallel(2, num_trainers=2, trainer_id=1)
 
 
 def test_x_7_dropping_before_the_first_run_is_a_type_error():

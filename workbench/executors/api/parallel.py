@@ -76,7 +76,9 @@ class ParallelExecutor(Debugging):
             raise NotAnExecutor(f"share_vars_from takes a ParallelExecutor, got {share_vars_from!r}")
         if scope is not None:
             _require(scope, Scope, "scope")
-        if num_trainers != 1 or trainer_id != 0:
+        if build_strategy is None:
+            build.num_trainers, build.trainer_id = num_trainers, trainer_id
+        elif num_trainers != 1 or trainer_id != 0:
             build.set_trainers(num_trainers, trainer_id)
         check_loss(program, loss_name)
         self._engine: Engine = Engine(

@@ -17,6 +17,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_to_dict
 from workbench.framework.values.portable import config_of
 from workbench.graph.options import show
+from workbench.parallel.cluster.trained import ClusterExecutor
 
 
 def settings_of(
@@ -39,6 +40,8 @@ def settings_of(
     found.update(seed=program.random_seed, executor=getattr(executor, "kind", type(executor).__name__))
     if inspectable is not None:
         found.update(_of_executor(inspectable.inspection))
+    elif isinstance(executor, ClusterExecutor):
+        found.update(devices=executor.device_count, ranks=executor.cluster.size)
     for name in ("batch_size", "shuffle", "drop_last"):
         if isinstance(value := getattr(loader, name, None), int):
             found[name] = value

@@ -157,7 +157,7 @@ def train(
         raise InvalidArgument("loss= and optimizer= are of a Layer; a Program has its own, by minimize")
     else:
         if cluster is not None:
-            executor = on_cluster(executor, program, cluster)
+            executor = on_cluster(executor, program, cluster, devices)
         made = _of_program(program, loader, fetch, executor, devices, scope, valid)
     program, loader, labels, runner, scope, validation = made
     _check_metric(program, labels, lr_step)

@@ -17,6 +17,8 @@ from workbench.notebook.figures.timeline import timeline
 
 Messages = Mapping[str, Any]
 
+WATCHED = ("feeds", "scopes", "timeline")  # panels of steps that were looked at
+
 
 def draw(panel: str, messages: Messages) -> Figure:
     """A panel as it stands.
@@ -28,6 +30,9 @@ def draw(panel: str, messages: Messages) -> Figure:
         PreconditionNotMet: nothing has happened yet that it could show.
     """
     has, made = PANELS[panel]
+    unseen = (messages.get("state") or {}).get("subject", {}).get("unseen")
+    if unseen and panel in WATCHED:
+        raise PreconditionNotMet(f"there is nothing to show under {panel!r}. {unseen}")
     if not has(messages):
         raise PreconditionNotMet(f"there is nothing to show under {panel!r} yet: run a step")
     return made(messages)

@@ -46,7 +46,11 @@ def describe(messages: Mapping[str, Any]) -> str:
     fed = newest_fed(found)
     lines += _fed(fed) if fed else []
     lines += _slow(sample, graph) if sample else []
-    lines += _scopes(found["scopes"]) if "scopes" in found else []
+    unseen = ((state or {}).get("subject") or {}).get("unseen")
+    if unseen:
+        lines.append(f"feeds, memory, timeline: {unseen}")
+    elif "scopes" in found:
+        lines += _scopes(found["scopes"])
     return "\n".join(lines)
 
 

@@ -22,12 +22,12 @@ class Cluster:
         timeout: seconds that a step may take.
 
     Raises:
-        InvalidArgument: a number below 1. Unavailable: they cannot be started; says what is missing.
+        InvalidArgument: a number below 1, or no seconds. Unavailable: they cannot be started; says what is missing.
     """
 
     def __init__(self, ranks: int, devices: int = 1, timeout: float = 600.0) -> None:
         self.size, self.devices = _count("ranks", ranks), _count("devices", devices)
-        self.timeout = timeout
+        self.wait_at_most(timeout)
         self._engines = Engines(self.size)
         self._ranks = Ranks(())
         self.ranks()
@@ -36,6 +36,16 @@ class Cluster:
     def alive(self) -> bool:
         """Whether every rank is there."""
         return self._engines.alive
+
+    def wait_at_most(self, timeout: float) -> None:
+        """How many seconds a step may take from now on.
+
+        Raises:
+            InvalidArgument: no number above 0.
+        """
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+            raise InvalidArgument(f"a cluster takes seconds > 0 as timeout, got {timeout!r}")
+        self.timeout = timeout
 
     def ask(self, function: Any, *arguments: Any, timeout: float | None = None) -> list[Any]:
         """Call a function of a module of this package in all ranks, with the same arguments; see `Engines.ask`."""
@@ -64,6 +74,9 @@ class Cluster:
         """End the ranks, whatever they do, and start as many new ones; returns the cluster.
 
         What they had is gone: the next run sends its program and values again.
+
+        Raises:
+            Unavailable: the cluster was closed, or the new ranks did not come up.
         """
         self._engines.restart()
         self.ranks()
@@ -84,8 +97,9 @@ class Cluster:
         self.close()
 
     def __repr__(self) -> str:
-        state = "" if self.alive else ", not all of them alive"
-        return f"Cluster({self.size} ranks of {self.devices} device{'s' * (self.devices > 1)}{state})"
+        state = "" if self.alive else ", closed" if self._engines.closed else ", not all of them alive"
+        ranks, devices = "rank" + "s" * (self.size > 1), "device" + "s" * (self.devices > 1)
+        return f"Cluster({self.size} {ranks} of {self.devices} {devices}{state})"
 
 
 _running: list[Cluster] = []
@@ -101,8 +115,10 @@ def cluster(ranks: int, devices: int = 1, timeout: float = 600.0) -> Cluster:
         >>> with wb.distributed.cluster(2) as ranks:       # doctest: +SKIP
         ...     run = wb.train(program, loader, cluster=ranks)
     """
+    wanted = _count("ranks", ranks), _count("devices", devices)
     for known in list(_running):
-        if known.alive and (known.size, known.devices) == (ranks, devices):
+        if known.alive and (known.size, known.devices) == wanted:
+            known.wait_at_most(timeout)
             return known
         known.close()
         _running.remove(known)

@@ -64,8 +64,9 @@ class Engines:
         """End all ranks and start as many new ones.
 
         Raises:
-            Unavailable: they did not come up.
+            Unavailable: they did not come up, or the cluster was closed.
         """
+        self._require_open()
         with _surroundings(), self._sending:
             self._cluster.stop_engines_sync()
             self._await_farewell()
@@ -88,6 +89,11 @@ class Engines:
                 self._cluster.stop_cluster_sync()
             self._client = None
             self._folder.cleanup()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the ranks were ended for good."""
+        return self._client is None
 
     @property
     def alive(self) -> bool:
@@ -137,10 +143,13 @@ class Engines:
 
     def require_alive(self) -> None:
         """Raises: RankLost: one is gone. Unavailable: the cluster was closed."""
-        if self._client is None:
-            raise Unavailable("this cluster was closed; wb.distributed.cluster(n) starts another one")
+        self._require_open()
         if not self.alive:
             raise self._loss()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise Unavailable("this cluster was closed; wb.distributed.cluster(n) starts another one")
 
     def interrupt(self) -> None:
         """Ctrl-C in every rank that is there; what it waits for ends."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from workbench.errors import Unavailable
@@ -33,9 +34,13 @@ def find_launcher() -> Launcher:
     one on the PATH are looked at, in this order, as mpi4py looks for its library.
 
     Raises:
-        Unavailable: there is none, or it does not answer.
+        Unavailable: there is none, or it does not answer; or no mpi4py, which the processes need.
     """
     path = launcher_path()
+    if find_spec("mpi4py") is None:
+        raise Unavailable(
+            "processes connect to each other by mpi4py, which is missing: pip install 'workbench[processes]'"
+        )
     if path is None:
         raise Unavailable("there is no mpiexec to start processes with: pip install 'workbench[processes]'")
     try:

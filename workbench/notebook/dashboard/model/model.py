@@ -18,6 +18,7 @@ from workbench.notebook.dashboard.model.curves import Curves
 from workbench.notebook.dashboard.model.differences import differences
 from workbench.notebook.dashboard.model.newcomers import Newcomers
 from workbench.notebook.dashboard.model.subject import Subject
+from workbench.notebook.dashboard.watching.elsewhere import Elsewhere
 from workbench.notebook.dashboard.watching.fetched import FetchedHistory
 from workbench.notebook.dashboard.watching.memory_trace import Past
 from workbench.notebook.dashboard.watching.nan_message import nan_message
@@ -27,6 +28,7 @@ from workbench.notebook.dashboard.watching.unwatched import Unwatched
 from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
 from workbench.notebook.summary import memory_text
+from workbench.parallel.cluster.trained import ClusterExecutor
 
 FLAGS = ("pause", "resume", "step", "stop")  # of a run that goes on: they only set flags
 COMMANDS = ("run", "pause", "resume", "step", "stop", "drop", "save")
@@ -155,6 +157,8 @@ class Model:
         if executor is not None:
             return Watch(executor, run.name, list(run.fetch.values()), first, _past_of(run))
         program = run.program
+        if isinstance(run.executor, ClusterExecutor):
+            return Elsewhere(run.executor, run.name, list(run.fetch.values()), first)
         return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
 
     def _follow(self, run: Run, watch: Watch | Unwatched) -> None:
@@ -290,6 +294,7 @@ class Model:
                 "kind": self.subject.kind,
                 "devices": self.watch.devices,
                 "strategy": self.watch.strategy,
+                "unseen": self.watch.unseen,
                 "graph": self.watch.graph_number,
                 "cell": self.cell,
             },

@@ -21,6 +21,7 @@ class Unwatched:
     error: events.Error | None = None
     nan = None
     strategy = "AllReduce"
+    unseen: str | None = None  # why there will be no feeds, memory and timeline
 
     def __init__(self, title: str, graph: Graph, number: int = 1) -> None:
         self.title, self.graph, self.graph_number = title, graph, number

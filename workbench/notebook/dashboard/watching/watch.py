@@ -37,6 +37,8 @@ class Watch:
         past: of the run that is watched, see `MemoryTrace`.
     """
 
+    unseen: str | None = None  # there will be feeds, memory and timeline
+
     def __init__(
         self,
         executor: Inspectable,
