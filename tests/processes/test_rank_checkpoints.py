@@ -74,6 +74,8 @@ WRITES = """
         import workbench.parallel.groups.checkpoint as checkpoint
         def full(*arguments): raise OSError(28, "No space left on device")
         checkpoint.write_tensors = full
+    if how == "apart" and group.rank == 1:
+        state["of rank 1"] = wb.to_tensor(np.ones(2000))
     if how == "killed" and group.rank == 1:
         import os, signal, workbench.parallel.groups.checkpoint as checkpoint
         checkpoint.write_tensors = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
@@ -85,7 +87,7 @@ WRITES = """
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(("how", "step"), [("well", 2), ("fails", 1), ("killed", 1)])
+@pytest.mark.parametrize(("how", "step"), [("well", 2), ("fails", 1), ("apart", 1), ("killed", 1)])
 def test_two_ranks_write_and_one_reads(how: str, step: int, tmp_path: Path) -> None:
     require_mpi()
     job = run_ranks(WRITES, 2, args=(str(tmp_path), how))
@@ -95,4 +97,6 @@ def test_two_ranks_write_and_one_reads(how: str, step: int, tmp_path: Path) -> N
     assert {path.name for path in numbers} == {"part-0.tensors", "part-1.tensors"}
     if how == "fails":
         assert "OSError" in job.outputs[1] and "rank 1 could not write its part" in job.outputs[0], job
+    if how == "apart":
+        assert all("rank 1 saves another state dict than rank 0" in output for output in job.outputs), job
     assert (job.code == 0) == (how != "killed") and not job.orphans

@@ -10,6 +10,8 @@ save before is still the one that is read. Data only: safetensors and JSON.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +46,8 @@ def save_state_dict(
         process_group: the ranks that write; all of them, or this process alone, by default.
 
     Raises:
-        InvalidType: something in it is no data. OSError: this rank cannot write its part.
+        InvalidType: something in it is no data. InvalidArgument: the ranks have different tensors in it; nothing is
+            written. OSError: this rank cannot write its part.
         Unavailable: another rank cannot; names it. The checkpoint before is still there.
 
     Example:
@@ -55,6 +58,7 @@ def save_state_dict(
     folder, ranks = Path(path_text(path)), _Writers(process_group)
     structure, tensors = flatten(dict(_require_dict(state_dict, "save_state_dict")), "state_dict")
     owners = dealt({name: array.nbytes for name, array in tensors.items()}, ranks.size)
+    ranks.require_the_same(owners)
     number = ranks.agreed(_newest(folder) + 1)
     parts = folder / f"save-{number}"
     mine = {name: array for name, array in tensors.items() if owners[name] == ranks.rank}
@@ -137,6 +141,18 @@ class _Writers:
     def agreed(self, number: int) -> int:
         """What rank 0 says."""
         return int(self._group.broadcast(np.array([number], np.int64), 0, ["number of the save"]).wait()[0])
+
+    def require_the_same(self, owners: Mapping[str, int]) -> None:
+        """Raises: InvalidArgument: who writes what differs, so that some of it would be written by nobody."""
+        digest = np.frombuffer(hashlib.sha256(json.dumps(owners, sort_keys=True).encode()).digest(), np.uint8)
+        told = self._group.all_gather(digest, names=["what is saved"]).wait()
+        other = next((rank for rank, row in enumerate(told) if row.tobytes() != told[0].tobytes()), None)
+        if other is not None:
+            one, first = self._group.ranks[other], self._group.ranks[0]
+            raise InvalidArgument(
+                f"rank {one} saves another state dict than rank {first}: all of them save tensors of the same names "
+                "and sizes; gather what only one of them has"
+            )
 
     def on_first(self, what: str, act: Callable[[], None]) -> None:
         """Rank 0 acts, the others hear whether it could."""
