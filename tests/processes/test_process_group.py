@@ -170,3 +170,29 @@ def test_a_process_that_fails_is_named_to_the_others_and_all_begin_anew() -> Non
         3,
     )
     assert job.code == 0 and job.outputs == ["done\n"] * 3, str(job)
+
+
+def test_a_process_that_does_not_come_to_the_beginning_is_named_and_may_come_later() -> None:
+    job = run_ranks(
+        """
+        import time
+        from workbench.errors import Unavailable
+        from workbench.runtime.comm.mpi import group
+
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 0:
+            group.PATIENCE = 0.3
+            try:
+                group.world()
+            except Unavailable as error:
+                assert "rank 0 of 3 waits for rank 1, rank 2, not come within 0.3 s" in str(error), error
+                print("told")
+            group.PATIENCE = 30.0
+        else:
+            time.sleep(1.5)
+        print(group.world().size)
+        """,
+        3,
+    )
+    assert job.outputs == ["told\n3\n", "3\n", "3\n"], str(job)

@@ -38,6 +38,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented
 from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
+from workbench.runtime.comm.mpi.assembly import assemble
 from workbench.runtime.comm.mpi.channel import Channel, CollectiveRun
 from workbench.runtime.comm.mpi.messages import Messages, Receipt
 from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
@@ -348,7 +349,8 @@ def world() -> ProcessGroup:
     """The group of all processes that `mpiexec` has started; at the first call all of them make it together.
 
     Raises:
-        Unavailable: there is no mpi4py, or the MPI behind it is not the one that started the processes.
+        Unavailable: there is no mpi4py, or the MPI behind it is not the one that started the processes; or some
+            process does not come, which is named.
     """
     if not _worlds:
         _worlds.append(_make_world())
@@ -376,6 +378,7 @@ def _make_world() -> ProcessGroup:
             f"mpiexec started {told} processes, but each is alone: mpi4py uses {library}, mpiexec is of another MPI\n"
             f"  expected: the mpiexec beside {sys.executable}"
         )
+    assemble(comm, PATIENCE)
     group = ProcessGroup(comm.Dup(), range(comm.size))
     if comm.size > 1:
         atexit.register(_leave, comm)
