@@ -220,6 +220,34 @@ def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps
     assert len(set(job.outputs)) == 1, str(job)
 
 
+def test_parameters_that_were_changed_on_one_trainer_are_noticed() -> None:
+    job = run_ranks(
+        _STEPS.replace("static.nn.fc(x, 3)", "static.nn.fc(static.nn.batch_norm(x), 3)")
+        + """
+    for number in range(20):
+        step()
+    weight = next(name for name in weights if name.startswith("fc") and ".w_" in name)
+    tensor = static.global_scope().find_var(weight).get_tensor()
+    before = np.array(tensor)
+    if rank == 1:
+        tensor.set(before + 1, wb.CPUPlace())
+    for number in range(12):
+        step()
+    for attempt in range(2):
+        try:
+            step()
+            raise SystemExit("went on with different parameters")
+        except PreconditionNotMet as error:
+            assert f"rank 1 holds another {weight!r} than rank 0 before step 32" in str(error), str(error)
+    tensor.set(before, wb.CPUPlace())
+    step()
+    print(executor._to_debug().steps)
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["33\n"] * 2, str(job)
+
+
 def test_trainers_with_different_programs_are_refused_with_the_first_line_that_differs() -> None:
     job = run_ranks(
         """

@@ -235,6 +235,7 @@ class Engine:
             self._get_ready()
         if self.trainers is not None:
             self.trainers.begin(self.replicas)
+            self.trainers.compare(self.replicas, self.state.steps)
         fed = self._splitter.split(feed)
         guards = self.guards
         if guards.all:

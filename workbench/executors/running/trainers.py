@@ -10,11 +10,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from workbench.config import get_flag
-from workbench.errors import InvalidArgument, Unavailable
+from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.spec import EngineSpec
 from workbench.framework.values.dtype import as_dtype
@@ -23,6 +24,7 @@ from workbench.runtime.comm.mpi.devices import MpiCommunicator
 from workbench.runtime.comm.mpi.group import ProcessGroup, is_started_by_mpi, world
 from workbench.runtime.comm.mpi.vote import Ballot
 
+_COMPARED, _COMPARED_AGAIN = 16, 1024  # parameters are compared at steps 16, 32, 64 …, and then at every 1024th
 _RESET = 60.0  # seconds the others have for coming back from a step that was discarded
 
 
@@ -108,6 +110,30 @@ class Trainers:
         if not self._is_shared:
             self._share(replicas)
             self._is_shared = True
+
+    def compare(self, replicas: Replicas, step: int) -> None:
+        """See now and then that all trainers hold the same parameters; a step keeps them apart once they are.
+
+        Args:
+            step: the one that begins; all are at the same.
+
+        Raises:
+            PreconditionNotMet: on all of them, if a parameter differs; names it and the trainers.
+        """
+        if step < _COMPARED or (step & (step - 1) and step % _COMPARED_AGAIN):
+            return
+        held = {p.name: replicas.find(p.name, 0) for p in self._program.all_parameters() if p.trainable}
+        names = sorted(name for name, tensor in held.items() if tensor is not None and tensor.initialized)
+        sums = np.array([crc32(np.ascontiguousarray(held[name].array)) for name in names], np.int64)
+        told = self._group.all_gather(sums, names=["checksums of the parameters"]).wait()
+        assert told is not None
+        for rank, at in zip(*np.nonzero(told != told[0])):
+            raise PreconditionNotMet(
+                f"{self._group.member(int(rank))} holds another {names[at]!r} than {self._group.member(0)} before step "
+                f"{step}: something changed it on some of the trainers only\n"
+                "  set values, load files and step learning rates on all of them alike; a new executor begins with the "
+                "values of trainer 0"
+            )
 
     def _share(self, replicas: Replicas) -> None:
         """The values of trainer 0, for everybody: all of them come before the first is put in place."""
