@@ -122,16 +122,16 @@ class Trainers:
         """
         if step < _COMPARED or (step & (step - 1) and step % _COMPARED_AGAIN):
             return
-        held = {p.name: replicas.find(p.name, 0) for p in self._program.all_parameters() if p.trainable}
-        names = sorted(name for name, tensor in held.items() if tensor is not None and tensor.initialized)
-        sums = np.array([crc32(np.ascontiguousarray(held[name].array)) for name in names], np.int64)
+        names = sorted(parameter.name for parameter in self._program.all_parameters() if parameter.trainable)
+        held = [(name, tensor.array) for name in names if (tensor := replicas.find(name, 0)) is not None]
+        sums = np.array([crc32(np.ascontiguousarray(array).view(np.uint8).data) for _, array in held], np.int64)
         told = self._group.all_gather(sums, names=["checksums of the parameters"]).wait()
         assert told is not None
         for rank, at in zip(*np.nonzero(told != told[0])):
+            one, first = self._group.member(int(rank)), self._group.member(0)
             raise PreconditionNotMet(
-                f"{self._group.member(int(rank))} holds another {names[at]!r} than {self._group.member(0)} before step "
-                f"{step}: something changed it on some of the trainers only\n"
-                "  set values, load files and step learning rates on all of them alike; a new executor begins with the "
+                f"{one} holds another {held[at][0]!r} than {first} before step {step}: something changed it on some of the trainers only\n"
+                "  set values, load files and set learning rates on all of them alike; a new executor begins with the "
                 "values of trainer 0"
             )
 
