@@ -248,6 +248,37 @@ def test_parameters_that_were_changed_on_one_trainer_are_noticed() -> None:
     assert job.code == 0 and job.outputs == ["33\n"] * 2, str(job)
 
 
+def test_checkpoints_of_a_run_of_several_trainers_are_kept_by_the_first(tmp_path: Path) -> None:
+    job = run_ranks(
+        _STEPS
+        + """
+    from pathlib import Path
+    folder = sys.argv[1]
+
+    def train(steps, **more):
+        batches = [feed() for number in range(3)]
+        run = wb.train(
+            static.default_main_program(), batches, steps=steps, executor=executor, progress=False, record=False, **more
+        )
+        run.wait()
+        return run, held()
+
+    kept = wb.ModelCheckpoint(folder, save_top_k=2, every_n_train_steps=1)
+    run, _ = train(5, checkpoints=kept)
+    world().barrier().wait()
+    paths = [Path(path) for _, path in run.checkpoints]
+    assert len(paths) == (0 if rank else 3) and all(path.exists() for path in paths), run.checkpoints
+    assert len(os.listdir(folder)) == 3, os.listdir(folder)
+    straight = train(2)[1]
+    assert train(7, checkpoint=Path(folder) / "last.checkpoint")[1] == straight
+    print(straight.hex())
+    """,
+        2,
+        args=(str(tmp_path),),
+    )
+    assert job.code == 0 and len(set(job.outputs)) == 1, str(job)
+
+
 def test_trainers_with_different_programs_are_refused_with_the_first_line_that_differs() -> None:
     job = run_ranks(
         """

@@ -130,9 +130,9 @@ class Trainers:
         for rank, at in zip(*np.nonzero(told != told[0])):
             one, first = self._group.member(int(rank)), self._group.member(0)
             raise PreconditionNotMet(
-                f"{one} holds another {held[at][0]!r} than {first} before step {step}: something changed it on some of the trainers only\n"
-                "  set values, load files and set learning rates on all of them alike; a new executor begins with the "
-                "values of trainer 0"
+                f"{one} holds another {held[at][0]!r} than {first} before step {step}\n"
+                "  something changed it on some of the trainers only; set values, load files and set learning rates on "
+                "all of them alike, or make a new executor, which begins with the values of trainer 0"
             )
 
     def _share(self, replicas: Replicas) -> None:

@@ -221,7 +221,7 @@ class Keeper:
 
 
 def keeper_of(asked: Any, run: Run, loop: TrainingLoop) -> Keeper:
-    """What keeps the checkpoints of a run that has not begun.
+    """What keeps the checkpoints of a run that has not begun, once it is subscribed there.
 
     Args:
         asked: a folder or a ModelCheckpoint.
@@ -236,6 +236,4 @@ def keeper_of(asked: Any, run: Run, loop: TrainingLoop) -> Keeper:
     if made.monitor is not None and made.monitor not in known:
         hint = did_you_mean(made.monitor, known)
         raise InvalidArgument(f"nothing is recorded as {made.monitor!r}, which is to be monitored.{hint}")
-    keeper = Keeper(made, run, loop, made.monitor or next(iter(known), None))
-    run.subscribe(keeper)
-    return keeper
+    return Keeper(made, run, loop, made.monitor or next(iter(known), None))

@@ -35,6 +35,8 @@ from workbench.layers.layer import Layer
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.data_parallel.layer import DataParallel
+from workbench.parallel.groups.parallel_env import get_rank
 from workbench.runtime.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -105,6 +107,7 @@ def train(
             them on one device; `run.history["val_loss"]` has the means over their rows of what is fetched as `loss`.
         valid_every: evaluate them after so many steps; after every epoch, and after the last step, by default.
         checkpoints: a folder in which the best and the last checkpoint are kept, or a `ModelCheckpoint` that says more.
+            Where several processes train together trainer 0 keeps them, by its own values: they have one folder.
         stop_on_nan: end the run, failed, at the first step with a NaN or an Inf in its loss or its gradients; that
             step is not applied. Without it the run goes on, and `run.first_nan` tells which step that was.
         loss: of a Layer: a function of what it returns and the label, such as `nn.CrossEntropyLoss()`.
@@ -169,7 +172,10 @@ def train(
     executes = getattr(runner, "executor", runner)
     run.trains(None if executes is None else program, loader, labels, executes, target)
     run.saves_by(partial(_save, loop, run))
-    loop.attend(NaNGuard(run, stop_on_nan), None if checkpoints is None else keeper_of(checkpoints, run, loop))
+    keeper = None if checkpoints is None else keeper_of(checkpoints, run, loop)
+    if keeper is not None and not _trainer(target, runner):
+        run.subscribe(keeper)
+    loop.attend(NaNGuard(run, stop_on_nan), keeper)
     if on_step is not None:
         run.subscribe(on_step)
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
@@ -204,6 +210,14 @@ def _of_program(
     is_compiled = executor_of(runner) is not None
     validation = None if valid is None else ProgramValidation(program, valid, labels, found, is_compiled)
     return Parts(program, loader, labels, runner, found, validation)
+
+
+def _trainer(program: Program | Layer, runner: Any) -> int:
+    """Which of the processes that train together this one is."""
+    if isinstance(program, DataParallel):
+        return get_rank()
+    executor = executor_of(runner)
+    return 0 if executor is None else int(executor.inspection.build.trainer_id)
 
 
 def _save(loop: TrainingLoop, run: Run, path: str | os.PathLike[str]) -> None:
