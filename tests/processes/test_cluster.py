@@ -171,8 +171,7 @@ def test_what_is_closed_says_so() -> None:
 @pytest.mark.timeout(LIMIT)
 def test_a_dashboard_says_what_it_cannot_see_of_a_cluster(ranks: Cluster) -> None:
     training = Training()
-    run = training.train(cluster=ranks, steps=20, name="far")
-    run.wait(60)
+    run = training.train(cluster=ranks, steps=20, name="far", paused=True)
     for target in (run, training.main):
         page = wb.dashboard(target)
         told = page.messages()
@@ -184,6 +183,8 @@ def test_a_dashboard_says_what_it_cannot_see_of_a_cluster(ranks: Cluster) -> Non
         with pytest.raises(PreconditionNotMet, match="2 ranks of a cluster"):
             page.panel("scopes").figure()
         page.close()
+    run.stop()
+    run.wait(60)
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
