@@ -133,6 +133,8 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     ),
     "workbench.ops.nn.piecewise": "hardsigmoid hardswish hardtanh leaky_relu relu relu6",
     "workbench.ops.nn.composed_activation": "glu hardshrink maxout prelu rrelu softshrink thresholded_relu",
+    "workbench.dygraph.tensor.activations": "elu_ hardtanh_ leaky_relu_ relu_ softmax_ thresholded_relu_",
+    "workbench.dygraph.tensor.inplace": "tanh_",
     "workbench.ops.loss.gumbel": "gumbel_softmax",
     "workbench.ops.math.products.linear": "bilinear linear",
     "workbench.ops.loss.attention": "scaled_dot_product_attention",

@@ -12,6 +12,7 @@ import workbench as paddle
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.dygraph.tensor.inplace import IN_PLACE
 from workbench.framework.op.recorder import recording
+from workbench.nn import functional as F
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,28 @@ def test_every_form_in_place_is_a_method_and_leaves_wanting_leaves_alone() -> No
         with pytest.raises(ValueError, match=rf"{name}_ would overwrite a leaf(.|\n)*no_grad(.|\n)*line"):
             getattr(x, f"{name}_")(*arguments(name))
         assert x.tolist() == [[0.5, 1.5], [2.5, 3.5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("relu", ()), ("elu", (0.5,)), ("hardtanh", (-0.5, 0.4)), ("leaky_relu", (0.2,)), ("softmax", (0,)),
+     ("tanh", ()), ("thresholded_relu", (0.3,))],
+)  # fmt: skip
+def test_activations_in_place_do_what_the_functions_do(name: str, given: tuple[Any, ...]) -> None:
+    x = leaf([[-0.7, 0.2], [0.5, -1.5]])
+    want = getattr(F, name)(x * 1.0, *given)
+    (slope,) = paddle.grad(want**2.0, x)
+    y = x * 1.0
+    memory = y.array
+    found = getattr(F, f"{name}_")(y, *given)
+    assert found is y and y.array is memory
+    np.testing.assert_array_equal(y.numpy(), want.numpy())
+    np.testing.assert_array_equal(paddle.grad(y**2.0, x)[0].numpy(), slope.numpy())
+    with pytest.raises(ValueError, match=f"{name}_ would overwrite a leaf"):
+        getattr(F, f"{name}_")(x, *given)
+    with paddle.no_grad():
+        assert getattr(F, f"{name}_")(x, *given) is x
+    np.testing.assert_array_equal(x.numpy(), want.numpy())
 
 
 def test_leaves_are_written_to_while_nothing_is_recorded() -> None:

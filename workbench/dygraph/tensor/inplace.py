@@ -83,20 +83,28 @@ def as_it_was(x: Tensor) -> Tensor:
     return made
 
 
-def _writing(name: str) -> Callable[..., Tensor]:
-    by = f"{name}_"
+def writing(by: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """What writes the result of a function over its first argument.
+
+    Args:
+        by: what messages call it.
+    """
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not recording_gradients.get():
-            made = _like(x, getattr(x, name)(*args, **kwargs), by)
+            made = _like(x, function(x, *args, **kwargs), by)
             made._write_over(x, by)
             return x
         x._require_writable(by)
-        made = _like(x, getattr(as_it_was(x), name)(*args, **kwargs), by)
+        made = _like(x, function(as_it_was(x), *args, **kwargs), by)
         _keep_aside(made.source, x.array)
         return x._become(made, by)
 
-    return _described(method, name)
+    return method
+
+
+def _writing(name: str) -> Callable[..., Tensor]:
+    return _described(writing(f"{name}_", getattr(Tensor, name)), name)
 
 
 def _like(x: Tensor, made: Any, by: str) -> Any:
