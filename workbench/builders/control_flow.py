@@ -8,6 +8,7 @@ from typing import Any
 from workbench.builders.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import generate
+from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import current_recorder
@@ -34,7 +35,7 @@ def cond(
         pred: bool tensor of one element.
         true_fn, false_fn: functions without arguments; they return the same structure (a tensor, nested lists, tuples
             and dicts of tensors, or None) with equal dtypes and ranks. They may use any tensor from outside.
-        name: layer name; return_names: accepted for compatibility.
+        name: layer name. return_names: has no effect, which is told.
 
     Returns:
         that structure; dimensions in which the two sides differ are known only when it runs.
@@ -53,6 +54,7 @@ def cond(
     for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if function is not None and not callable(function):
             raise InvalidType(f"cond takes a function as {what}, got {function!r}")
+    tell_without_effect("cond", {"return_names": return_names is not None})
     recorder = current_recorder()
     if recorder.at_once:
         chosen = true_fn if bool(pred) else false_fn
@@ -93,7 +95,7 @@ def while_loop(
         cond: returns a bool tensor of one element.
         body: returns as many values, in the same structure, dtypes and ranks, as `loop_vars`.
         loop_vars: tensors, or nested lists, tuples and dicts of them.
-        is_test: accepted for compatibility; name: layer name.
+        is_test: has no effect, which is told. name: layer name.
 
     Returns:
         the loop variables after the last pass.
@@ -116,6 +118,7 @@ def while_loop(
         raise InvalidType(f"while_loop takes a list as loop_vars, got {loop_vars!r}")
     if not loop_vars:
         raise InvalidArgument("while_loop needs at least one loop variable")
+    tell_without_effect("while_loop", {"is_test": is_test})
     recorder = current_recorder()
     if recorder.at_once:
         return _loop_at_once(cond, body, list(loop_vars))

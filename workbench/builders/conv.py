@@ -42,7 +42,7 @@ def conv2d(
         param_attr: the filter `[num_filters, c / groups, kh, kw]`, normal with standard deviation
             sqrt(2 / (kh * kw * c)) unless an initializer is given.
         bias_attr: the bias `[num_filters]`; False leaves it out.
-        use_cudnn: accepted for Paddle's sake.
+        use_cudnn: accepted for Paddle's sake; on a CPU there is no such choice there either.
 
     Returns:
         `[n, num_filters, oh, ow]`, or channels last.

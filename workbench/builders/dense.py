@@ -8,6 +8,7 @@ from typing import Any
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
@@ -110,7 +111,7 @@ def embedding(
         input: ids of any shape, int32 or int64.
         size: `[vocabulary, width]`.
         is_sparse: the table's gradient is rows and values instead of a dense tensor.
-        is_distributed: accepted for Paddle's sake; tables are not spread over servers.
+        is_distributed: has no effect, which is told; tables are not spread over servers.
         padding_idx: id whose row reads as zeros and gets no gradient; negative ones count from the end.
 
     Returns:
@@ -129,6 +130,7 @@ def embedding(
         raise InvalidArgument(f"embedding takes [vocabulary, width] as size, got {size!r}")
     if not isinstance(input, Variable):
         raise not_a_variable("embedding takes a Variable as input", input)
+    tell_without_effect("embedding", {"is_distributed": is_distributed})
     with building("embedding") as layer:
         table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")

@@ -8,6 +8,7 @@ from workbench.builders.initializer import Constant
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import ParamAttr, required_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import DType, bfloat16, float16, float32
@@ -55,7 +56,7 @@ def batch_norm(
         act: activation applied to the result.
         is_test, use_global_stats: normalise with the moving statistics.
         param_attr, bias_attr: scale (filled with 1) and shift (0), shape `[C]`; they cannot be left out.
-        in_place, do_model_average_for_mean_and_var: accepted for Paddle's sake, without effect.
+        in_place, do_model_average_for_mean_and_var: have no effect; who asks for another than the default is told.
         moving_mean_name, moving_variance_name: names of the moving statistics, `<layer>.w_1` and
             `<layer>.w_2` if None.
 
@@ -71,6 +72,8 @@ def batch_norm(
         (-1, 3, 8, 8)
     """
     _check_float("batch_norm", input)
+    averages = not do_model_average_for_mean_and_var
+    tell_without_effect("batch_norm", {"in_place": in_place, "do_model_average_for_mean_and_var": averages})
     with building("batch_norm", name) as layer:
         activate = layer.activation(act)
         dtype, shape = _statistics_dtype(input), [_channels("batch_norm", input, data_layout)]

@@ -58,7 +58,7 @@ def create_global_var(
     Args:
         persistable: keep it between runs. Where it is filled it is kept either way; a program that reads what
             the startup program filled needs True.
-        force_cpu: accepted for Paddle's sake; places are chosen by the executor.
+        force_cpu: accepted for Paddle's sake; places are chosen by the executor, and are CPUs.
 
     Raises:
         AlreadyExists: the name is taken.
