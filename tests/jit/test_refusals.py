@@ -101,6 +101,35 @@ def test_what_cannot_be_recorded_is_refused_with_the_line(function: Callable[...
     assert captured.captures == 0
 
 
+def assigning_inside(x: Any) -> Any:
+    y = x * 2
+    y[0] = 1.0  # here
+    return y
+
+
+def writing_unrecorded(x: Any) -> Any:
+    with wb.no_grad():
+        wb.nn.functional.relu_(x)  # here
+    return x
+
+
+@pytest.mark.parametrize("is_leaf", [True, False])
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [(assigning, "x[...] = value would write in place over an argument of the function"),
+     (adding_in_place, "add_ would write in place over an argument of the function"),
+     (writing_unrecorded, "relu_ would write in place over an argument of the function"),
+     (assigning_inside, "x[...] = value would write in place over a value of the function")],
+)  # fmt: skip
+def test_writing_in_place_over_what_is_recorded_is_called_that(
+    function: Callable[..., Any], what: str, is_leaf: bool
+) -> None:
+    x = wb.to_tensor([1.0, 2.0], stop_gradient=not is_leaf)
+    with pytest.raises(NeedsValue, match=re.escape(what)) as refused:
+        wb.jit.to_static(function)(x)
+    assert "without writing in place" in str(refused.value) and f"{__file__}, line" in str(refused.value)
+
+
 def test_a_branch_is_told_of_control_flow() -> None:
     with pytest.raises(NeedsValue, match=re.escape("static.nn.cond")):
         wb.jit.capture(branching)(wb.to_tensor([1.0]))

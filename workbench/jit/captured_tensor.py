@@ -10,6 +10,11 @@ from workbench.errors import Unimplemented
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 
+_FOR_VALUES = (
+    "for a branch or a loop that follows values use static.nn.cond or static.nn.while_loop; to look at a value have "
+    "the function return it"
+)
+
 
 class NeedsValue(Unimplemented, TypeError):
     """Python asked for a value that is there only when what is recorded is run; `float()` raises TypeErrors."""
@@ -61,7 +66,7 @@ class CapturedTensor(Tensor):
 
     @array.setter
     def array(self, value: Any) -> None:
-        self._refuse("a tensor is overwritten in place here")
+        self._require_writable("an assignment")
 
     @property
     def stop_gradient(self) -> bool:
@@ -105,7 +110,17 @@ class CapturedTensor(Tensor):
             self._refuse("backward() is called here")
         self._recorder.backward(self, grad_tensor)
 
+    def _require_writable(self, by: str) -> None:
+        """Raises: NeedsValue: always."""
+        what = "an argument" if self.is_leaf else "a value"
+        self._refuse(
+            f"{by} would write in place over {what} of the function",
+            "use the result of what does the same without writing in place",
+        )
+
     def _write_over(self, target: Tensor, by: str) -> None:
+        if isinstance(target, CapturedTensor):
+            target._require_writable(by)
         self._recorder.write_over(target, self)
 
     def _become_zero(self, by: str) -> bool:
@@ -127,7 +142,7 @@ class CapturedTensor(Tensor):
         """
         self._refuse("retain_grads() asks for the gradient of a value in the middle of the step; use paddle.grad")
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, what: str, advice: str = _FOR_VALUES) -> NoReturn:
         site = caller()
         if not self._recorder.is_open:
             raise NeedsValue(
@@ -136,8 +151,7 @@ class CapturedTensor(Tensor):
             )
         raise NeedsValue(
             f"{what}, while the function is recorded: what is recorded is run later, on the values of each call\n"
-            "  for a branch or a loop that follows values use static.nn.cond or static.nn.while_loop; to look at a "
-            f"value have the function return it\n  at {site}"
+            f"  {advice}\n  at {site}"
         )
 
     def __bool__(self) -> bool:
