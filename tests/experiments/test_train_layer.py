@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,21 @@ def test_a_checkpoint_of_a_layer_with_other_names_is_refused(
     other = made(*numbers)
     with pytest.raises(wb.errors.InvalidArgument, match=f"another program than .*; {said}"):
         other.train(checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "devices", "said"), [(4, 1, r"float32\[4, 4\].* on 1 device$"), (8, 2, r"float32\[4, 4\].* on 2 devices$")]
+)
+def test_a_checkpoint_of_other_batches_or_devices_is_refused_as_that(
+    tmp_path: Path, rows: int, devices: int, said: str
+) -> None:
+    path = Made().train(steps=1).wait(60).save(tmp_path / "one.checkpoint")
+    other = Made()
+    batches = DataLoader(other.data, batch_size=rows, shuffle=True, seed=1)
+    with pytest.raises(wb.errors.InvalidArgument) as refused:
+        other.train(batches, checkpoint=path, devices=devices)
+    took = r"that one took .*float32\[8, 4\].*int64\[8, 1\] on 1 device, this one takes .*"
+    assert re.search(took + said, str(refused.value))
 
 
 class Wilful(nn.Layer):

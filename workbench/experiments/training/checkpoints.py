@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.Path
         "labels": list(position.history), "validated": position.validated, "val_labels": list(position.val_labels),
         "kept": None if position.kept is None else position.kept.as_document(),
         "own": [[name, place] for name, place in own],
-        "devices": _device_count(executor),
+        "devices": _device_count(executor), "fed": _fed(loop.program),
     })  # fmt: skip
     write_tensors(path, tensors, metadata)
 
@@ -122,7 +122,8 @@ def _checked(
     loop: TrainingLoop, path: str, tensors: dict[str, np.ndarray], metadata: dict[str, Any], run: dict[str, Any]
 ) -> Restorable:
     if run["program_hash"] != program_hash(loop.program):
-        raise InvalidArgument(f"it was written by a run of another program than {_apart(loop.program, tensors)}")
+        apart = _apart(loop.program, tensors) or _fed_apart(loop, run)
+        raise InvalidArgument(f"it was written by a run of another program than {loop.program!r}{apart}")
     _require_loader(loop, run)
     history = {label: _numbers(tensors.pop(_HISTORY.format(number=i))) for i, label in enumerate(run["labels"])}
     own = {(name, place): tensors.pop(_ON.format(place=place, name=name)) for name, place in run["own"]}
@@ -133,14 +134,30 @@ def _checked(
 
 
 def _apart(program: Program, tensors: Mapping[str, Any]) -> str:
-    """A program, with what it has that a file has not; layers that are made again get other names."""
+    """What a program has that a file has not; layers that are made again get other names."""
     names = [variable.name for variable in program.persistables()]
     known = [name for name in tensors if not name.startswith((_ON.partition("{")[0], _HISTORY.partition("{")[0]))]
     mine = sorted((name for name in names if name not in tensors), key=_shortest)
     theirs = sorted((name for name in known if name not in names), key=_shortest)
     if theirs:
-        return f"{program!r}; the file has {theirs[0]!r}, the program {repr(mine[0]) if mine else 'not'}"
-    return f"{program!r}; the program has {mine[0]!r}, the file not" if mine else f"{program!r}"
+        return f"; the file has {theirs[0]!r}, the program {repr(mine[0]) if mine else 'not'}"
+    return f"; the program has {mine[0]!r}, the file not" if mine else ""
+
+
+def _fed(program: Program) -> list[str]:
+    """What a program is fed with: a recorded one knows the rows each device gets."""
+    return [f"{v.name} {v.spec}" for v in program.global_block().vars.values() if v.is_data]
+
+
+def _fed_apart(loop: TrainingLoop, run: Mapping[str, Any]) -> str:
+    """The batches of both, where they differ or are spread over other numbers of devices."""
+    theirs = _batch_text(run.get("fed", []), run["devices"])
+    mine = _batch_text(_fed(loop.program), _device_count(executor_of(loop.executor)))
+    return f"; that one took {theirs}, this one takes {mine}" if "fed" in run and theirs != mine else ""
+
+
+def _batch_text(fed: Sequence[str], devices: int) -> str:
+    return f"{', '.join(fed)} on {devices} device{'s' * (devices != 1)}"
 
 
 def _shortest(name: str) -> tuple[int, str]:
