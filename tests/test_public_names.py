@@ -86,6 +86,7 @@ NAMES = {
         multi_margin_loss normalize npair_loss pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss
         prelu rrelu scaled_dot_product_attention sequence_mask sigmoid_focal_loss soft_margin_loss softshrink
         thresholded_relu triplet_margin_loss triplet_margin_with_distance_loss unfold upsample zeropad2d
+        elu_ hardtanh_ leaky_relu_ relu_ softmax_ tanh_ thresholded_relu_
     """,
     "nn.initializer": """
         Constant Uniform Normal TruncatedNormal XavierUniform XavierNormal KaimingUniform KaimingNormal Assign

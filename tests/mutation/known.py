@@ -165,6 +165,8 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "a binding is found by the shapes and dtypes of its feeds, so it has not met one yet that it declines"),
     Equivalent("Splitter.split", "(plan := self._plans.get(tuple(map(signature_of, feed)))) is not None", "False",
                "a list of dicts finds the same plan a few lines further down, a little later"),
+    Equivalent("_by_device", "sorted(queues, key=lambda p: (p < 0, p))", "list(queues)",
+               "which device comes first is of no matter, and what belongs to several waits for all of them anyway"),
     Equivalent("WorkerPool.run", "len(tasks) == 1", "False",
                "without workers the rest of it runs the task and waits for nobody"),
 )  # fmt: skip

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.executors.planning.sizes.formulas import Conditions, Formulas, at
+from workbench.executors.planning.sizes.polynomials import lower_bound
 from workbench.executors.planning.sizes.size import Size, Sizes, example_of, overlap
-from workbench.executors.planning.sizes.unknowns import Turn, Unsettled
+from workbench.executors.planning.sizes.unknowns import Turn, Unknown, Unsettled
 
 Program = Callable[[Any], list[Any]]
 DIMS = st.tuples(st.integers(2, 90), st.integers(2, 90))
@@ -145,3 +146,9 @@ def test_only_pieces_that_take_turns_may_overlap(lives: list[tuple[int, int, int
     (a, *_) = begins
     assert overlap((a, a + 4 * n), (a + 4, a + 8)) and not overlap((a, a + 4 * n), (a + 4 * n, a + 8 * n))
     assert not overlap((a, a + 4 * n), (1 << 40, 1 << 41))  # what has an address is in no arena
+
+
+def test_what_few_terms_contain_is_set_against_them_first() -> None:
+    a, b, c, d = range(4)
+    terms = {(a, b, c): 1, (a, d): 1, (a,): -1, (b, c): -1}  # a goes against either of the first two, bc against one
+    assert lower_bound(terms, [Unknown(5, 1)] * 4) == 0

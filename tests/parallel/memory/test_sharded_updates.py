@@ -212,3 +212,17 @@ def test_how_often_a_bucket_is_looked_at_does_not_grow_with_its_members(
     is_intact = Bucket.is_intact
     monkeypatch.setattr(Bucket, "is_intact", lambda bucket: asked.append(bucket) or is_intact(bucket))
     assert 0 < looks(2) == looks(9)
+
+
+def test_an_update_of_parameters_that_cannot_lie_together_is_done_in_kernels_all_the_same() -> None:
+    def trained_once(fixed: bool) -> list[bytes]:
+        model = wide(wb.optimizer.Adam(0.05)).start()
+        for parameter in model.main.all_parameters()[: int(fixed)]:
+            model.scope.find_var(parameter.name).tensor.is_fixed = True
+        exe = model.parallel(1)
+        for step in range(3):
+            exe.run([model.loss], feed=batch(8, step))
+        assert exe.inspection.last.is_native
+        return [model.scope.find_var(v.name).tensor.array.tobytes() for v in model.main.persistables()]
+
+    assert trained_once(True) == trained_once(False)

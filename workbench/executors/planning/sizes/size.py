@@ -339,9 +339,9 @@ def _rounded_down(dividend: Size, divisor: int) -> Number:
     return dividend.sizes.quotient(dividend, divisor)
 
 
-def _divided(dividend: Size, divisor: Number) -> Number | None:
+def _divided(dividend: Size, divisor: Size) -> Number | None:
     """The quotient if it comes out even whatever the unknowns are."""
-    if type(divisor) is not Size or (divisor.least or 0) < 1:
+    if (divisor.least or 0) < 1:
         return None
     terms = divided(dividend.terms, divisor.terms)
     return None if terms is None else _number(dividend.sizes, terms, dividend.example // divisor.example)
