@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -185,6 +188,35 @@ def test_a_dashboard_says_what_it_cannot_see_of_a_cluster(ranks: Cluster) -> Non
         page.close()
     run.stop()
     run.wait(60)
+
+
+KILLED = """
+import os, signal
+from workbench.parallel.cluster.cluster import Cluster
+made = Cluster(2)
+print(*(one.pid for one in made.ranks()), made._engines._cluster.controller.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_nothing_is_left_of_the_cluster_of_a_process_that_was_killed() -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, timeout=LIMIT)
+    pids = [int(pid) for pid in ended.stdout.split()]
+    assert ended.returncode == -signal.SIGKILL and len(pids) == 3
+    deadline = time.monotonic() + 30
+    while left := [pid for pid in pids if _runs(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process that is not dead; one that has ended may wait for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @given(st.integers(1, 40), st.integers(1, 6))

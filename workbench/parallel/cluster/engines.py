@@ -26,6 +26,9 @@ _LOOK = 0.05
 _KILLED = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
 _ENDED = re.compile(r"Process name: \[\S+?,(\d+)\]\s+Exit code:\s+(\d+)")
 
+# A kernel that is killed cleans nothing up: beside each process that it starts a shell looks whether it still lives.
+_WHILE_IT_LIVES = "((while kill -0 {}; do sleep 1; kill -0 $$ || exit; done; kill $$) </dev/null >/dev/null 2>&1 &);"
+
 
 class Engines:
     """So many ranks under one mpiexec, listening on this machine only.
@@ -204,11 +207,15 @@ def _ipyparallel() -> Any:
 
 
 def _config(mpiexec: str, errors: Path) -> Any:
-    """Settings of ipyparallel: whose mpiexec, and where what it complains of is written."""
+    """Settings of ipyparallel: whose mpiexec, where its complaints are written; all ends with this process."""
+    from ipyparallel.cluster.launcher import ipcontroller_cmd_argv
     from traitlets.config import Config
 
     config = Config()
-    config.MPIEngineSetLauncher.mpi_cmd = ["/bin/sh", "-c", 'exec "$@" 2>>"$0"', str(errors), mpiexec]
+    watched = f"{_WHILE_IT_LIVES.format(os.getpid())} exec "
+    config.MPIEngineSetLauncher.mpi_cmd = ["/bin/sh", "-c", watched + '"$@" 2>>"$0"', str(errors), mpiexec]
+    controller = ["/bin/sh", "-c", watched + '"$@"', "sh", *ipcontroller_cmd_argv]
+    config.LocalControllerLauncher.controller_cmd = controller
     config.Cluster.send_engines_connection_env = True
     return config
 
