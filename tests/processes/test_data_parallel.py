@@ -38,6 +38,16 @@ def test_rule_d_1_alone_it_is_the_model_with_a_notice() -> None:
     assert np.allclose(model.weight.grad.numpy()[:, 0], x.numpy().sum(0))
 
 
+def test_a_model_that_each_process_trains_for_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = wb.nn.Linear(2, 1)
+    model, sgd = wb.Model(layer), wb.optimizer.SGD(0.1, parameters=layer.parameters())
+    model.prepare(sgd, wb.nn.MSELoss())  # alone: nothing to tell, and a warning would be an error
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
+    with pytest.warns(UserWarning, match=r"each of the 2 processes trains .*rank 1 .*\n.*Model\(DataParallel"):
+        model.prepare(sgd, wb.nn.MSELoss())
+
+
 def test_rule_d_1_what_is_missing_is_an_assertion_error(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = wb.nn.Linear(2, 1)
     for parameter in frozen.parameters():

@@ -12,6 +12,7 @@ from workbench import jit
 from workbench.checkpoint.objects import load, save
 from workbench.dygraph.autograd.modes import no_grad
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.framework.notice import tell
 from workbench.framework.program.guard import in_static_mode
 from workbench.hapi.batches import arrays, listed, loader_of, parted, rows_of, steps_of, tensors
 from workbench.hapi.callbacks.callback import Callback, CallbackList, checked_callbacks
@@ -21,8 +22,10 @@ from workbench.hapi.callbacks.saving import SavingCallback
 from workbench.hapi.callbacks.stopping import EarlyStopping
 from workbench.metrics.metric import Metric
 from workbench.optimizer.optimizer import Optimizer
+from workbench.parallel.data_parallel.layer import DataParallel
 from workbench.precision.auto_cast import auto_cast
 from workbench.precision.grad_scaler import GradScaler
+from workbench.runtime.standing import standing
 
 PARAMETERS, STATES = ".pdparams", ".pdopt"
 AMP_KEYS = frozenset({"level", "dtype", "custom_white_list", "custom_black_list", "use_pure_fp16", "use_promote"})
@@ -67,6 +70,8 @@ class LayerModel:
     def prepare(self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None) -> None:
         """Say how the layer is trained and what is counted.
 
+        Several processes train one layer if it is a `DataParallel`; otherwise each trains its own, with a notice.
+
         Args:
             optimizer: of its parameters. loss: function of outputs and labels, such as a loss layer.
             metrics: a `Metric` or a list of them.
@@ -84,6 +89,8 @@ class LayerModel:
                 raise InvalidType(f"metrics are of classes derived from metric.Metric, got {type(metric).__name__}")
         self._optimizer, self._loss, self._metrics = optimizer, loss, listed(metrics)
         self._prepare_amp(amp_configs)
+        if optimizer is not None:
+            _tell_of_others(self.network)
 
     def _prepare_amp(self, configs: Any) -> None:
         given: dict[str, Any] = {"level": configs} if isinstance(configs, str) else dict(configs or {})
@@ -395,3 +402,13 @@ class LayerModel:
 
 def _fits(value: Any, parameter: Any) -> bool:
     return list(np.shape(value)) == list(parameter.shape)
+
+
+def _tell_of_others(network: Any) -> None:
+    """Processes that were started together and train layers of their own come to results of their own."""
+    own = standing()
+    if own.size > 1 and not isinstance(network, DataParallel):
+        tell(
+            f"each of the {own.size} processes trains a model of its own: rank {own.rank} has its parameters and "
+            "gradients to itself\n  Model(DataParallel(network)), after init_parallel_env(), trains one together"
+        )
