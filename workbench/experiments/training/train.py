@@ -35,8 +35,6 @@ from workbench.layers.layer import Layer
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
-from workbench.parallel.data_parallel.layer import DataParallel
-from workbench.parallel.groups.parallel_env import get_rank
 from workbench.runtime.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -173,7 +171,7 @@ def train(
     run.trains(None if executes is None else program, loader, labels, executes, target)
     run.saves_by(partial(_save, loop, run))
     keeper = None if checkpoints is None else keeper_of(checkpoints, run, loop)
-    if keeper is not None and not _trainer(target, runner):
+    if keeper is not None and not _trainer(runner):
         run.subscribe(keeper)
     loop.attend(NaNGuard(run, stop_on_nan), keeper)
     if on_step is not None:
@@ -212,10 +210,8 @@ def _of_program(
     return Parts(program, loader, labels, runner, found, validation)
 
 
-def _trainer(program: Program | Layer, runner: Any) -> int:
+def _trainer(runner: Any) -> int:
     """Which of the processes that train together this one is."""
-    if isinstance(program, DataParallel):
-        return get_rank()
     executor = executor_of(runner)
     return 0 if executor is None else int(executor.inspection.build.trainer_id)
 
