@@ -92,6 +92,7 @@ AREAS = (
         (
             "tests/parallel/failures/test_commit_calls.py",
             "tests/parallel/test_whole_step.py",
+            "tests/planning/test_cache.py",
             "tests/parallel/failures/test_guards.py",
             "tests/parallel/inspection/test_stamps.py",
             "tests/parallel/test_engine_corners.py",
@@ -194,6 +195,12 @@ AREAS = (
             "tests/parallel/test_threads.py",
             "tests/parallel/failures/test_transactions.py",
         ),
+    ),
+    Area(
+        "teams",
+        ("Team", "TeamTrial", "Division", "blocks_of"),
+        ("tests/executors/test_team_trial.py", "tests/parallel/test_shared_nodes.py"),
+        10,
     ),
     Area(
         "replicas",

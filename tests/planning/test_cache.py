@@ -166,17 +166,3 @@ def test_two_thousand_shapes_stay_within_the_limit_and_it_is_said_once() -> None
     kept = set(map(id, exe.inspection.plans))
     alive = [o.plan for o in gc.get_objects() if type(o) is Binding and o.plan.graph.program is exe.inspection.program]
     assert 20 < len(alive) == len(kept) and set(map(id, alive)) == kept
-
-
-def test_a_plan_that_was_filled_in_counts_by_its_rows_and_for_less_than_one_that_was_made() -> None:
-    kept = []
-    for name in ("classifier", "words"):
-        model = ZOO[name].model().start()
-        exe = model.parallel(1)
-        for rows in range(20, 30):
-            exe.run([model.loss], feed=ZOO[name].feed(rows, rows + 3))
-        plans = {type(plan) is FilledPlan: plan for plan in exe.inspection.plans}
-        assert bytes_kept_for(plans[True]) < bytes_kept_for(plans[False])
-        kept.append((len(plans[True].schedule.order), bytes_kept_for(plans[True])))
-    (few, less), (many, more) = sorted(kept)
-    assert few < many and 0 < less < more
