@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.parallel.models import Model, build
 from tests.parallel.programs import strategies
-from workbench import static
+from workbench import events, static
 from workbench.config import override
 from workbench.errors import InvalidArgument
 from workbench.executors.lowering.tape.flow.loops import LoopMemory
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.runtime.arena import Arena
 
 pytestmark = pytest.mark.usefixtures("tape")
 loop, cond = static.nn.while_loop, static.nn.cond
@@ -249,6 +250,23 @@ def test_memory_is_what_the_longest_loop_takes() -> None:
     assert len(memory.offsets) < len(memory.parts)  # what the gradient only sees the shape of is not kept
 
 
+def test_a_drop_gives_back_what_loops_keep_and_blocks_compute_with() -> None:
+    model, undropped = started("recurrent"), started("recurrent")
+    exe = model.parallel(1)
+    exe.run([model.loss], feed=feed_of(5_000, 64))
+    (memory,) = [o for place, o in exe.inspection.last.lowering._context.held if type(o) is LoopMemory]
+    arenas = [o for _, o in exe.inspection.last.lowering._context.held if type(o) is Arena]
+    dropped: list[events.ScopeDrop] = []
+    with events.subscribe(lambda e: dropped.append(e) if isinstance(e, events.ScopeDrop) else None):
+        kept = memory._records.nbytes
+        exe.drop_local_exe_scopes()
+    assert memory._records.nbytes == 0 and sum(arena.resident for arena in arenas) == 0
+    assert arenas and sum(dropped[0].nbytes) >= kept > 5_000 * 64 * 4
+    found = [exe.run([model.loss], feed=feed_of(passes, 64))[0] for passes in (3, 40)]
+    expected, _ = steps(undropped, [5_000, 3, 40], 64)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected[1:], strict=False))
+
+
 @pytest.mark.parametrize("name", ["recurrent", "counting_down", "branching"])
 def test_a_gradient_in_python_gets_what_kernels_have_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(writer: Any, row: Any) -> None:
@@ -262,26 +280,35 @@ def test_a_gradient_in_python_gets_what_kernels_have_kept(name: str, monkeypatch
     assert not inspection.last.is_native
 
 
-def test_a_loop_that_kernels_decline_runs_in_python_with_its_gradient() -> None:
-    """They leave division by what is not positive to NumPy."""
+def dividing() -> Any:
+    """Kernels leave division by what is not positive to NumPy."""
+    _, n, h = inputs()
+    k = static.data("k", [1], "int64")
+    body = lambda i, h: [i + 1, wb.tanh(h) + wb.cast(i // k, "float32")]  # noqa: E731
+    return wb.mean(loop(lambda i, h: i < n, body, [counter(), h])[1])
 
-    def dividing() -> Any:
-        _, n, h = inputs()
-        k = static.data("k", [1], "int64")
-        body = lambda i, h: [i + 1, wb.tanh(h) + wb.cast(i // k, "float32")]  # noqa: E731
-        return wb.mean(loop(lambda i, h: i < n, body, [counter(), h])[1])
 
+@pytest.fixture
+def flags_as_they_were() -> Iterator[None]:
+    yield
+    wb.set_flags({"FLAGS_check_nan_inf": False})
+
+
+@pytest.mark.parametrize("looked_at", [None, 0, 2])
+def test_a_loop_that_kernels_decline_runs_in_python_with_its_gradient(
+    looked_at: int | None, flags_as_they_were: None
+) -> None:
+    """Also behind a step that was looked at: programs with looks in them have loops of their own."""
     results = []
     for executor in ("compiled", "reference"):
         model = build(dividing, wb.optimizer.SGD(0.5)).start()
+        losses = []
         with override(executor=executor):
             exe = static.Executor()
-            losses = [
-                exe.run(
-                    model.main, feed={**feed_of(3), "k": np.array([k])}, fetch_list=[model.loss], scope=model.scope
-                )[0]
-                for k in (2, -2, 3, -1)
-            ]
+            for step, k in enumerate((2, -2, 3, -1)):
+                wb.set_flags({"FLAGS_check_nan_inf": step == looked_at and executor == "compiled"})
+                feed = {**feed_of(3 + step), "k": np.array([k])}
+                losses += exe.run(model.main, feed=feed, fetch_list=[model.loss], scope=model.scope)
         results.append([*losses, *model.values().values()])
     close(*results)
 

@@ -91,7 +91,12 @@ class Binding:
         """The speculation with every row a call of its own, so that one can look between them."""
         if self.pool.control is None or not self.plan.memory_options.reuse:
             return self.speculative
-        return self.lowering.programs(self.plan.rows, with_waits=True, apart=True)
+        return self.lowering.anew().programs(self.plan.rows, with_waits=True, apart=True)
+
+    def release(self, freed: dict[int, int]) -> None:
+        """Between two steps: keep no object, and give back what is in no arena; adds the bytes, by device."""
+        self.values.forget()
+        self.lowering.release(freed)
 
     def reset(self) -> None:
         """After a step that failed: no thread is at it, no flag up, no object kept."""

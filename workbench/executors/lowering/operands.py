@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,13 @@ class Cell:
 
     def __init__(self) -> None:
         self.value: Any = None
+
+
+class Held(Protocol):
+    """Memory that is kept from step to step, and may be given back between two."""
+
+    def release(self) -> int:
+        """Give it back to the system; how many bytes there were."""
 
 
 class Scratch:
@@ -88,6 +95,7 @@ class Context:
         stream: of a random node, the words of its random stream (`words.stream`) in the step that runs.
         graph: whose nodes they are; None of a node alone.
         memories: what control flow in kernels keeps for its gradient, by the value that stands for it.
+        held: memory that belongs to no arena of the executor, with the device it is of.
     """
 
     array: Callable[[Value], np.ndarray]
@@ -103,6 +111,7 @@ class Context:
     stream: Callable[[Node], np.ndarray]
     graph: Graph | None = None
     memories: dict[Value, Any] = field(default_factory=dict)
+    held: list[tuple[int, Held]] = field(default_factory=list)
 
     def loss_factor(self, node: Node) -> float:
         """The coefficient of a loss gradient (B-10)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,6 +78,17 @@ class RowLowering:
                 writer.finish()
                 self.calls_blas |= writer.calls_blas
         return [*programs, *(_program_of(segment) for segment in (team.segments(self.by_numpy) if team else ()))]
+
+    def anew(self) -> RowLowering:
+        """What lowers the same rows once more: loops and branches of other programs keep what is theirs."""
+        other = copy(self)
+        other._context = replace(self._context, memories={})
+        return other
+
+    def release(self, freed: dict[int, int]) -> None:
+        """Give back the memory that blocks of control flow have of their own; adds the bytes, by device."""
+        for place, held in self._context.held:
+            freed[place] += held.release()
 
     def calls_in_python(self, row: Row, thread: int) -> list[Call]:
         """What runs a row without a native form."""

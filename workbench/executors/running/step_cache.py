@@ -289,7 +289,7 @@ class StepCache:
     def release(self, freed: dict[int, int]) -> None:
         """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""
         for step in self.bound.values():
-            step.binding.values.forget()
+            step.binding.release(freed)
         for place, arena in self.arenas.items():
             freed[place] += arena.release()
 

@@ -38,6 +38,7 @@ class _State(NamedTuple):
     room: tuple[int, int]
     since_look_up: float
     team: Any
+    held: int
 
 
 class TapeWriter:
@@ -118,12 +119,12 @@ class TapeWriter:
         team = None if self._team is None else self._team.state
         return _State(
             len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used,
-            self._since_look_up, team,
+            self._since_look_up, team, len(self.context.held),
         )  # fmt: skip
 
     def _restore(self, state: _State) -> None:
         self.tape.truncate(state.words)
-        del self._marks[state.marks :]
+        del self._marks[state.marks :], self.context.held[state.held :]
         self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
         self.scratch.used, self._since_look_up = state.room, state.since_look_up
         if self._team is not None:

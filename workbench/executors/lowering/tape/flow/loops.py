@@ -79,6 +79,12 @@ class LoopMemory:
         self._records = larger
         self.words[[words.ROOM, words.RECORDS]] = larger.size // record, address(larger)
 
+    def release(self) -> int:
+        """Keep nothing of the passes there were; how many bytes that frees."""
+        freed, self._records = self._records.nbytes, np.empty(0, np.uint8)
+        self.words[[words.ROOM, words.RECORDS, words.NEXT]] = 0, 0, words.LOOK
+        return freed
+
     def stack(self) -> Stack | None:
         """The same as the body of the op makes it; None if the loop did not come to its end in kernels."""
         if self.words[words.NEXT] != words.OVER:
@@ -129,6 +135,7 @@ def while_loop(writer: TapeWriter, row: Row) -> None:
     body.move_all([(made[name], variable) for name, variable in zip(attrs["body_outs"], variables, strict=True)])
     memory.pause_after(condition.seconds + body.seconds)
     writer.tape.growing.append(memory.grow)
+    writer.context.held.append((node.place, memory))
     states = condition.close(), body.close()
     for x, variable in zip(xs, variables, strict=True):
         move(writer, x, variable)

@@ -104,7 +104,9 @@ class SubTape:
         require(not plan.commit, not plan.staged, all(value.name in given for value in plan.feeds))
         arrays = {value: given[value.name] for value in plan.feeds if value in plan.refs}
         memories = {value: given[value.name] for value in plan.feeds if value not in plan.refs}
-        values = BoundValues(plan, {k: Arena(n) for k, n in plan.sizes.items()}, FusedReductions(), arrays, {})
+        arenas = {place: Arena(nbytes) for place, nbytes in plan.sizes.items()}
+        self._outer.context.held += arenas.items()
+        values = BoundValues(plan, arenas, FusedReductions(), arrays, {})
         self._tape.kept.append(values)
         self._write(plan, values, memories)
         found = {name: builder.newest[name] for name in wanted}
