@@ -157,8 +157,6 @@ EQUIVALENT: tuple[Equivalent, ...] = (
     Equivalent("PiecesInOrder.__init__", "sorted(in_arenas(pieces), key=lambda n: pieces[n].first)",
                "list(in_arenas(pieces))",
                "pieces are made in the order of the schedule, but for some that share with none"),
-    Equivalent("_TakeoverWalk._overwritten", "value in self.request.staged", "False",
-               "what is staged may lie where an input was that is not needed, and is kept to the end all the same"),
     Equivalent("OpenTape.__init__", "64", "65",
                "it only says which addresses are thought possible; the memory itself is aligned when it is taken"),
     Equivalent("WholeStep.takes", "False", "True",

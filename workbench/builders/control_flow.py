@@ -91,6 +91,8 @@ def while_loop(
 ) -> list[Any]:
     """Run `loop_vars = body(*loop_vars)` as long as `cond(*loop_vars)` holds.
 
+    Ctrl-C ends it between two passes; compiled loops look at signals about every two milliseconds.
+
     Args:
         cond: returns a bool tensor of one element.
         body: returns as many values, in the same structure, dtypes and ranks, as `loop_vars`.

@@ -101,8 +101,6 @@ class _TakeoverWalk:
 
     def _overwritten(self, node: Node, value: Value) -> Value | None:
         """The input whose memory a result may take over."""
-        if value in self.request.staged:
-            return None
         spec = self.request.specs[value]
         if node.type in (ALL_REDUCE, FUSED_ALL_REDUCE):
             part = part_of(node, node.writes.index(value))

@@ -66,7 +66,7 @@ class LoopMemory:
         body.row("keep", array, array.nbytes, self.words, offset)
 
     def pause_after(self, seconds: float) -> None:
-        """Look at signals now and then; a pass takes about so long."""
+        """Look at signals every `LOOK_UP` seconds, as far as that can be told: a pass takes about so long."""
         self.words[words.PATIENCE] = min(max(int(LOOK_UP / max(seconds, _LEAST_SECONDS)), 1), _MOST_PASSES)
 
     def grow(self) -> None:
