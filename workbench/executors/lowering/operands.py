@@ -28,7 +28,7 @@ class Cell:
         self.value: Any = None
 
 
-class Held(Protocol):
+class Releasable(Protocol):
     """Memory that is kept from step to step, and may be given back between two."""
 
     def release(self) -> int:
@@ -111,7 +111,7 @@ class Context:
     stream: Callable[[Node], np.ndarray]
     graph: Graph | None = None
     memories: dict[Value, Any] = field(default_factory=dict)
-    held: list[tuple[int, Held]] = field(default_factory=list)
+    held: list[tuple[int, Releasable]] = field(default_factory=list)
 
     def loss_factor(self, node: Node) -> float:
         """The coefficient of a loss gradient (B-10)."""
