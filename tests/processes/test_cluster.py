@@ -162,12 +162,17 @@ def test_a_run_has_its_devices_here_or_in_a_cluster(ranks: Cluster) -> None:
 @pytest.mark.timeout(LIMIT)
 def test_what_is_closed_says_so() -> None:
     made = Cluster(1)
+    run = Training().train(cluster=made, steps=10**6)
+    while run.step < 3:
+        time.sleep(0.01)
     for _ in range(2):
         made.close()
     assert repr(made) == "Cluster(1 rank of 1 device, closed)" and not made.alive
     for use in (made.ranks, made.restart, lambda: Training().train(cluster=made, steps=1).wait(60)):
         with pytest.raises(Unavailable, match=r"this cluster was closed; wb\.distributed\.cluster"):
             use()
+    with pytest.raises(Unavailable, match="this cluster was closed"):
+        run.wait(30)
 
 
 @pytest.mark.processes

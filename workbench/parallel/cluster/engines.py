@@ -133,6 +133,7 @@ class Engines:
     def _await(self, answers: Sequence[Any], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not all(answer.ready() for answer in answers):
+            self._require_open()  # answers of ranks that another thread has closed never come
             now = time.monotonic()
             if any(answer.ready() and not answer.successful() for answer in answers):
                 deadline = min(deadline, now + FAREWELL)
