@@ -165,6 +165,12 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "a list of dicts finds the same plan a few lines further down, a little later"),
     Equivalent("_by_device", "sorted(queues, key=lambda p: (p < 0, p))", "list(queues)",
                "which device comes first is of no matter, and what belongs to several waits for all of them anyway"),
+    Equivalent("borders",
+               "most > 1 and (not (units >= _FINE * most or (type(units) is int and units and (units % most == 0))))",
+               "not (units >= _FINE * most or (type(units) is int and units and (units % most == 0)))",
+               "no blocks are one block, as one is"),
+    Equivalent("_leaders", "reversed(range(own.stop, blocks))", "list(range(own.stop, blocks))",
+               "whoever comes to a block first does it; the order only keeps two threads from coming at once"),
     Equivalent("WorkerPool.run", "len(tasks) == 1", "False",
                "without workers the rest of it runs the task and waits for nobody"),
 )  # fmt: skip
