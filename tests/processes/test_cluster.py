@@ -100,6 +100,18 @@ def test_a_run_holds_and_advances_and_its_ranks_tell_how_far_they_are(ranks: Clu
 
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
+def test_ranks_in_the_middle_of_a_run_take_no_other_one(ranks: Cluster) -> None:
+    first = Training().train(cluster=ranks, steps=20, paused=True)
+    assert first.advance(2, timeout=30)
+    with pytest.raises(PreconditionNotMet, match="training"):
+        Training().train(cluster=ranks, steps=1).wait(30)
+    first.resume()
+    assert first.wait(60).step == 20
+    assert Training().train(cluster=ranks, steps=1).wait(30).step == 1
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
 def test_a_step_that_fails_on_one_rank_is_applied_on_none(ranks: Cluster) -> None:
     training = Training()
     before = training.parameters()

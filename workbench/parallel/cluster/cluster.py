@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from workbench.errors import InvalidArgument, Unavailable
+from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.engines import Engines
 from workbench.parallel.cluster.rank_errors import RankLost
@@ -28,6 +30,7 @@ class Cluster:
     def __init__(self, ranks: int, devices: int = 1, timeout: float = 600.0) -> None:
         self.size, self.devices = _count("ranks", ranks), _count("devices", devices)
         self.wait_at_most(timeout)
+        self._holder: str | None = None  # what is being trained
         self._engines = Engines(self.size)
         self._ranks = Ranks(())
         self.ranks()
@@ -46,6 +49,23 @@ class Cluster:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
             raise InvalidArgument(f"a cluster takes seconds > 0 as timeout, got {timeout!r}")
         self.timeout = timeout
+
+    @contextmanager
+    def held_by(self, program: str) -> Iterator[None]:
+        """Keep the ranks for the training of one program.
+
+        Raises:
+            PreconditionNotMet: they are kept for another one.
+        """
+        if self._holder is not None:
+            raise PreconditionNotMet(
+                f"the ranks of this cluster are training {self._holder!r}; wait for that run, or stop it first"
+            )
+        self._holder = program
+        try:
+            yield
+        finally:
+            self._holder = None
 
     def ask(self, function: Any, *arguments: Any, timeout: float | None = None) -> list[Any]:
         """Call a function of a module of this package in all ranks, with the same arguments; see `Engines.ask`."""

@@ -52,16 +52,20 @@ class ClusterExecutor:
         """Begin with the values of a scope, and have it hold what was made of them in the end, also after a failure.
 
         What ranks have done that are lost is lost.
+
+        Raises:
+            PreconditionNotMet: the ranks are in the middle of another run.
         """
-        self.begin(scope)
-        try:
-            yield
-        except RankLost:
-            raise
-        except BaseException:
+        with self.cluster.held_by(self._key):
+            self.begin(scope)
+            try:
+                yield
+            except RankLost:
+                raise
+            except BaseException:
+                self.settle(scope)
+                raise
             self.settle(scope)
-            raise
-        self.settle(scope)
 
     def begin(self, scope: Scope) -> None:
         """Send the ranks the program and the values in a scope."""
