@@ -213,8 +213,7 @@ def test_a_node_selected_elsewhere_is_brought_into_sight(dashboard: Dashboard) -
     table.evaluate("element => { element.scrollTop = element.scrollHeight; }")
     table.locator("tr", has_text="sgd").filter(has_text="CPUPlace(7)").first.click()
     panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
-    dashboard.settle()
-    assert dashboard.page.locator(".wb-timeline-scroll").evaluate("e => e.scrollTop") > 100
+    dashboard.page.wait_for_function("document.querySelector('.wb-timeline-scroll')?.scrollTop > 100", timeout=10_000)
     assert marks(dashboard) != before
 
 

@@ -114,7 +114,7 @@ def steps_on_rank(name: str, seconds: str) -> None:
     group.broadcast(took, 0).wait()
     count = max(5, int(float(seconds) / 5 * 20 / float(took)))
     rate = count / min(lap(count) for _ in range(5))
-    trainers = executor._to_debug().trainers
+    trainers = executor.inspection.trainers
     assert trainers is not None
 
     def vote() -> None:

@@ -84,7 +84,10 @@ def test_a_notebook_that_is_not_trusted_shows_them_too(
         wait_for(lambda: visible(page, ".jp-OutputArea img") > 1, 30, "the still picture and the charts")
         sizes = "images => images.map(image => image.naturalWidth)"
         assert 420 in page.page.locator(".jp-OutputArea img").evaluate_all(sizes)
-        compared = page.page.locator(".jp-OutputArea", has_text="last loss").last.inner_text()
+        last = page.page.locator(".jp-OutputArea", has_text="last loss").last
+        last.scroll_into_view_if_needed()  # what is out of sight is drawn later
+        wait_for(lambda: "loss" in last.inner_text(), 30, "the comparison")
+        compared = last.inner_text()
         assert "loss" in compared and "step\n" not in compared
         assert page.page.locator(".jp-OutputArea table").last.get_by_text("net").count() > 0
         assert page.page.get_by_text(DEAD).count() == 0

@@ -198,6 +198,10 @@ def can_pose_as_machines() -> bool:
 def test_two_machines(tmp_path: Path) -> None:
     """Each with a host name of its own, reached by what stands for ssh; two lists of slots where that is refused."""
     apart = can_pose_as_machines()
+    if apart and " " in sys.prefix:
+        pytest.skip(
+            "Open MPI starts its helper on other machines by a path that it does not quote, and this has a space"
+        )
     (tmp_path / "ssh").write_text(OTHER_MACHINE)
     (tmp_path / "ssh").chmod(0o755)
     hosts = "one,two" if apart else "localhost,127.0.0.1"

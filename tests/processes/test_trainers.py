@@ -100,7 +100,7 @@ def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
                 assert f"was given up: rank {culprit} failed: InvalidArgument" in text, text
             else:
                 assert type(error) is InvalidArgument
-    print(executor._to_debug().steps, held().hex())
+    print(executor.inspection.steps, held().hex())
     """,
         3,
     )
@@ -116,7 +116,7 @@ def test_a_nan_on_one_trainer_and_an_interrupted_one_discard_the_step_on_all() -
     def refuse(take):
         raise ValueError("a NaN in the loss")
 
-    executor._to_debug().guard(refuse)
+    executor.inspection.guard(refuse)
     for number in range(4):
         before, given = held(), feed()
         if number == 1 and rank == 1:
@@ -146,7 +146,7 @@ def test_a_nan_on_one_trainer_and_an_interrupted_one_discard_the_step_on_all() -
             assert "rank 1 failed: KeyboardInterrupt" in str(error)
     assert held() == before
     step()
-    print(executor._to_debug().steps, held().hex())
+    print(executor.inspection.steps, held().hex())
     """,
         2,
     )
@@ -178,7 +178,7 @@ def test_a_trainer_that_does_not_come_is_named_with_the_op_that_waits() -> None:
     assert "at op 'fused_all_reduce', built at" in text and "script.py, line" in text, text
     assert held() == before
     step()
-    print(executor._to_debug().steps, held().hex())
+    print(executor.inspection.steps, held().hex())
     """,
         2,
     )
@@ -210,9 +210,9 @@ def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps
                     pass
         flags = world().all_reduce(np.array([time.monotonic() > until, 0]).astype("int64"), op="max").wait()
         stop = bool(flags[0])
-        counts = world().all_gather(np.array(executor._to_debug().steps)).wait()
+        counts = world().all_gather(np.array(executor.inspection.steps)).wait()
         assert len(set(counts.tolist())) == 1, counts
-    print(executor._to_debug().steps, held().hex())
+    print(executor.inspection.steps, held().hex())
     """,
         2,
     )
@@ -241,7 +241,7 @@ def test_parameters_that_were_changed_on_one_trainer_are_noticed() -> None:
             assert f"rank 1 holds another {weight!r} than rank 0 before step 32" in str(error), str(error)
     tensor.set(before, wb.CPUPlace())
     step()
-    print(executor._to_debug().steps)
+    print(executor.inspection.steps)
     """,
         2,
     )

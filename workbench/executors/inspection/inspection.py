@@ -14,6 +14,7 @@ from workbench.executors.planning.plan import Plan
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.engine import Engine
 from workbench.executors.running.state import Phase
+from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.moment import Guard
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
@@ -108,6 +109,11 @@ class Inspection:
     def steps(self) -> int:
         """How many have been applied."""
         return self._engine.steps
+
+    @property
+    def trainers(self) -> Trainers | None:
+        """The processes it trains with, and how they vote; None if it is alone."""
+        return self._engine.trainers
 
     @property
     def phase(self) -> Phase:
