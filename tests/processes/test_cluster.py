@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench import static
-from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
+from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.feeding.split import split_sizes
 from workbench.parallel.cluster import cluster
 from workbench.parallel.cluster.cluster import Cluster
@@ -234,6 +234,25 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_who_fails_and_who_does_not_answer_is_named(ranks: Cluster) -> None:
+    with pytest.raises(ExecutionError, match=r"rank 0: ValueError: .*non-negative"):
+        ranks.ask_each(time.sleep, [(-1,), (60,)])  # rank 1 is interrupted, and there again
+    with pytest.raises(TimeoutError, match=r"no answer from rank 1 within 5 s"):
+        ranks.ask_each(time.sleep, [(0,), (60,)], timeout=5)
+    assert [one.rank for one in ranks.ranks()] == [0, 1]
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_rank_that_ends_by_itself_is_named_with_its_exit_code(ranks: Cluster) -> None:
+    with pytest.raises(RankLost, match=r"rank [01] ended with exit code 3"):
+        ranks.ask_each(os._exit, [(3,), (3,)])
+    ranks.restart()
+    assert len(ranks.ranks()) == 2
 
 
 @given(st.integers(1, 40), st.integers(1, 6))

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench import between
 from workbench.errors import Unavailable
-from workbench.parallel.cluster.rank_errors import RankLost, first_cause
+from workbench.parallel.cluster.rank_errors import RankLost, first_cause, has_failed
 from workbench.parallel.launch.mpiexec import environment, find_launcher
 
 START_PATIENCE = 120.0  # seconds for the ranks to come up
@@ -32,6 +32,9 @@ _WHILE_IT_LIVES = "((while kill -0 {}; do sleep 1; kill -0 $$ || exit; done; kil
 
 class Engines:
     """So many ranks under one mpiexec, listening on this machine only.
+
+    What is asked and answered travels through ipyparallel, which pickles it: between this process and those it has
+    started, signed with a key that only this user can read.
 
     Args:
         count: how many.
@@ -126,7 +129,7 @@ class Engines:
         except BaseException:
             self.interrupt()
             raise
-        if all(answer.successful() for answer in answers):
+        if all(answer.ready() and answer.successful() for answer in answers):
             return [answer.get() for answer in answers]
         raise self._loss() if not self.alive else first_cause(answers)
 
@@ -135,14 +138,14 @@ class Engines:
         while not all(answer.ready() for answer in answers):
             self._require_open()  # answers of ranks that another thread has closed never come
             now = time.monotonic()
-            if any(answer.ready() and not answer.successful() for answer in answers):
+            if any(map(has_failed, answers)):
                 deadline = min(deadline, now + FAREWELL)
             if now >= deadline:
-                late = [rank for rank, answer in enumerate(answers) if not answer.ready()]
-                if len(late) < len(answers):
+                if any(map(has_failed, answers)):
                     self.interrupt()
                     return
-                raise TimeoutError(f"no rank has answered within {timeout:g} s")
+                late = [str(rank) for rank, answer in enumerate(answers) if not answer.ready()]
+                raise TimeoutError(f"no answer from rank {', '.join(late)} within {timeout:g} s")
             between.rest(_POLL)
 
     def require_alive(self) -> None:

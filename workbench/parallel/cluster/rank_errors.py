@@ -28,9 +28,14 @@ class RankLost(Unavailable):
         )
 
 
+def has_failed(answer: Any) -> bool:
+    """Whether a rank has answered with an exception."""
+    return answer.ready() and not answer.successful()
+
+
 def first_cause(answers: Sequence[Any]) -> BaseException:
     """The exception of the rank that failed by itself, not because of another one."""
-    failed = [(rank, answer.exception()) for rank, answer in enumerate(answers) if not answer.successful()]
+    failed = [(rank, answer.exception()) for rank, answer in enumerate(answers) if has_failed(answer)]
     rank, error = min(failed, key=lambda each: (getattr(each[1], "ename", "") in _FOLLOWS, each[0]))
     return _named(rank, error)
 
