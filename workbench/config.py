@@ -137,9 +137,9 @@ def _name(name: str) -> str:
 
 def get_flag(name: str) -> Any:
     """The value of one flag (the `FLAGS_` in front may be left out)."""
-    found = _values.get(name)  # the full name needs no look-up in the table: executors ask in every call
-    if found is not None:
-        return found
+    value = _values.get(name)  # the full name needs no look-up in the table: executors ask in every call
+    if value is not None:
+        return value
     full = _name(name)
     return _from_environment(full) if FLAGS[full].live else _values[full]
 

@@ -339,11 +339,11 @@ def subscribe(observer: Observer, *kinds: type[Event], executor: str | None = No
         if not (isinstance(kind, type) and issubclass(kind, Event)) or kind is Event:
             names = ", ".join(k.__name__ for k in KINDS)
             raise InvalidType(f"subscribe takes kinds of events ({names}), got {kind!r}")
-    made = Subscription(observer, frozenset(kinds or KINDS), executor)
+    subscription = Subscription(observer, frozenset(kinds or KINDS), executor)
     with _lock:
-        for kind in made.kinds:
-            LISTENERS[kind] = (*LISTENERS.get(kind, ()), made)
-    return made
+        for kind in subscription.kinds:
+            LISTENERS[kind] = (*LISTENERS.get(kind, ()), subscription)
+    return subscription
 
 
 def listening(kind: type[Event]) -> bool:
@@ -353,8 +353,8 @@ def listening(kind: type[Event]) -> bool:
 
 def heard(executor: str, beside: frozenset[type[Event]]) -> bool:
     """Whether anybody listens to an executor, to other kinds of events than those `beside`."""
-    for kind, found in list(LISTENERS.items()):  # others subscribe meanwhile
-        if kind not in beside and any(s.executor is None or s.executor == executor for s in found):
+    for kind, subscriptions in list(LISTENERS.items()):  # others subscribe meanwhile
+        if kind not in beside and any(s.executor is None or s.executor == executor for s in subscriptions):
             return True
     return False
 

@@ -56,7 +56,7 @@ def test_the_first_nan_of_a_run_is_named(model: Model, devices: int) -> None:
     run = trained(model, devices, feeds(bad=8)).wait(60)
     assert (run.state, run.step) == ("done", 12) and np.isnan(run.history["loss"][7:]).all()
     nan = run.first_nan
-    assert (nan.step, nan.op, nan.device, nan.found.rows) == (8, "log", WHERE[devices], (4,))
+    assert (nan.step, nan.op, nan.device, nan.origin.rows) == (8, "log", WHERE[devices], (4,))
     assert "wb.log" in linecache.getline(*nan.site)
     assert str(nan).startswith(f"NaN from step 8: op 'log' on {WHERE[devices]} makes it, in row 4 of the batch\n")
     assert "NaN from step 8" in repr(run)
@@ -151,5 +151,5 @@ def test_a_step_that_cannot_be_run_again_is_tried_once(model: Model, error: Exce
     nan.replay.find_nan = fail
     for _ in range(3):
         assert nan.reason == f"its loss or a gradient is not finite; the step could not be run again: {why}"
-    assert (nan.op, nan.found, str(nan).splitlines()[0]) == (None, None, f"NaN from step 3: {nan.reason}")
+    assert (nan.op, nan.origin, str(nan).splitlines()[0]) == (None, None, f"NaN from step 3: {nan.reason}")
     assert len(tried) == 1

@@ -158,8 +158,8 @@ def gradients(
         ]
         sources = [stand_ins.get(n, n) for n in names]
         walk = differentiate(block, seeds, sources, set(names_of(no_grad_set)), ops=ops)
-        found = [gradient_of(walk, n) for n in sources]
-    return [block.var_recursive(n) if n is not None else None for n in found]
+        grads = [gradient_of(walk, n) for n in sources]
+    return [block.var_recursive(n) if n is not None else None for n in grads]
 
 
 @contextmanager
@@ -177,22 +177,22 @@ def _whole_or_not_at_all(program: Program) -> Iterator[None]:
 
 
 def _as_list(values: Any, what: str) -> list[Variable]:
-    found = list(values) if isinstance(values, list | tuple) else [values]
-    for value in found:
+    variables = list(values) if isinstance(values, list | tuple) else [values]
+    for value in variables:
         if not isinstance(value, Variable):
             raise not_a_variable(f"static.gradients takes Variables as {what}", value)
-    if not found:
+    if not variables:
         raise InvalidArgument(f"static.gradients needs at least one variable in {what}")
-    return found
+    return variables
 
 
 def _given_gradients(targets: list[Variable], given: Any) -> list[Variable | None]:
     if given is None:
         return [None] * len(targets)
-    found = list(given) if isinstance(given, list | tuple) else [given]
-    if len(found) != len(targets):
-        raise InvalidArgument(f"target_gradients has {len(found)} entries for {len(targets)} targets")
-    for target, grad in zip(targets, found, strict=True):
+    grads = list(given) if isinstance(given, list | tuple) else [given]
+    if len(grads) != len(targets):
+        raise InvalidArgument(f"target_gradients has {len(grads)} entries for {len(targets)} targets")
+    for target, grad in zip(targets, grads, strict=True):
         if grad is None:
             continue
         if not isinstance(grad, Variable):
@@ -204,7 +204,7 @@ def _given_gradients(targets: list[Variable], given: Any) -> list[Variable | Non
                 f"the gradient {grad.name!r} of target {target.name!r} must have its shape "
                 f"{list(target.shape)}, got {list(grad.shape)}"
             )
-    return found
+    return grads
 
 
 def _ones(target: Variable) -> str:

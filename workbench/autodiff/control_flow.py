@@ -30,9 +30,11 @@ def cond_grad(walk: Walk, use: Use) -> None:
     attrs: dict[str, Any] = {"input_names": list(inner), "grad_index": receivers}
     for side in ("true", "false"):
         block, outs = op.attrs[f"{side}_block"], op.attrs[f"{side}_outs"]
-        made, seeds, found = _gradient_block(walk, block, [outs[i] for i in index], [inner[i] for i in receivers])
-        _also_save(op, f"{side}_saved", _saved_names(made, block, inner))
-        attrs.update({f"{side}_block": made, f"{side}_seeds": seeds, f"{side}_grads": found})
+        grad_block, seeds, source_grads = _gradient_block(
+            walk, block, [outs[i] for i in index], [inner[i] for i in receivers]
+        )
+        _also_save(op, f"{side}_saved", _saved_names(grad_block, block, inner))
+        attrs.update({f"{side}_block": grad_block, f"{side}_seeds": seeds, f"{side}_grads": source_grads})
     inputs = {
         "Cond": op.inputs["Cond"],
         "Input": op.inputs["Input"],
@@ -56,17 +58,17 @@ def while_grad(walk: Walk, use: Use) -> None:
     carried = [i for i, n in enumerate(outs) if body.var_recursive(n).dtype.is_float]
     receivers = _receivers(walk, use, "Input")
     sources = [*(x_names[i] for i in carried), *(inner[i] for i in receivers)]
-    made, seeds, found = _gradient_block(walk, body, [outs[i] for i in carried], sources)
-    _also_save(op, "body_saved", _saved_names(made, body, [*inner, *x_names]))
+    grad_block, seeds, source_grads = _gradient_block(walk, body, [outs[i] for i in carried], sources)
+    _also_save(op, "body_saved", _saved_names(grad_block, body, [*inner, *x_names]))
     op.set_attr("save", True)
     attrs = {
-        "grad_block": made,
+        "grad_block": grad_block,
         "x_names": list(x_names),
         "input_names": list(inner),
         "seeds": seeds,
         "seed_index": carried,
-        "x_grads": found[: len(carried)],
-        "input_grads": found[len(carried) :],
+        "x_grads": source_grads[: len(carried)],
+        "input_grads": source_grads[len(carried) :],
         "input_index": receivers,
     }
     inputs = {
@@ -85,15 +87,15 @@ def while_grad(walk: Walk, use: Use) -> None:
 
 def _incoming(walk: Walk, use: Use) -> tuple[list[int], list[str]]:
     """Positions and names of the output gradients there are."""
-    found = [(i, walk.arriving(use.writes[n], use.op)) for i, n in enumerate(use.op.outputs.get("Out", ()))]
-    kept = [(i, g) for i, g in found if g is not None]
+    arriving = [(i, walk.arriving(use.writes[n], use.op)) for i, n in enumerate(use.op.outputs.get("Out", ()))]
+    kept = [(i, g) for i, g in arriving if g is not None]
     return [i for i, _ in kept], [g for _, g in kept]
 
 
 def _gradient_or_zeros(walk: Walk, use: Use, name: str) -> str:
-    found = walk.arriving(use.writes[name], use.op)
-    if found is not None:
-        return found
+    grad = walk.arriving(use.writes[name], use.op)
+    if grad is not None:
+        return grad
     like = walk.block.var_recursive(name)
     target = walk.fresh(grad_name(name) + "@ZERO")
     walk.block.add_var(Variable(walk.block, target, like.shape, like.dtype))
@@ -127,19 +129,19 @@ def _gradient_block(
     """
     program = block.program
     with program.block_guard(block):
-        made = program.create_block(block.idx)
+        grad_block = program.create_block(block.idx)
         seeds = []
         for name in outs:
             variable = block.var_recursive(name)
-            seed = _fresh(made, grad_name(name))
-            made.add_var(Variable(made, seed, variable.shape, variable.dtype))
+            seed = _fresh(grad_block, grad_name(name))
+            grad_block.add_var(Variable(grad_block, seed, variable.shape, variable.dtype))
             seeds.append(seed)
-        made.inputs = list(seeds)
+        grad_block.inputs = list(seeds)
         ops, stand_ins = expand_grad_ops(block, outs, sources)
         given = [(stand_ins.get(n, n), seed) for n, seed in zip(outs, seeds, strict=True)]
-        inner = differentiate(block, given, sources, into=made, ops=ops)
-        found = [gradient_of(inner, n) or "" for n in sources]
-    return made, seeds, found
+        inner = differentiate(block, given, sources, into=grad_block, ops=ops)
+        grads = [gradient_of(inner, n) or "" for n in sources]
+    return grad_block, seeds, grads
 
 
 def _fresh(block: Block, name: str) -> str:
@@ -148,9 +150,9 @@ def _fresh(block: Block, name: str) -> str:
     return name
 
 
-def _saved_names(made: Block, block: Block, given: Sequence[str]) -> list[str]:
+def _saved_names(grad_block: Block, block: Block, given: Sequence[str]) -> list[str]:
     """What a gradient block reads of the forward block's own values."""
-    read = dict.fromkeys(n for op in made.ops for n in op.input_arg_names)
+    read = dict.fromkeys(n for op in grad_block.ops for n in op.input_arg_names)
     return [n for n in read if n in block.vars and n not in given]
 
 

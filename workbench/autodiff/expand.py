@@ -59,21 +59,21 @@ def _is_control_flow_grad(op: Operator) -> bool:
 
 
 def _leading_to(ops: list[Operator], targets: Collection[str]) -> list[Operator]:
-    needed, found = set(targets), []
+    needed, leading = set(targets), []
     for op in reversed(ops):
         if any(n in needed for n in op.output_arg_names):
-            found.append(op)
+            leading.append(op)
             needed.update(op.input_arg_names)
-    return found[::-1]
+    return leading[::-1]
 
 
 def _depending_on(ops: list[Operator], sources: Collection[str]) -> set[int]:
-    reached, found = set(sources), set()
+    reached, depending = set(sources), set()
     for i, op in enumerate(ops):
         if any(n in reached for n in op.input_arg_names):
-            found.add(i)
+            depending.add(i)
             reached.update(op.output_arg_names)
-    return found
+    return depending
 
 
 def _expand(block: Block, op: Operator, stand_ins: dict[str, str]) -> list[Operator]:
@@ -97,8 +97,8 @@ def _rule_arguments(
         names = op.inputs.get(name)
         if not names:
             return None
-        found = [block.var_recursive(stand_ins.get(n, n)) for n in names]
-        return found if slot.is_list else found[0]
+        variables = [block.var_recursive(stand_ins.get(n, n)) for n in names]
+        return variables if slot.is_list else variables[0]
 
     gs = [read(s, grad_slot(s.name)) for s in forward.outputs]
     outs = [read(s, s.name) if s.name in forward.saved else None for s in forward.outputs]

@@ -122,18 +122,18 @@ def _reaches(
     """Whether a gradient of the operator's outputs is passed on to something wanted; marks those outputs."""
     if not differentiable(use.op):
         return False
-    found = False
+    reaches = False
     for name in receiving_names(use.op):
         key = use.reads[name]
         if sources is None and key[1] == 0 and key not in reach.requires and _is_leaf(variable(name), no_grad):
             reach.requires.add(key)
-        found = found or key in reach.requires
-    if found:
+        reaches = reaches or key in reach.requires
+    if reaches:
         wanted = sources or ()
         for name, key in use.writes.items():
             if passes_gradient(variable(name), no_grad) or (name in wanted and key[1] == 0):
                 reach.requires.add(key)
-    return found
+    return reaches
 
 
 def _is_leaf(variable: Variable, no_grad: Collection[str]) -> bool:

@@ -79,15 +79,15 @@ class Walk:
 
     def arriving(self, key: Key, near: Operator) -> str | None:
         """`gradient` for the backward operator of `near`: dense, as only sums and updates take sparse ones."""
-        found = self.gradient(key)
-        if found is None:
+        grad = self.gradient(key)
+        if grad is None:
             return None
-        given = self.block.var_recursive(found)
+        given = self.block.var_recursive(grad)
         if given.kind != ROWS:
-            return found
-        target = self.fresh(found + "@DENSE")
+            return grad
+        target = self.fresh(grad + "@DENSE")
         self.block.add_var(Variable(self.block, target, given.shape, given.dtype))
-        self.append(DENSIFY.type, {"X": [found]}, {"Out": [target]}, {}, near)
+        self.append(DENSIFY.type, {"X": [grad]}, {"Out": [target]}, {}, near)
         return target
 
     def receive(self, name: str, key: Key, spec: Spec | None = None) -> str:
@@ -218,12 +218,12 @@ def _receiver(walk: Walk, use: Use, name: str, spec: Any) -> str:
 
 def _output_gradients(walk: Walk, use: Use) -> dict[str, list[str]]:
     """`{Out@GRAD: [names]}` of the outputs that have a gradient; list slots are filled up with zeros."""
-    found: dict[str, list[str]] = {}
+    by_slot: dict[str, list[str]] = {}
     for slot, names in use.op.outputs.items():
         grads = [walk.arriving(use.writes[n], use.op) if n != EMPTY else None for n in names]
         if any(g is not None for g in grads):
-            found[grad_slot(slot)] = [g or _zeros(walk, n, use.op) for g, n in zip(grads, names, strict=True)]
-    return found
+            by_slot[grad_slot(slot)] = [g or _zeros(walk, n, use.op) for g, n in zip(grads, names, strict=True)]
+    return by_slot
 
 
 def _zeros(walk: Walk, name: str, near: Operator) -> str:

@@ -50,8 +50,8 @@ def _pair(entry: Any) -> tuple[Any, Branch]:
 def _function(value: Any) -> Branch:
     if not callable(value):
         raise InvalidType(f"a branch is a function without arguments, got {value!r}")
-    found: Branch = value
-    return found
+    function: Branch = value
+    return function
 
 
 def _chosen(pairs: Sequence[tuple[Any, Branch]], default: Branch, name: str | None) -> Any:
@@ -96,13 +96,13 @@ def _numbered(given: Any) -> dict[int, Branch]:
         entries = [tuple(f) if isinstance(f, list | tuple) else (i, f) for i, f in enumerate(given)]
     else:
         raise InvalidType(f"switch_case takes a list or a dictionary of functions, got {given!r}")
-    found: dict[int, Branch] = {}
+    functions: dict[int, Branch] = {}
     for entry in entries:
         if len(entry) != 2 or not isinstance(entry[0], int):
             raise InvalidType(f"switch_case takes pairs of an int and a function, got {entry!r}")
-        if entry[0] in found:
+        if entry[0] in functions:
             raise InvalidArgument(f"switch_case: index {entry[0]} comes twice")
-        found[entry[0]] = _function(entry[1])
-    if not found:
+        functions[entry[0]] = _function(entry[1])
+    if not functions:
         raise InvalidArgument("switch_case needs at least one function")
-    return found
+    return functions

@@ -125,14 +125,14 @@ def while_loop(
     if recorder.at_once:
         return _loop_at_once(cond, body, list(loop_vars))
     with unchanged_on_error(default_main_program(), default_startup_program()):
-        found: list[Any] = recorder.on_variables(_loop, cond, body, list(loop_vars), name or generate("while"))
-        return found
+        results: list[Any] = recorder.on_variables(_loop, cond, body, list(loop_vars), name or generate("while"))
+        return results
 
 
 def _loop_at_once(cond: Function, body: Function, values: list[Any]) -> list[Any]:
     while bool(cond(*values)):
-        found = body(*values)
-        values = list(found) if isinstance(found, list | tuple) else [found]
+        returned = body(*values)
+        values = list(returned) if isinstance(returned, list | tuple) else [returned]
     return values
 
 
@@ -142,9 +142,9 @@ def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> li
     cond_block, go_on = _build(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
     if not isinstance(go_on, Variable):
         raise not_a_variable("the condition of while_loop must return a bool Variable", go_on)
-    body_block, found = _build(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
-    same_structure("loop_vars and what the body returns", list(loop_vars), found)
-    outs = flatten(found)
+    body_block, returned = _build(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
+    same_structure("loop_vars and what the body returns", list(loop_vars), returned)
+    outs = flatten(returned)
     inner = [v for v in _captured([cond_block, body_block], [go_on, *outs]) if v.name not in x_names]
     results, _ = while_op(
         xs,
@@ -199,14 +199,14 @@ def _build(function: Function, xs: Sequence[Variable], x_names: Sequence[str] = 
 def _own_outputs(block: Block, leaves: list[Any]) -> list[Variable]:
     """Every result as a variable of the block that is written there, each only once."""
     seen: set[str] = set()
-    found = []
+    outputs = []
     for leaf in leaves:
         variable = _as_variable(leaf, "the results")
         if variable.name in seen or variable.name not in block.vars or variable.name in block.inputs:
             variable = find_op("assign")(variable)
         seen.add(variable.name)
-        found.append(variable)
-    return found
+        outputs.append(variable)
+    return outputs
 
 
 def _refuse_outer_writes(block: Block) -> None:
@@ -221,10 +221,10 @@ def _refuse_outer_writes(block: Block) -> None:
 
 def _captured(blocks: Sequence[Block], outs: Sequence[Variable]) -> list[Variable]:
     """What blocks read from outside, in order of first use."""
-    found: dict[str, Variable] = {}
+    captured: dict[str, Variable] = {}
     for block in blocks:
         for op in block.ops:
             for name in op.input_arg_names:
                 if name not in block.vars:
-                    found.setdefault(name, block.var_recursive(name))
-    return list(found.values())
+                    captured.setdefault(name, block.var_recursive(name))
+    return list(captured.values())

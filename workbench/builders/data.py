@@ -38,15 +38,15 @@ def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: i
     require_static("static.data")
     spec = _declared(name, shape, dtype, lod_level)
     block = default_main_program().global_block()
-    found = block.vars.get(name)
-    if found is None:
+    existing = block.vars.get(name)
+    if existing is None:
         return block.create_var(name, spec.shape, spec.dtype, stop_gradient=True, is_data=True, need_check_feed=True)
-    if not found.is_data or found.spec != spec:
+    if not existing.is_data or existing.spec != spec:
         raise AlreadyExists(
-            f"the program already has a variable {name!r}: {found!r}, which is not {spec}"
-            + (f"\n  declared at {found.site}" if found.site else "")
+            f"the program already has a variable {name!r}: {existing!r}, which is not {spec}"
+            + (f"\n  declared at {existing.site}" if existing.site else "")
         )
-    return found
+    return existing
 
 
 def _declared(name: Any, shape: Any, dtype: Any, lod_level: Any) -> Spec:

@@ -157,18 +157,18 @@ def shared_parameter(block: Block, name: str, spec: Spec) -> Parameter | None:
     Raises:
         InvalidArgument: it has another shape or dtype. AlreadyExists: it is no parameter.
     """
-    found = block.vars.get(name)
-    if found is None:
+    existing = block.vars.get(name)
+    if existing is None:
         return None
-    where = f"\n  made at {found.site}" if found.site else ""
-    if not isinstance(found, Parameter):
-        raise AlreadyExists(f"the parameter name {name!r} is taken by {found!r}{where}")
-    if found.spec != spec:
+    where = f"\n  made at {existing.site}" if existing.site else ""
+    if not isinstance(existing, Parameter):
+        raise AlreadyExists(f"the parameter name {name!r} is taken by {existing!r}{where}")
+    if existing.spec != spec:
         raise InvalidArgument(
             f"parameter {name!r} is shared by name, so its shape and dtype must be the same\n"
-            f"  expected: {found.spec}\n  got:      {spec}{where}"
+            f"  expected: {existing.spec}\n  got:      {spec}{where}"
         )
-    return found
+    return existing
 
 
 def global_variable(
@@ -179,9 +179,9 @@ def global_variable(
     Raises:
         AlreadyExists: one of the blocks has that name.
     """
-    made = block.create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+    variable = block.create_var(name, shape, dtype, persistable=True, stop_gradient=True)
     initializer(startup.create_var(name, shape, dtype, persistable=True, stop_gradient=True), startup)
-    return made
+    return variable
 
 
 def activation_op(act: Any, layer: str) -> Op:

@@ -88,12 +88,12 @@ class Dirac(ShapedInitializer):
             raise ShapeError("Dirac fills filters of convolutions", "3 to 5 dimensions", shape_text(shape))
         if shape[0] % self.groups:
             raise InvalidArgument(f"Dirac: {shape[0]} filters cannot be divided into {self.groups} groups")
-        found, each = np.zeros(shape), shape[0] // self.groups
+        weights, each = np.zeros(shape), shape[0] // self.groups
         middle = tuple(size // 2 for size in shape[2:])
         for group in range(self.groups):
             for channel in range(min(each, shape[1])):
-                found[(group * each + channel, channel, *middle)] = 1.0
-        return found
+                weights[(group * each + channel, channel, *middle)] = 1.0
+        return weights
 
 
 class BilinearInitializer(ShapedInitializer):

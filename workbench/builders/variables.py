@@ -41,8 +41,8 @@ def create_parameter(
     with building("create_parameter") as layer:
         if attr is None:
             attr = ParamAttr(name=name)
-        made = required_attr(attr, "attr", "create_parameter")
-        return layer.parameter(made, shape, dtype, is_bias, default_initializer)
+        checked = required_attr(attr, "attr", "create_parameter")
+        return layer.parameter(checked, shape, dtype, is_bias, default_initializer)
 
 
 def create_global_var(
@@ -70,6 +70,6 @@ def create_global_var(
         True
     """
     with building("global_var") as layer:
-        made = layer.global_variable(shape, as_dtype(dtype), Constant(value), name)
-        made.persistable = bool(persistable)
-        return made
+        variable = layer.global_variable(shape, as_dtype(dtype), Constant(value), name)
+        variable.persistable = bool(persistable)
+        return variable

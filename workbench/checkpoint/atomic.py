@@ -87,10 +87,10 @@ def read_file(path: FilePath, size: int = -1) -> bytes:
 
 def _read_open(file: Any, size: int) -> bytes:
     at = file.tell()
-    found: bytes = file.read(size)
+    content: bytes = file.read(size)
     if size >= 0:
         file.seek(at)
-    return found
+    return content
 
 
 def file_inside(folder: str | os.PathLike[str], name: str) -> Path:
@@ -131,17 +131,17 @@ def _remove_if_dead(path: str) -> None:
 def _mode_of_old(target: Path) -> int | None:
     """Permissions of the file to replace; None if there is none."""
     try:
-        found = target.lstat()
+        status = target.lstat()
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise InvalidArgument(
             f"{target} is a symbolic link to {os.readlink(target)}: save there, or remove the link first"
         )
-    if not stat.S_ISREG(found.st_mode):
-        what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+    if not stat.S_ISREG(status.st_mode):
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise InvalidArgument(f"cannot save to {target}: it is {what}")
-    return stat.S_IMODE(found.st_mode)
+    return stat.S_IMODE(status.st_mode)
 
 
 def _write_and_rename(target: Path, parts: Iterable[Bytes], mode: int | None) -> None:

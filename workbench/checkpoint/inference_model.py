@@ -55,8 +55,8 @@ def save_inference_model(
     if not fetches:
         raise InvalidArgument("save_inference_model needs at least one variable in fetch_vars")
     program = kwargs.get("program") or fetches[0].block.program
-    made = inference_program(program, [v.name for v in feeds], [v.name for v in fetches])
-    write_model(path_prefix, made, global_scope())
+    pruned = inference_program(program, [v.name for v in feeds], [v.name for v in fetches])
+    write_model(path_prefix, pruned, global_scope())
 
 
 def load_inference_model(
@@ -86,14 +86,14 @@ def load_inference_model(
 
 def inference_program(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> Program:
     """A copy of what computes variables from others, as in evaluation."""
-    made = prune(program.clone(for_test=True), list(fetches), list(feeds))
-    block = made.global_block()
+    pruned = prune(program.clone(for_test=True), list(fetches), list(feeds))
+    block = pruned.global_block()
     for name in feeds:
         if not block.has_var(name):  # nothing reads it; it may be fed all the same
             spec = program.global_block().spec(name)
             block.create_var(name, spec.shape, spec.dtype, stop_gradient=True, is_data=True)
-    made.attributes[INFERENCE] = {"feeds": list(feeds), "fetches": list(fetches)}
-    return made
+    pruned.attributes[INFERENCE] = {"feeds": list(feeds), "fetches": list(fetches)}
+    return pruned
 
 
 def write_model(path_prefix: str | os.PathLike[str], program: Program, scope: Scope) -> None:
@@ -112,15 +112,15 @@ def read_model(path_prefix: str | os.PathLike[str]) -> tuple[Program, list[str],
     """
     path = model_prefix(path_prefix) + MODEL
     program = program_from_dict(read_json(path, PROGRAM))
-    found = program.attributes.get(INFERENCE)
-    if not isinstance(found, dict):
+    names = program.attributes.get(INFERENCE)
+    if not isinstance(names, dict):
         raise InvalidArgument(f"{path}: a program, but not one of save_inference_model or jit.save")
-    return program, list(found["feeds"]), list(found["fetches"])
+    return program, list(names["feeds"]), list(names["fetches"])
 
 
 def _variables(given: Any, what: str) -> list[Variable]:
-    found = list(given) if isinstance(given, list | tuple) else [given]
-    for value in found:
+    variables = list(given) if isinstance(given, list | tuple) else [given]
+    for value in variables:
         if not isinstance(value, Variable):
             raise InvalidType(f"save_inference_model takes Variables as {what}, got {value!r}")
-    return found
+    return variables

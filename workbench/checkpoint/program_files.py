@@ -217,10 +217,10 @@ def restoring(program: Program, path: str | Path, tensors: dict[str, np.ndarray]
     Raises:
         InvalidArgument: it does not fit the program; everything that speaks against it in one message.
     """
-    found = Restore(program, path, tensors, metadata)
-    found.take_all(_persistables(program))
-    found.check()
-    return found
+    restore = Restore(program, path, tensors, metadata)
+    restore.take_all(_persistables(program))
+    restore.check()
+    return restore
 
 
 def _persistables(program: Program) -> list[Variable]:
@@ -239,13 +239,13 @@ def _snapshot(
 
 def _values(variables: Iterable[Variable], scope: Scope) -> dict[str, np.ndarray]:
     """{name: array in the scope}, not copied."""
-    found = {variable.name: scope.find_var(variable.name) for variable in variables}
-    empty = [name for name, holder in found.items() if holder is None or not holder.tensor.initialized]
+    holders = {variable.name: scope.find_var(variable.name) for variable in variables}
+    empty = [name for name, holder in holders.items() if holder is None or not holder.tensor.initialized]
     if empty:
         raise PreconditionNotMet(
             f"these variables have no value in the scope: {one_of(empty)}; run the startup program first"
         )
-    return {name: holder.tensor.array for name, holder in found.items() if holder is not None}
+    return {name: holder.tensor.array for name, holder in holders.items() if holder is not None}
 
 
 def _metadata(program: Program) -> dict[str, Any]:
@@ -278,9 +278,9 @@ def _restore(program: Program, path: str | Path, chosen: Sequence[Variable] | No
     if chosen is None:
         restoring(program, path, tensors, metadata).commit(global_scope())
         return
-    found = Restore(program, path, tensors, metadata)
-    found.take(chosen)
-    found.commit(global_scope())
+    restore = Restore(program, path, tensors, metadata)
+    restore.take(chosen)
+    restore.commit(global_scope())
 
 
 # Arguments
@@ -301,15 +301,15 @@ def _selected(
 
 def _chosen(program: Program, variables: Sequence[Variable | str]) -> list[Variable]:
     block = program.global_block()
-    found = []
+    chosen = []
     for variable in variables:
         if not isinstance(variable, (Variable, str)):
             raise InvalidType(f"expected a Variable or its name, got {variable!r}")
         name = variable if isinstance(variable, str) else variable.name
         if not block.has_var(name):
             raise NotFound(f"the program has no variable {name!r}.{did_you_mean(name, block.vars)}")
-        found.append(block.var(name))
-    return found
+        chosen.append(block.var(name))
+    return chosen
 
 
 def _checked(executor: Any, program: Program | None, what: str) -> Program:

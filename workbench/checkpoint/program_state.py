@@ -97,14 +97,14 @@ def load_program_state(model_path: str | os.PathLike[str], var_list: Iterable[An
         ['fc.b_0', 'fc.w_0']
     """
     path = model_prefix(model_path) + PARAMS
-    found = read_tensors(path)[0]
+    arrays = read_tensors(path)[0]
     if var_list is None:
-        return found
+        return arrays
     names = [v if isinstance(v, str) else v.name for v in var_list]
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in arrays]
     if missing:
         raise NotFound(f"{path} holds no value of {', '.join(missing)}")
-    return {name: found[name] for name in names}
+    return {name: arrays[name] for name in names}
 
 
 def set_program_state(program: Program, state_dict: Mapping[str, Any]) -> None:

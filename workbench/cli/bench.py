@@ -88,12 +88,12 @@ def profiled(name: str, devices: int) -> Iterator[str]:
     from workbench.executors.profiling.profile import Profile
     from workbench.experiments.bench.workloads import WORKLOADS, training
 
-    made = training(WORKLOADS[name], devices)
+    workload = training(WORKLOADS[name], devices)
     for _ in range(PROFILED_STEPS):
-        made.step()
+        workload.step()
     with Profile() as profile:
         for _ in range(PROFILED_STEPS):
-            made.step()
+            workload.step()
     lines = [(line.total, line.calls, line.name) for line in profile.op_types()]
     lines += [(traffic.total, traffic.calls, traffic.kind) for traffic in profile.collectives()]
     whole = sum(total for total, _, _ in lines)

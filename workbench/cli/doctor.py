@@ -102,10 +102,10 @@ def gpus() -> Iterator[tuple[str, str]]:
         driver = "an NVIDIA driver is here, but" if shutil.which("nvidia-smi") else "no NVIDIA driver, and"
         yield "GPU", f"none usable: {driver} CuPy is not installed"
         return
-    found, lines = ask_python(COUNT_GPUS)
-    if not found:
+    answered, lines = ask_python(COUNT_GPUS)
+    if not answered:
         yield "GPU", f"none usable: {lines[-1]}"
-    for line in lines if found else ():
+    for line in lines if answered else ():
         yield "GPU", line
 
 
@@ -212,8 +212,8 @@ def installed(distributions: tuple[str, ...]) -> str | None:
     """Name and version of the first one that is installed; the version alone when only one was asked for."""
     for name in distributions:
         try:
-            found = version(name)
+            release = version(name)
         except PackageNotFoundError:
             continue
-        return f"{name} {found}" if len(distributions) > 1 else found
+        return f"{name} {release}" if len(distributions) > 1 else release
     return None

@@ -29,8 +29,8 @@ def batch(
 
     def batches() -> Iterator[list[Any]]:
         samples = iter(reader())
-        while found := list(itertools.islice(samples, int(batch_size))):
-            if len(found) == batch_size or not drop_last:
-                yield found
+        while samples_here := list(itertools.islice(samples, int(batch_size))):
+            if len(samples_here) == batch_size or not drop_last:
+                yield samples_here
 
     return batches

@@ -102,8 +102,8 @@ def _listed(owner: str, datasets: Any) -> list[Any]:
 
 
 def _with_index(owner: str, datasets: Any) -> list[Any]:
-    found = _listed(owner, datasets)
-    for dataset in found:
+    listed = _listed(owner, datasets)
+    for dataset in listed:
         if isinstance(dataset, IterableDataset):
             raise InvalidType(f"{owner} takes datasets with an index, got the stream {type(dataset).__name__}")
-    return found
+    return listed

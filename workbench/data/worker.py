@@ -54,12 +54,12 @@ def working(info: WorkerInfo) -> Iterator[None]:
 
 def workers_of(dataset: Any, count: int, begin: Callable[[int], None] | None) -> list[WorkerInfo]:
     """The workers of an epoch, each with a copy of the dataset; `begin(id)` is called for each."""
-    found = [WorkerInfo(number, count, copy(dataset), number) for number in range(count)]
-    for info in found:
+    workers = [WorkerInfo(number, count, copy(dataset), number) for number in range(count)]
+    for info in workers:
         if begin is not None:
             with working(info):
                 begin(info.id)
-    return found
+    return workers
 
 
 def in_turn(workers: list[WorkerInfo], stream: Callable[[Any], Iterator[Any]], size: int) -> Iterator[list[Sample]]:

@@ -19,10 +19,10 @@ def tensors_on(memories: Collection[int], kind: Any) -> list[Any]:
             `array` is its own.
     """
     kinds = {each for each in _with_subclasses(kind) if each.array is kind.array}
-    found = [each for each in gc.get_objects() if type(each) in kinds]
+    tensors = [each for each in gc.get_objects() if type(each) in kinds]
     return [
         each
-        for each in found
+        for each in tensors
         if isinstance(getattr(each, "array", None), np.ndarray) and id(memory_of(each.array)) in memories
     ]
 

@@ -33,19 +33,19 @@ _of_arrays: dict[Any, Kind] = {}
 def kind_of(array: Any) -> Kind:
     """The kind of a NumPy array or a sparse gradient."""
     key = array.shape, array.dtype, array.__class__
-    found = _of_arrays.get(key)
-    if found is None:
+    kind = _of_arrays.get(key)
+    if kind is None:
         if len(_of_arrays) >= _KEPT:
             _of_arrays.clear()
-        found = _of_arrays[key] = kind_like(spec_of(array))
-    return found
+        kind = _of_arrays[key] = kind_like(spec_of(array))
+    return kind
 
 
 def kind_like(spec: Spec) -> Kind:
     """The kind of values with a spec, all of whose dimensions are known."""
-    found = _kinds.get(spec)
-    if found is None:
+    kind = _kinds.get(spec)
+    if kind is None:
         if len(_kinds) >= _KEPT:
             _kinds.clear()
-        found = _kinds[spec] = Kind(spec)
-    return found
+        kind = _kinds[spec] = Kind(spec)
+    return kind

@@ -109,8 +109,8 @@ def _write_to(array: Any) -> Write:
 
 
 def _forget(key: int, gone: ref[Any]) -> None:
-    found = _writes.get(key)
-    if found is not None and found.memory is gone:
+    write = _writes.get(key)
+    if write is not None and write.memory is gone:
         del _writes[key]
 
 
@@ -118,18 +118,18 @@ def write_since(array: Any, time: int) -> Write | RepeatedWrites | None:
     """The latest write to the memory of an array if it came after `time`."""
     if not isinstance(array, np.ndarray):
         return None
-    found = _writes.get(id(memory_of(array)))
-    if found is None:
+    write = _writes.get(id(memory_of(array)))
+    if write is None:
         return None
-    if found.time > time:
-        return found
-    return next((each for each in found.repeated if each.time > time), None)
+    if write.time > time:
+        return write
+    return next((each for each in write.repeated if each.time > time), None)
 
 
 def writes_to(array: Any) -> int:
     """How often the memory of an array was written to: Paddle's version of an in-place tensor."""
-    found = _writes.get(id(memory_of(array)))
-    return found.version if found is not None else 0
+    write = _writes.get(id(memory_of(array)))
+    return write.version if write is not None else 0
 
 
 class RepeatedWrites:

@@ -26,27 +26,27 @@ class FirstNaN:
     def __init__(self, step: int, moment: Moment) -> None:
         self.step, self.replay = step, Replay(moment)
         self._lock = threading.RLock()
-        self._found: NotFinite | None = None
+        self._origin: NotFinite | None = None
         self._trouble = ""
         self._is_known = False
 
     @property
-    def found(self) -> NotFinite | None:
+    def origin(self) -> NotFinite | None:
         """The first node with results that are not finite; None if running the step again makes none."""
         with self._lock:
             if not self._is_known:
                 try:
-                    self._found = self.replay.find_nan()
+                    self._origin = self.replay.find_nan()
                 except Exception as error:  # such as memory that is missing: the run goes on all the same
                     self._trouble = f"; the step could not be run again: {_first_line(error)}"
                 self._is_known = True
-            return self._found
+            return self._origin
 
     def find(self) -> NotFinite | None:
         """As `found`, but whatever keeps the step from being run again is told in `reason`, and not tried again."""
         with self._lock:
             try:
-                return self.found
+                return self.origin
             except Exception as error:  # whoever shows the run does so many times a second
                 self._trouble = f"; the step could not be run again: {type(error).__name__}: {error}"
                 self._is_known = True
@@ -55,29 +55,31 @@ class FirstNaN:
     @property
     def node(self) -> Node | None:
         """That node, of the graph in which nothing is fused."""
-        return None if self.found is None else self.found.of
+        return None if self.origin is None else self.origin.of
 
     @property
     def op(self) -> str | None:
         """The type of its op."""
-        return None if self.found is None else self.found.node.type
+        return None if self.origin is None else self.origin.node.type
 
     @property
     def device(self) -> str | None:
         """The device on which it ran, such as `cpu:1`; of several the first with such a result."""
-        return None if self.found is None else str(self.replay.moment.spec.places[self.found.outputs[0].device])
+        return None if self.origin is None else str(self.replay.moment.spec.places[self.origin.outputs[0].device])
 
     @property
     def site(self) -> Site | None:
         """The line that built it."""
-        return None if self.found is None else self.found.node.site
+        return None if self.origin is None else self.origin.node.site
 
     @property
     def handed_on(self) -> list[str]:
         """The parameters and statistics it read that were not finite before the step."""
-        found = self.found
+        finding = self.origin
         state = {name for device in self.replay.moment.state for name in device}
-        return [] if found is None else [one.name for one in found.inputs if not one.is_finite and one.name in state]
+        return (
+            [] if finding is None else [one.name for one in finding.inputs if not one.is_finite and one.name in state]
+        )
 
     @property
     def title(self) -> str:
@@ -87,18 +89,18 @@ class FirstNaN:
     @property
     def kind(self) -> str:
         """`NaN`; `Inf` if there is nothing but Inf among the first results that are not finite."""
-        return "Inf" if self._is_known and self._found and not any(o.nans for o in self._found.outputs) else "NaN"
+        return "Inf" if self._is_known and self._origin and not any(o.nans for o in self._origin.outputs) else "NaN"
 
     @property
     def reason(self) -> str:
         """`op 'log' on cpu:1 makes it, in row 45 of the batch`."""
-        found = self.found
-        if found is None:
+        finding = self.origin
+        if finding is None:
             return f"its loss or a gradient is not finite{self._trouble or '; run once more, the step makes none'}"
         if names := self.handed_on:
             return f"{', '.join(names)} was not finite before the step; op {self.op!r} on {self.device} reads it"
-        rows = f", in {rows_text(found.rows)}" if found.rows else ""
-        if fed := [one.name for one in found.inputs if not one.is_finite]:  # no op before this one has made it
+        rows = f", in {rows_text(finding.rows)}" if finding.rows else ""
+        if fed := [one.name for one in finding.inputs if not one.is_finite]:  # no op before this one has made it
             return f"it was fed as {', '.join(map(repr, fed))}{rows}; op {self.op!r} on {self.device} reads it"
         return f"op {self.op!r} on {self.device} makes it{rows}"
 

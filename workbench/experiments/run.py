@@ -247,10 +247,10 @@ class Run:
         try:
             if not (self.is_here() or self._is_let_in(saver, deadline) or not self._started):
                 raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
-            made = template.replace("{step}", str(self.step))
-            self.write_checkpoint(made)
-            self.add_checkpoint(self.step, made)
-            return made
+            written = template.replace("{step}", str(self.step))
+            self.write_checkpoint(written)
+            self.add_checkpoint(self.step, written)
+            return written
         finally:
             self._savers[:] = [other for other in self._savers if other is not saver]
 

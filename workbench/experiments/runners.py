@@ -65,9 +65,9 @@ def on_devices(executor: Any, program: Program, devices: int, scope: Scope | Non
         raise InvalidArgument("train takes devices= or executor=, which has devices of its own; leave one out")
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
         raise InvalidArgument(f"train takes a number >= 1 as devices, got {devices!r}")
-    made = CompiledProgram(program).with_data_parallel(loss_of(program), places=cpu_places(devices))
-    made.bind(scope or global_scope())
-    return made
+    compiled = CompiledProgram(program).with_data_parallel(loss_of(program), places=cpu_places(devices))
+    compiled.bind(scope or global_scope())
+    return compiled
 
 
 def on_cluster(executor: Any, program: Program, cluster: Any, devices: int | None = None) -> ClusterExecutor:
@@ -113,11 +113,11 @@ def runner_of(executor: Any, program: Program, scope: Scope | None) -> tuple[Run
         if not callable(getattr(executor, "run", None)):
             raise InvalidType(f"train takes what runs programs as executor, got {described(executor)}")
         return executor, global_scope() if scope is None else scope
-    made = OnDevices(executor, program)
+    runner = OnDevices(executor, program)
     own = executor.inspection.scope
     if scope is not None and scope is not own:
         raise InvalidArgument(f"train takes no other scope than the one its {type(executor).__name__} was made with")
-    return made, own
+    return runner, own
 
 
 def guarded(runner: Runner, guard: Guard) -> Callable[[], None] | None:

@@ -30,8 +30,8 @@ class _Body(NamedTuple):
 
     def values(self) -> dict[Any, Any] | None:
         """{Current: what is in force}; None if the body has ended."""
-        found = self.leaving()
-        return found.values if found is not None and found.lock.locked() else None
+        leaving = self.leaving()
+        return leaving.values if leaving is not None and leaving.lock.locked() else None
 
 
 class Current(Generic[Kind]):
@@ -51,8 +51,8 @@ class Current(Generic[Kind]):
         while body is not None:
             leaving = body.leaving()  # `values`, at once: this is asked for every op that is built
             if leaving is not None and leaving.lock.locked():
-                found: Kind = leaving.values[self]
-                return found
+                value: Kind = leaving.values[self]
+                return value
             body = body.outer
         return self._default
 

@@ -14,5 +14,5 @@ def import_all(package: str, path: Iterable[str]) -> None:
         package, path: its `__name__` and `__path__`.
     """
     for name in sorted(module.name for module in iter_modules(path)):
-        found = import_module(f"{package}.{name}")
-        import_all(found.__name__, getattr(found, "__path__", ()))
+        imported = import_module(f"{package}.{name}")
+        import_all(imported.__name__, getattr(imported, "__path__", ()))

@@ -26,12 +26,12 @@ def suggest_keyword(error: TypeError, trace: TracebackType | None) -> None:
         error: any TypeError; left alone unless it is about a keyword of a public function or class of workbench.
         trace: where it came from; its innermost frame made the call.
     """
-    found = _UNEXPECTED.fullmatch(str(error))
-    if found is None or trace is None or _is_users(found[1], trace):
+    match = _UNEXPECTED.fullmatch(str(error))
+    if match is None or trace is None or _is_users(match[1], trace):
         return
-    takes = [[*inspect.signature(function).parameters] for function in _named(found[1])]
-    takes = [[name for name in known if name != "self"] for known in takes if found[2] not in known]
-    hints = [hint for known in takes if (hint := _by_initials(found[2], known) or did_you_mean(found[2], known))]
+    takes = [[*inspect.signature(function).parameters] for function in _named(match[1])]
+    takes = [[name for name in known if name != "self"] for known in takes if match[2] not in known]
+    hints = [hint for known in takes if (hint := _by_initials(match[2], known) or did_you_mean(match[2], known))]
     if takes:
         error.args = (f"{error}.{hints[0] if hints else f' It takes {one_of(takes[0])}'}",)
 

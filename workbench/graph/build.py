@@ -85,10 +85,10 @@ class _GraphBuilder:
         for name in fetches:
             if not self.data_parallel:
                 self._read_untouched(name)
-            found = [self.graph.newest[name, place] for place in self.everywhere if (name, place) in self.graph.newest]
-            if not found:
+            values = [self.graph.newest[name, place] for place in self.everywhere if (name, place) in self.graph.newest]
+            if not values:
                 raise self._not_fetchable(name)
-            self.graph.nodes.append(Node(FETCH, [v.place for v in found], [found], [], {"name": name}, 0))
+            self.graph.nodes.append(Node(FETCH, [v.place for v in values], [values], [], {"name": name}, 0))
 
     def _read_untouched(self, name: str) -> None:
         """Fetch what comes from outside though no operator reads it, as an Executor does (E-10)."""
@@ -123,8 +123,8 @@ class _GraphBuilder:
         return values if is_list else values[0]
 
     def _read(self, name: str, place: int) -> Value:
-        found = self.graph.newest.get((name, place))
-        return found if found is not None else self._new(name, place, 0)
+        newest = self.graph.newest.get((name, place))
+        return newest if newest is not None else self._new(name, place, 0)
 
     def _write(self, name: str, place: int) -> Value:
         before = self.graph.newest.get((name, place))
@@ -134,9 +134,9 @@ class _GraphBuilder:
 
     def _new(self, name: str, place: int, version: int) -> Value:
         variable = self.block.var_recursive(name)
-        made = Value(name, place, version, variable.spec, variable.persistable, variable.is_data)
-        self.graph.newest[name, place] = made
-        return made
+        value = Value(name, place, version, variable.spec, variable.persistable, variable.is_data)
+        self.graph.newest[name, place] = value
+        return value
 
     # the loss and the gradients
 

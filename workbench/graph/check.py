@@ -43,20 +43,20 @@ def check_graph(graph: Graph) -> None:
     Raises:
         InvalidArgument: listing the problems, each with its node and value.
     """
-    found = problems(graph)
-    if found:
-        count = "a problem" if len(found) == 1 else f"{len(found)} problems"
-        more = [f"- and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
-        raise InvalidArgument("\n".join([f"{graph!r} has {count}:", *(f"- {text}" for text in found[:SHOWN]), *more]))
+    faults = problems(graph)
+    if faults:
+        count = "a problem" if len(faults) == 1 else f"{len(faults)} problems"
+        more = [f"- and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
+        raise InvalidArgument("\n".join([f"{graph!r} has {count}:", *(f"- {text}" for text in faults[:SHOWN]), *more]))
 
 
 def problems(graph: Graph) -> list[str]:
     """What is wrong with a graph, one text per problem, [] if nothing is."""
-    found = list(_Order(graph).problems())
+    faults = list(_Order(graph).problems())
     everywhere = tuple(range(graph.devices))
     for number, node in enumerate(graph.nodes):
-        found.extend(f"{_label(number, node)}: {text}" for text in _node(node, everywhere))
-    return found
+        faults.extend(f"{_label(number, node)}: {text}" for text in _node(node, everywhere))
+    return faults
 
 
 def _label(number: int, node: Node) -> str:
@@ -71,13 +71,13 @@ class _Order:
     """Goes through the nodes in their order.
 
     Attributes:
-        made: the values that exist so far.
+        written: the values that exist so far.
         newest: the version of every variable on every device after the nodes seen so far, and its value.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.made: set[Value] = set()
+        self.written: set[Value] = set()
         self.newest: dict[tuple[str, int], Value] = {}
         self.writers: dict[Value, int] = {}
         self.number = {node: number for number, node in enumerate(graph.nodes)}
@@ -103,7 +103,7 @@ class _Order:
     def _reads(self, node: Node) -> Iterator[str]:
         for value in values_of(node.inputs):
             key = value.name, value.place
-            if value in self.made:
+            if value in self.written:
                 if self.newest[key] is not value:
                     yield f"reads {value}, though {self.newest[key]} has been written before it"
             elif value in self.writers:
@@ -113,7 +113,7 @@ class _Order:
             elif not self._given(value):
                 yield f"reads {value}, which nothing writes and nobody feeds"
             else:
-                self.made.add(value)
+                self.written.add(value)
                 self.newest[key] = value
 
     def _given(self, value: Value) -> bool:
@@ -124,13 +124,13 @@ class _Order:
         for value in values_of(node.outputs):
             key = value.name, value.place
             before = self.newest.get(key)
-            if value in self.made:
+            if value in self.written:
                 yield f"writes {value}, which exists already"
             elif before is not None and value.version != before.version + 1:
                 yield f"writes {value} after {before}; expected version {before.version + 1}"
             elif before is None and value.version != 0 and not (value.version == 1 and _lives_on(value)):
                 yield f"writes {value}, the first value of its variable; expected version 0"
-            self.made.add(value)
+            self.written.add(value)
             self.newest[key] = value
 
 
@@ -231,7 +231,7 @@ def _fused_elementwise(node: Node) -> Iterator[str]:
 
 
 def _inputs_of(expr: Any) -> set[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     seen: set[int] = set()
     rest = [expr]
     while rest:
@@ -240,8 +240,8 @@ def _inputs_of(expr: Any) -> set[int]:
             seen.add(id(one))
             rest.extend(one.args)
             if one.function == "input":
-                found.add(one.value)
-    return found
+                numbers.add(one.value)
+    return numbers
 
 
 def _slots_of_op(op_type: str, inputs: list[Slot], outputs: list[Slot]) -> Iterator[str]:

@@ -89,12 +89,12 @@ def _values(values: list[Value]) -> dict[str, Column]:
 
 
 def _edges(graph: Graph) -> dict[str, Column]:
-    found = list(edges(graph))
+    all_edges = list(edges(graph))
     node_id = {node: index for index, node in enumerate(graph.nodes)}
     return {
-        "edge_source": [node_id[before] for before, _, _ in found],
-        "edge_target": [node_id[node] for _, node, _ in found],
-        "edge_kind": [kind for _, _, kind in found],
+        "edge_source": [node_id[before] for before, _, _ in all_edges],
+        "edge_target": [node_id[node] for _, node, _ in all_edges],
+        "edge_kind": [kind for _, _, kind in all_edges],
     }
 
 

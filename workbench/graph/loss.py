@@ -21,8 +21,8 @@ def loss_of(program: Program) -> str | None:
     """The loss whose gradient the program computes; None if it computes none."""
     version, loss = _losses.get(program, (-1, None))
     if version != program.version:
-        version, found = program.version, loss_gradients(program)
-        loss = found[0].removesuffix("@GRAD") if found else None
+        version, gradients = program.version, loss_gradients(program)
+        loss = gradients[0].removesuffix("@GRAD") if gradients else None
         _losses[program] = version, loss
     return loss
 

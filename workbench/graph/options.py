@@ -85,10 +85,10 @@ def seconds() -> Rule[float]:
     def convert(value: Any) -> float:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise TypeError
-        found = float(value)
-        if not (found > 0 and math.isfinite(found)):
+        number = float(value)
+        if not (number > 0 and math.isfinite(number)):
             raise ValueError
-        return found
+        return number
 
     return Rule("a positive number of seconds", convert)
 
@@ -207,8 +207,8 @@ class Options:
     _told: set[str]
 
     def __init_subclass__(cls) -> None:
-        found = [pair for base in reversed(cls.__mro__) for pair in vars(base).items()]
-        cls.OPTIONS = {name: value for name, value in found if isinstance(value, Option)}
+        members = [pair for base in reversed(cls.__mro__) for pair in vars(base).items()]
+        cls.OPTIONS = {name: value for name, value in members if isinstance(value, Option)}
         cls.DEFAULTS = {name: option.default for name, option in cls.OPTIONS.items()}
 
     def __init__(self) -> None:
@@ -285,9 +285,9 @@ class Options:
 
     def __copy__(self) -> Self:
         """Another object with the same settings, not frozen."""
-        made = type(self)()
-        made._give(self._given)
-        return made
+        copied = type(self)()
+        copied._give(self._given)
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()

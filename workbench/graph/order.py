@@ -33,9 +33,9 @@ def writers(nodes: Iterable[Node]) -> dict[Value, Node]:
 
 
 def _writers_of(node: Node, writer: dict[Value, Node]) -> Iterable[Node]:
-    found = {writer[value]: None for value in values_of(node.inputs) if value in writer}
-    found.pop(node, None)
-    return found
+    writers = {writer[value]: None for value in values_of(node.inputs) if value in writer}
+    writers.pop(node, None)
+    return writers
 
 
 def hazards(graph: Graph) -> Iterator[Pair]:
@@ -94,12 +94,12 @@ def add_hazard_edges(graph: Graph) -> None:
 
 def predecessors(graph: Graph) -> dict[Node, list[Node]]:
     """The nodes every node has to wait for: data, order and hazards."""
-    found: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
+    before_of: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
     for before, node, _ in edges(graph):
-        found[node].append(before)
+        before_of[node].append(before)
     for before, node in hazards(graph):
-        found[node].append(before)
-    return found
+        before_of[node].append(before)
+    return before_of
 
 
 def topological(graph: Graph) -> list[Node]:
@@ -154,11 +154,11 @@ def levels(graph: Graph) -> dict[Node, int]:
     The nodes have to stand in an order in which they may run.
     """
     writer = writers(graph.nodes)
-    found: dict[Node, int] = {}
+    level_of: dict[Node, int] = {}
     for node in graph.nodes:
-        level = max((found[n] for n in node.after), default=-1)
+        level = max((level_of[n] for n in node.after), default=-1)
         for value in values_of(node.inputs):
             if value in writer:
-                level = max(level, found[writer[value]])
-        found[node] = level + 1
-    return found
+                level = max(level, level_of[writer[value]])
+        level_of[node] = level + 1
+    return level_of

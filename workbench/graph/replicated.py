@@ -14,10 +14,10 @@ def own_variables(graph: Graph) -> set[str]:
     """Names of the persistable variables in which devices are expected to differ after some steps."""
     own: set[str] = set()
     while True:
-        found = _written_apart(graph, own)
-        if found <= own:
+        written = _written_apart(graph, own)
+        if written <= own:
             return own
-        own |= found
+        own |= written
 
 
 def _written_apart(graph: Graph, own: set[str]) -> set[str]:

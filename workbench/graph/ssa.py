@@ -203,9 +203,9 @@ class Graph:
         """A new version of a variable (or the first of another name) on the same device, for a node to write."""
         name = like.name if name is None else name
         before = self.newest.get((name, like.place))
-        made = Value(name, like.place, before.version + 1 if before else 0, spec or like.spec)
-        self.newest[name, like.place] = made
-        return made
+        value = Value(name, like.place, before.version + 1 if before else 0, spec or like.spec)
+        self.newest[name, like.place] = value
+        return value
 
     def replace(self, mapping: Mapping[Node, Sequence[Node]]) -> None:
         """Put others where nodes are (none: they are removed); ordering edges to a node go to its last substitute."""

@@ -277,15 +277,15 @@ class BuildStrategy(Options):
 
     def idle(self) -> dict[str, str]:
         """The fields that were set and have no effect, with the reason."""
-        found = super().idle()
+        notices = super().idle()
         if self.is_set("fuse_broadcast_ops") and self.fuse_broadcast_ops and self.reduce_strategy is _ALL_REDUCE:
-            found["fuse_broadcast_ops"] = "only Reduce mode broadcasts"
-        return found
+            notices["fuse_broadcast_ops"] = "only Reduce mode broadcasts"
+        return notices
 
     def __copy__(self) -> BuildStrategy:
-        made = super().__copy__()
-        made._passes = list(self._passes)
-        return made
+        copied = super().__copy__()
+        copied._passes = list(self._passes)
+        return copied
 
     @property
     def trainers(self) -> int:

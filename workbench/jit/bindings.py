@@ -72,8 +72,8 @@ class TensorBindings:
         if not tensor.kind.is_dense:
             raise Unimplemented(f"a sparse gradient from outside cannot be recorded\n  at {caller()}")
         storage = storage_of(tensor)
-        found = self._bound.get(storage)
-        if found is None:
+        bound = self._bound.get(storage)
+        if bound is None:
             memory = id(memory_of(tensor.array))
             if self._by_memory.setdefault(memory, storage) is not storage:
                 whole = self._bound[self._by_memory[memory]].variable.name
@@ -82,9 +82,9 @@ class TensorBindings:
                     f"view inside of the function, or a clone()\n  at {caller()}"
                 )
             self._grads.append(partial(setattr, tensor, "_grad", tensor._grad))
-            found = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
+            bound = self._bound[storage] = BoundTensor(tensor, self._declared(tensor))
             self.moves = -1
-        return found
+        return bound
 
     def _declared(self, tensor: Tensor) -> Variable:
         block, name = self._program.global_block(), tensor.name

@@ -84,7 +84,8 @@ class LeafGradients:
         known: tensors that were given gradients when the function was recorded before.
 
     Attributes:
-        found: by tensor, in the order in which they were met. losses: names of the variables that were minimized.
+        by_tensor: what each gets, in the order in which they were met.
+        losses: names of the variables that were minimized.
         putting_back: gives tensors from outside the `grad` they had, when it is gone through: by C alone, so that no
             signal comes in between.
     """
@@ -93,7 +94,7 @@ class LeafGradients:
         self._program, self._bindings = program, bindings
         self._begun = clock.now
         self._at_first = {id(tensor): tensor._grad for tensor in known}
-        self.found: dict[int, LeafGradient] = {}
+        self.by_tensor: dict[int, LeafGradient] = {}
         self.losses: list[str] = []
         self._before: list[Call] = []
         self.putting_back: Iterator[Any] = map(call, self._before)
@@ -116,7 +117,7 @@ class LeafGradients:
             self._add(tensors[parameter.name], wrap(gradient))
 
     def _add(self, tensor: Tensor, gradient: Tensor) -> None:
-        if id(tensor) not in self.found:
+        if id(tensor) not in self.by_tensor:
             self._meet(tensor)
         if tensor._grad is None:
             tensor._grad = gradient
@@ -139,14 +140,14 @@ class LeafGradients:
 
     def _note(self, met: LeafGradient) -> None:
         self._before.append(partial(setattr, met.tensor, "_grad", met.before))
-        self.found[id(met.tensor)] = met
+        self.by_tensor[id(met.tensor)] = met
 
     def keep(self) -> None:
         """Record that what is left becomes tensors of their own."""
         for bound in list(self._bindings):  # what the function itself has put there
-            if isinstance(bound.tensor._grad, CapturedTensor) and id(bound.tensor) not in self.found:
+            if isinstance(bound.tensor._grad, CapturedTensor) and id(bound.tensor) not in self.by_tensor:
                 self._note(LeafGradient(bound.tensor, None, reads=False, clears=True))
-        for each in self.found.values():
+        for each in self.by_tensor.values():
             left = each.tensor._grad
             if left is None:
                 continue

@@ -54,7 +54,7 @@ def partitioned(
     forward_ops = set(map(id, block.ops))
     with static_mode(), program_guard(program, startup):
         given = [_given(block, output) for output in outputs]
-        found = gradients(list(outputs), list(inputs), given)
+        grads = gradients(list(outputs), list(inputs), given)
     backward_ops = [op for op in block.ops if id(op) not in forward_ops]
     later = set(map(id, backward_ops))
     names = {variable.name for variable in given}
@@ -72,7 +72,7 @@ def partitioned(
         variable.is_data, variable.stop_gradient = True, True
     reads = [name for name in needed if block.var(name).persistable]
     return Partition(
-        forward, backward, saved, reads, [v.name for v in given], [None if v is None else v.name for v in found]
+        forward, backward, saved, reads, [v.name for v in given], [None if v is None else v.name for v in grads]
     )
 
 
@@ -82,8 +82,8 @@ def _given(block: Block, output: Variable) -> Variable:
 
 def _read_from_outside(ops: Sequence[Operator]) -> list[str]:
     """What operators read that none of them has written before."""
-    written, found = {EMPTY}, dict[str, None]()
+    written, outside = {EMPTY}, dict[str, None]()
     for op in ops:
-        found.update(dict.fromkeys(name for name in op.input_arg_names if name not in written))
+        outside.update(dict.fromkeys(name for name in op.input_arg_names if name not in written))
         written.update(op.output_arg_names)
-    return list(found)
+    return list(outside)

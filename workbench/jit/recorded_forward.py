@@ -42,8 +42,8 @@ class RecordedForward(RecordedStep):
         names = [variable.name for variable in arguments]
         self._inputs = [i for i, variable in enumerate(arguments) if not variable.stop_gradient]
         self._bound = [each for each in recorder.bindings if not each.variable.stop_gradient]
-        found = [leaf.variable for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
-        passing = {v.name: v for v in found if not v.stop_gradient and v.name not in names}
+        results = [leaf.variable for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
+        passing = {v.name: v for v in results if not v.stop_gradient and v.name not in names}
         inputs = [*(arguments[i] for i in self._inputs), *(each.variable for each in self._bound)]
         self.partition: Partition | None = None
         self._passing: list[str] = []
@@ -69,17 +69,17 @@ class RecordedForward(RecordedStep):
         arrays = dict(zip(self.fetches, self.execute(tensors), strict=True))
         node = self._node(self.partition, arrays, tensors)
         given = dict(zip(self._feeds, tensors, strict=True))
-        made: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor] = {}
 
         def output(leaf: Any) -> Any:
             if not isinstance(leaf, CapturedTensor):
                 return leaf
             name = leaf.name
-            if name not in made:
-                made[name] = (
+            if name not in outputs:
+                outputs[name] = (
                     given[name] if name in given else tensor_from(np.asarray(arrays[name]), self._source(node, name))
                 )
-            return made[name]
+            return outputs[name]
 
         return mapped(self._outputs, output)
 
@@ -128,8 +128,8 @@ class RecordedBackward:
                 feed[name] = np.zeros(shape, block.var(name).dtype.numpy) if part is None else part
         asked = [g if keep else None for g, keep in zip(partition.gradients, wanted, strict=True)]
         fetches = list(dict.fromkeys(g for g in asked if g is not None))
-        found = dict(zip(fetches, self._runner.run(feed, fetches), strict=True))
-        return [None if g is None else found[g] for g in asked]
+        grads = dict(zip(fetches, self._runner.run(feed, fetches), strict=True))
+        return [None if g is None else grads[g] for g in asked]
 
     def recorded_backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> NoReturn:
         """Gradients that are recorded in turn: there are none.

@@ -127,7 +127,7 @@ class RecordedFunction:
             raise
         deque(recorder.leaf_gradients.putting_back, 0)
         self._require_pure(surroundings, randoms)
-        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.found.values())
+        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.by_tensor.values())
         self.captures += 1
         return self._made(recorder, feeds, outputs, surroundings)
 
@@ -135,14 +135,14 @@ class RecordedFunction:
         """Run the function while it is recorded; the names of its arguments and what it returns."""
         policy = _precision()
         with recorder.running(), recording(AutoCastRecorder(recorder, policy)) if policy else nullcontext():
-            made = [
+            arguments = [
                 recorder.argument(name, self._spec(t.kind.spec, number), t.stop_gradient)
                 for number, (name, t) in enumerate(zip(given.names, given.tensors, strict=True))
             ]
-            args, kwargs = given.replaced(made)
+            args, kwargs = given.replaced(arguments)
             outputs = self._function(*args, **kwargs)
             recorder.leaf_gradients.keep()
-        return [argument.name for argument in made], outputs
+        return [argument.name for argument in arguments], outputs
 
     def _tell(self, others: Sequence[RecordedStep]) -> None:
         """A notice that something is recorded once more, and why."""
@@ -207,11 +207,11 @@ class RecordedFunction:
         if instance is None:
             return self
         name = f"_recorded_{id(self)}"
-        found = vars(instance).get(name)
-        if found is None:
-            found = self._bound_to(self._function.__get__(instance, owner))
-            vars(instance)[name] = found
-        return found
+        bound = vars(instance).get(name)
+        if bound is None:
+            bound = self._bound_to(self._function.__get__(instance, owner))
+            vars(instance)[name] = bound
+        return bound
 
 
 def recording_of(target: Any) -> RecordedStep:

@@ -68,7 +68,7 @@ class RecordedStep(Debugging):
     ) -> None:
         self.program, self.startup = program, recorder.startup
         self.bindings, self._surroundings = recorder.bindings, surroundings
-        self._gradients = list(recorder.leaf_gradients.found.values())
+        self._gradients = list(recorder.leaf_gradients.by_tensor.values())
         self._optimizers = recorder.optimizers
         self._feeds, self._outputs = list(feeds), outputs
         captured = [leaf for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
@@ -146,11 +146,11 @@ class RecordedStep(Debugging):
         results = self.execute(tensors)
         if not self._is_single:
             return self._packed(results, tensors)
-        made = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
-        made.array, made.kind, made.stop_gradient, made.source = (
+        tensor = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
+        tensor.array, tensor.kind, tensor.stop_gradient, tensor.source = (
             results[0], self._kind or self._kind_of(results), True, None,
         )  # fmt: skip
-        return made
+        return tensor
 
     def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One step; the arrays that are fetched."""
@@ -200,8 +200,8 @@ class RecordedStep(Debugging):
     @property
     def results(self) -> dict[str, str]:
         """Of a function that returns a dict: the variables its entries are, by key."""
-        found = self._outputs if isinstance(self._outputs, dict) else {}
-        return {key: leaf.name for key, leaf in found.items() if isinstance(leaf, CapturedTensor)}
+        outputs = self._outputs if isinstance(self._outputs, dict) else {}
+        return {key: leaf.name for key, leaf in outputs.items() if isinstance(leaf, CapturedTensor)}
 
     @property
     def trains(self) -> bool:
@@ -241,12 +241,12 @@ class RecordedStep(Debugging):
             return False
         if ParameterChanges.count != self._changes:
             return False
-        found = chain(
+        current = chain(
             map(call, self._reads), map(_stops, self._others),
             map(_grad_of, self._leaves), map(_kind_of, args), map(_stops, args),
         )  # fmt: skip
         try:
-            return all(map(is_, found, self._expected)) and (
+            return all(map(is_, current, self._expected)) and (
                 not self._containers or all(each.is_unchanged() for each in self._containers)
             )
         except (AttributeError, ValueError):  # no tensor; a variable that was deleted
@@ -262,9 +262,9 @@ class RecordedStep(Debugging):
                 self._spread([each for each in self._rates if each.storage.note_writes()])
 
     def _packed(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
-        found = dict(zip(self._feeds, tensors, strict=True))
-        found.update((name, Tensor(np.asarray(result))) for name, result in zip(self.fetches, results, strict=True))
-        return mapped(self._outputs, lambda leaf: found[leaf.name] if isinstance(leaf, CapturedTensor) else leaf)
+        by_name = dict(zip(self._feeds, tensors, strict=True))
+        by_name.update((name, Tensor(np.asarray(result))) for name, result in zip(self.fetches, results, strict=True))
+        return mapped(self._outputs, lambda leaf: by_name[leaf.name] if isinstance(leaf, CapturedTensor) else leaf)
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:
         """What was written to tensors is for all devices."""

@@ -63,27 +63,27 @@ class CaptureRecorder:
         block = self.program.global_block()
         while block.has_var(name):
             name = names.generate(name)
-        made = block.create_var(
+        variable = block.create_var(
             name, spec.shape, spec.dtype, stop_gradient=stop_gradient, is_data=True, need_check_feed=True
         )
-        return CapturedTensor(made, self)
+        return CapturedTensor(variable, self)
 
     # What ops become
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         given = tuple([self._operand(op, value) for value in op.every_input(inputs)])
-        made = static_recorder.record(op, given, attrs, name)
+        outputs = static_recorder.record(op, given, attrs, name)
         passes = recording_gradients.get() and op.differentiable and _wants_gradient(op, given)
-        return self._wrapped(made, passes)
+        return self._wrapped(outputs, passes)
 
-    def _wrapped(self, made: Any, passes: bool) -> Any:
-        if made is None:
+    def _wrapped(self, output: Any, passes: bool) -> Any:
+        if output is None:
             return None
-        if isinstance(made, list | tuple):
-            return type(made)(self._wrapped(part, passes) for part in made)
+        if isinstance(output, list | tuple):
+            return type(output)(self._wrapped(part, passes) for part in output)
         if not passes:
-            made.stop_gradient = True
-        return CapturedTensor(made, self)
+            output.stop_gradient = True
+        return CapturedTensor(output, self)
 
     def _operand(self, op: Op, value: Any) -> Any:
         if value is None or isinstance(value, Variable):
@@ -111,9 +111,9 @@ class CaptureRecorder:
         return variable
 
     def _cut(self, variable: Variable) -> Variable:
-        made: Variable = static_recorder.record(ASSIGN, (variable,), {}, None)
-        made.stop_gradient = True
-        return made
+        copied: Variable = static_recorder.record(ASSIGN, (variable,), {}, None)
+        copied.stop_gradient = True
+        return copied
 
     def detached(self, tensor: CapturedTensor) -> CapturedTensor:
         """The same value, through which no gradient flows."""
@@ -122,8 +122,8 @@ class CaptureRecorder:
     def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
         """`function` of the variables of tensors; functions among `given` go on being recorded."""
         with recording(static_recorder):
-            found = function(*mapped(given, self._as_variables))
-        return mapped(found, self._as_tensor)
+            results = function(*mapped(given, self._as_variables))
+        return mapped(results, self._as_tensor)
 
     def _as_variables(self, value: Any) -> Any:
         """A tensor as its variable; a function of tensors as one of variables."""
@@ -134,8 +134,8 @@ class CaptureRecorder:
 
         def of_variables(*variables: Any) -> Any:
             with recording(self):
-                found = value(*mapped(variables, self._as_tensor))
-            return mapped(found, self._as_variables)
+                results = value(*mapped(variables, self._as_tensor))
+            return mapped(results, self._as_variables)
 
         return of_variables
 
@@ -181,18 +181,18 @@ class CaptureRecorder:
             if not tensor.stop_gradient
         ]
         with recording(static_recorder):
-            found = gradients(
+            grads = gradients(
                 [self.variable(t) for t in targets], [self.variable(t) for t in inputs], first,
                 {self.variable(t).name for t in blocked},
             )  # fmt: skip
-        return [None if v is None else self._wrapped(v, create_graph) for v in found]
+        return [None if v is None else self._wrapped(v, create_graph) for v in grads]
 
     def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
         """Append the gradients of what a tensor was computed from."""
         loss: Any = tensor if grad_tensor is None else tensor * grad_tensor
         if loss.shape not in ([], [1]):
             loss = loss.sum()
-        self.leaf_gradients.append_backward(self.variable(loss), lambda made: CapturedTensor(made, self))
+        self.leaf_gradients.append_backward(self.variable(loss), lambda variable: CapturedTensor(variable, self))
 
 
 def _wants_gradient(op: Op, given: Sequence[Any]) -> bool:

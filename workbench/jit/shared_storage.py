@@ -122,8 +122,8 @@ def storage_of(tensor: Tensor) -> SharedStorage:
 
     All who ask for one array, or for one that it was moved from, get one storage.
     """
-    found = _storages.get(id(tensor.array))
-    storage = found[1]() if found is not None and found[0]() is tensor.array else None
+    entry = _storages.get(id(tensor.array))
+    storage = entry[1]() if entry is not None and entry[0]() is tensor.array else None
     if storage is None:
         array = tensor.array
         if not (array.flags.writeable and array.flags.c_contiguous and array.flags.aligned):

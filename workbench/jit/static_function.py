@@ -119,16 +119,16 @@ class StaticFunction(RecordedFunction):
     ) -> RecordedForward:
         block = recorder.program.global_block()
         inputs = [block.var(name) for name in feeds]
-        found = [leaf.variable for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
+        results = [leaf.variable for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]
         program = recorder.program.clone()
         own = program.global_block()
         concrete = ConcreteProgram(
-            [own.var(v.name) for v in inputs], [own.var(v.name) for v in found], program, recorder.startup,
+            [own.var(v.name) for v in inputs], [own.var(v.name) for v in results], program, recorder.startup,
             own.all_parameters(), self._function, {each.variable.name: each.tensor for each in recorder.bindings},
         )  # fmt: skip
-        made = RecordedForward(recorder, inputs, outputs, surroundings, self._draws, recording_gradients.get())
-        self._concrete[id(made)] = concrete
-        return made
+        forward = RecordedForward(recorder, inputs, outputs, surroundings, self._draws, recording_gradients.get())
+        self._concrete[id(forward)] = concrete
+        return forward
 
     def _tell(self, others: Sequence[RecordedStep]) -> None:
         """Nothing: one recording per signature and mode is what is expected; `captures` counts them."""

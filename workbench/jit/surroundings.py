@@ -287,29 +287,29 @@ class Surroundings:
                 return _MISSING
             else:
                 space = vars(value)
-            found = space.get(name, _MISSING)
-            if found is _MISSING and not isinstance(value, ModuleType):
+            followed = space.get(name, _MISSING)
+            if followed is _MISSING and not isinstance(value, ModuleType):
                 return self._follow_class(label, value, name)
             label = f"{label}.{name}"
             if self._watch(label, space, name):
-                self._found(label, found)
-            value = found
+                self._found(label, followed)
+            value = followed
         return value
 
     def _follow_class(self, label: str, value: Any, name: str) -> Any:
         """An attribute an object has from its class: a method, a property, a constant."""
         owner = value if isinstance(value, type) else type(value)
         for base in owner.__mro__:
-            found = vars(base).get(name, _MISSING)
-            if found is _MISSING or is_ours(_file_of(base)):
+            member = vars(base).get(name, _MISSING)
+            if member is _MISSING or is_ours(_file_of(base)):
                 continue
-            if isinstance(found, FunctionType):
-                self._read(found, _first_argument(found, value))
-            elif isinstance(found, property) and found.fget is not None:
-                self._read(found.fget, _first_argument(found.fget, value))
+            if isinstance(member, FunctionType):
+                self._read(member, _first_argument(member, value))
+            elif isinstance(member, property) and member.fget is not None:
+                self._read(member.fget, _first_argument(member.fget, value))
             elif self._watch(f"{base.__name__}.{name}", vars(base), name):
-                self._found(f"{base.__name__}.{name}", found)
-            return found if isinstance(found, _PLAIN) else _MISSING
+                self._found(f"{base.__name__}.{name}", member)
+            return member if isinstance(member, _PLAIN) else _MISSING
         return _MISSING
 
 

@@ -51,13 +51,13 @@ class TranslatedLayer(Layer):
     def _take(self, variable: Any, value: np.ndarray) -> None:
         name = variable.name.replace(".", "_")
         if isinstance(variable, Parameter):
-            made: Tensor = EagerParamBase(value, variable.name, trainable=variable.trainable)
-            self.add_parameter(name, made)
+            tensor: Tensor = EagerParamBase(value, variable.name, trainable=variable.trainable)
+            self.add_parameter(name, tensor)
         else:
-            made = Tensor(value)
-            made.name, made.persistable = variable.name, True
-            self.register_buffer(name, made)
-        self._tensors[variable.name] = made
+            tensor = Tensor(value)
+            tensor.name, tensor.persistable = variable.name, True
+            self.register_buffer(name, tensor)
+        self._tensors[variable.name] = tensor
 
     def forward(self, *inputs: Any) -> Any:
         """The outputs for inputs in the order in which they were saved; one alone, or a list."""
@@ -65,8 +65,8 @@ class TranslatedLayer(Layer):
             raise InvalidArgument(
                 f"the saved model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), got {len(inputs)}"
             )
-        found = self._run(*inputs)
-        return found[0] if len(found) == 1 else found
+        results = self._run(*inputs)
+        return results[0] if len(results) == 1 else results
 
     def _apply(self, *inputs: Any) -> list[Any]:
         values: dict[str, Any] = {**self._tensors, **dict(zip(self._feeds, inputs, strict=True))}
@@ -93,10 +93,10 @@ def _applied(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
         given = [values[name] for name in op.inputs.get(slot.name, ()) if name != EMPTY]
         inputs.append(given if slot.is_list and given else (given[0] if given else None))
     attrs = {name: value for name, value in op.attrs.items() if name not in (ROLE, ROLE_VAR)}
-    made = record(*inputs, **attrs)
-    results = made if len(record.outputs) > 1 else (made,)
-    found: dict[str, Any] = {}
+    returned = record(*inputs, **attrs)
+    results = returned if len(record.outputs) > 1 else (returned,)
+    outputs: dict[str, Any] = {}
     for slot, result in zip(record.outputs, results, strict=True):
         parts = result if slot.is_list else [result]
-        found.update(zip(op.outputs.get(slot.name, ()), parts, strict=False))
-    return found
+        outputs.update(zip(op.outputs.get(slot.name, ()), parts, strict=False))
+    return outputs

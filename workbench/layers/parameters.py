@@ -45,6 +45,6 @@ def make_tensor(name: str, dtype: Any, persistable: bool) -> Any:
     kind = as_dtype(dtype)
     if in_static_mode():
         return default_main_program().current_block().create_var(name, (), kind, persistable=persistable)
-    made = Tensor(np.zeros((), kind.numpy))
-    made.name, made.persistable = name, persistable
-    return made
+    tensor = Tensor(np.zeros((), kind.numpy))
+    tensor.name, tensor.persistable = name, persistable
+    return tensor

@@ -100,20 +100,20 @@ class LayerState(LayerTree):
         if not isinstance(state_dict, Mapping):
             raise InvalidType(f"set_state_dict takes a dictionary of tensors, got {described(state_dict)}")
         missing: list[str] = []
-        found: dict[str, tuple[Any, Any]] = {}
+        matching: dict[str, tuple[Any, Any]] = {}
         for name, tensor in self.state_dict(use_hook=False).items():
             key = name if use_structured_name else tensor.name
             objection = _objection(key, state_dict, tensor)
             if objection is None:
-                found[key] = (tensor, state_dict[key])
+                matching[key] = (tensor, state_dict[key])
             else:
                 missing.append(key)
                 warnings.warn(f"Skip loading for {name}. {objection}", stacklevel=2)
-        for key, (tensor, value) in found.items():
+        for key, (tensor, value) in matching.items():
             _require_dtype(key, tensor, value)
-        for tensor, value in found.values():
+        for tensor, value in matching.values():
             set_value(tensor, value)
-        return missing, [key for key in state_dict if key not in found]
+        return missing, [key for key in state_dict if key not in matching]
 
     set_dict = set_state_dict
     load_dict = set_state_dict

@@ -100,11 +100,11 @@ def _shape(size: Any) -> list[int]:
 
 def _rows(net: Layer, inputs: Sequence[Any]) -> list[SummaryRow]:
     """What the layers below the net were called with, by one call of it; those called again count as they were last."""
-    found: dict[str, SummaryRow] = {}
+    rows: dict[str, SummaryRow] = {}
 
-    def note(layer: Layer, given: Any, made: Any) -> None:
-        row = _row(layer, given, made)
-        found[row.name] = row
+    def note(layer: Layer, given: Any, outputs: Any) -> None:
+        row = _row(layer, given, outputs)
+        rows[row.name] = row
 
     listed = [layer for layer in net.sublayers() if type(layer) not in (Sequential, LayerList)] or [net]
     handles = [layer.register_forward_post_hook(note) for layer in listed]
@@ -117,19 +117,19 @@ def _rows(net: Layer, inputs: Sequence[Any]) -> list[SummaryRow]:
             handle.remove()
         for layer, training in modes:
             layer.training = training
-    return list(found.values())
+    return list(rows.values())
 
 
-def _row(layer: Layer, given: Any, made: Any) -> SummaryRow:
+def _row(layer: Layer, given: Any, outputs: Any) -> SummaryRow:
     kind, number = type(layer).__name__, int(layer.full_name().rpartition("_")[2]) + 1
     own = [p for p in layer._parameters.values() if p is not None]
     return SummaryRow(
         f"{kind}-{number}",
         [_shapes(value) for value in given],
-        _shapes(made),
+        _shapes(outputs),
         sum(math.prod(p.shape) for p in own),
         sum(math.prod(p.shape) for p in own if p.trainable and not p.stop_gradient),
-        _elements(made),
+        _elements(outputs),
     )
 
 

@@ -65,11 +65,11 @@ class Accuracy(Metric):
         """
         hits = as_array("correct", correct)
         rows = hits[..., 0].size
-        found = [float(hits[..., :k].sum()) for k in self.topk]
-        for i, number in enumerate(found):
+        hit_counts = [float(hits[..., :k].sum()) for k in self.topk]
+        for i, number in enumerate(hit_counts):
             self.total[i] += number
             self.count[i] += rows
-        return _one_or_all([number / rows if rows else 0.0 for number in found])
+        return _one_or_all([number / rows if rows else 0.0 for number in hit_counts])
 
     def reset(self) -> None:
         """Forget what was counted."""

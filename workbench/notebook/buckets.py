@@ -41,9 +41,9 @@ class Buckets:
             if self._count == self._limit:
                 self._halve()
                 continue
-            found = min(len(self._pending) // self.width, self._limit - self._count)
-            whole, self._pending = np.split(self._pending, [found * self.width])
-            self._append(_summed_up(whole.reshape(found, self.width)))
+            filled = min(len(self._pending) // self.width, self._limit - self._count)
+            whole, self._pending = np.split(self._pending, [filled * self.width])
+            self._append(_summed_up(whole.reshape(filled, self.width)))
 
     def _append(self, columns: np.ndarray) -> None:
         end = self._count + columns.shape[1]

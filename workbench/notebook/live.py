@@ -95,8 +95,8 @@ class LiveView:
     def _curve(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Steps, means, lowest and highest."""
         if name in self.run.val_labels:  # few, and not of every step
-            steps, found = map(np.array, self.run.curve(name))
-            return steps, found, found, found
+            steps, points = map(np.array, self.run.curve(name))
+            return steps, points, points, points
         curve, values = self._curves.setdefault(name, Buckets(POINTS)), self.run.history[name]
         curve.add(values[curve.taken : len(values)])
         return curve.columns()

@@ -75,10 +75,10 @@ class StepProfile:
         return f"{self.heading()}\n\n{self.profile.table(self.n, 'median')}"
 
     def _repr_html_(self) -> str:
-        found = self.ops
-        whole = sum(line.median for line in found)
-        rows = [_cells(line, _share(line, whole)) for line in found[: self.n]]
-        more = f"<div>… and {count(len(found) - self.n, 'more op')}</div>" if len(found) > self.n else ""
+        ops = self.ops
+        whole = sum(line.median for line in ops)
+        rows = [_cells(line, _share(line, whole)) for line in ops[: self.n]]
+        more = f"<div>… and {count(len(ops) - self.n, 'more op')}</div>" if len(ops) > self.n else ""
         sums = "".join(_sums(what, lines) for what, lines in (("op type", self.op_types), ("layer", self.layers)))
         side = f'<div style="display:flex; flex-wrap:wrap; gap:0 32px">{sums}</div>'
         return f"<div>{escape(self.heading())}</div>{_table(_HEAD, rows)}{more}{side}"
@@ -140,8 +140,8 @@ def to_run(names: Mapping[str, Any], name: str) -> ParallelExecutor | CompiledPr
     """
     if isinstance(names.get(name), Executor):
         raise UsageError(f"{name!r} is an Executor, which runs many programs: step = {name}.compiled(PROGRAM) is one")
-    found = names.get(name)
-    if isinstance(found, Program) and not executors(names):
+    named_value = names.get(name)
+    if isinstance(named_value, Program) and not executors(names):
         raise UsageError(f"{name!r} is a Program: step = static.Executor().compiled({name}) runs it")
     return named(names, name, executors(names), "ParallelExecutor or CompiledProgram")
 
@@ -187,8 +187,8 @@ def _sums(what: str, lines: Sequence[ProfileLine]) -> str:
 
 
 def _cells(line: ProfileLine, share: float) -> list[str]:
-    name, made, place, site = map(escape, (line.name, _first(line.outputs), str(line.place), str(line.site or "")))
-    return [name, made, place, *_times(line), _bar(share), site]
+    name, outputs, place, site = map(escape, (line.name, _first(line.outputs), str(line.place), str(line.site or "")))
+    return [name, outputs, place, *_times(line), _bar(share), site]
 
 
 def _times(line: ProfileLine) -> tuple[str, str]:

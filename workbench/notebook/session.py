@@ -121,9 +121,9 @@ class Session:
             UsageError: there is none.
         """
         program = self.program(name)
-        found = self.startups.get(program) or self.namespace.get(f"{name}_startup")
-        if isinstance(found, Program):
-            return found
+        startup = self.startups.get(program) or self.namespace.get(f"{name}_startup")
+        if isinstance(startup, Program):
+            return startup
         raise UsageError(
             f"the startup program of {name!r} is not known: it was not built by %%static_program, "
             f"and no program is called {name}_startup"

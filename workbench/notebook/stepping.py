@@ -71,10 +71,10 @@ def begin(names: Mapping[str, Any], executor: str, feed: str | None, name: str) 
     )
     if not isinstance(names.get(name, None), Stepper | None):
         raise UsageError(f"{name!r} is in use for something else; `--as NAME` binds the step to another name")
-    made: Stepper = target.stepper(given)
+    stepper: Stepper = target.stepper(given)
     if isinstance(names.get(name), Stepper):
         names[name].abort()
-    return made
+    return stepper
 
 
 def going_on(names: Mapping[str, Any], name: str) -> Stepper:
@@ -85,8 +85,8 @@ def going_on(names: Mapping[str, Any], name: str) -> Stepper:
     """
     if name not in names:
         raise UsageError(f"there is no step called {name!r} to go on with; `%step EXECUTOR FEED` begins one")
-    found: Stepper = named(names, name, steppers(names), "step")
-    return found
+    stepper: Stepper = named(names, name, steppers(names), "step")
+    return stepper
 
 
 def steppers(names: Mapping[str, Any]) -> list[str]:

@@ -105,8 +105,8 @@ def ops_in(program: Program) -> int:
 
 def ops_by_role(program: Program) -> dict[str, int]:
     """{"forward": n, "backward": n, "optimize": n}; learning-rate operators count as optimize."""
-    found = Counter(map(_role, program.all_ops()))
-    return {role: found[role] for role in ROLES}
+    counts = Counter(map(_role, program.all_ops()))
+    return {role: counts[role] for role in ROLES}
 
 
 def roles_text(ops: dict[str, int]) -> str:
@@ -131,8 +131,8 @@ def optimizer_state(program: Program) -> list[Variable]:
         else:
             elsewhere.update(touched)
     block = program.global_block()
-    found = [block.vars[n] for n in here if n in block.vars and n not in elsewhere]
-    return [v for v in found if v.persistable and not isinstance(v, Parameter)]
+    variables = [block.vars[n] for n in here if n in block.vars and n not in elsewhere]
+    return [v for v in variables if v.persistable and not isinstance(v, Parameter)]
 
 
 def count(number: int, noun: str) -> str:

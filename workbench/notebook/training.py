@@ -109,8 +109,8 @@ def _target(session: Session, name: str, asked: Asked) -> tuple[Program | Layer,
     program = session.program(name)
     if asked.loss is not None or asked.optimizer is not None:
         raise UsageError(f"--loss and --optimizer are of a Layer; the program {name!r} has its own, by minimize")
-    found = {label: _variable(session, program, label) for label in asked.fetch}
-    return program, {"fetch": found or None, "startup": session.startups.get(program)}
+    variables = {label: _variable(session, program, label) for label in asked.fetch}
+    return program, {"fetch": variables or None, "startup": session.startups.get(program)}
 
 
 def _of_layer(session: Session, name: str, asked: Asked) -> dict[str, Any]:
@@ -133,12 +133,12 @@ def _dotted(session: Session, name: str) -> Any:
     first, *others = name.split(".")
     if first not in session.namespace:
         raise UsageError(f"there is no {first!r}.{did_you_mean(first, session.own())}")
-    found = session.namespace[first]
+    value = session.namespace[first]
     for other in others:
-        if not hasattr(found, other):
-            raise UsageError(f"{name!r}: there is no {other!r}.{did_you_mean(other, dir(found))}")
-        found = getattr(found, other)
-    return found
+        if not hasattr(value, other):
+            raise UsageError(f"{name!r}: there is no {other!r}.{did_you_mean(other, dir(value))}")
+        value = getattr(value, other)
+    return value
 
 
 def _batches(session: Session, name: str) -> Any:
@@ -146,10 +146,10 @@ def _batches(session: Session, name: str) -> Any:
     if name not in session.namespace:
         hint = did_you_mean(name, session.loaders())
         raise UsageError(f"there is no {name!r} to take batches from.{hint}")
-    found = session.namespace[name]
-    if not hasattr(found, "__iter__"):
-        raise UsageError(f"{name!r} is of type {type(found).__name__} and gives no batches")
-    return found
+    batches = session.namespace[name]
+    if not hasattr(batches, "__iter__"):
+        raise UsageError(f"{name!r} is of type {type(batches).__name__} and gives no batches")
+    return batches
 
 
 def _variable(session: Session, program: Program, label: str) -> str:

@@ -77,7 +77,7 @@ def distinct_axes(axes: Iterable[int], rank: int, what: str = "axis") -> list[in
     Raises:
         ShapeError: one lies outside the rank or comes twice.
     """
-    found = [normalize_axis(a, rank, what) for a in axes]
-    if len(set(found)) != len(found):
-        raise ShapeError(f"{what} names a dimension twice", "distinct axes", found)
-    return found
+    normalized = [normalize_axis(a, rank, what) for a in axes]
+    if len(set(normalized)) != len(normalized):
+        raise ShapeError(f"{what} names a dimension twice", "distinct axes", normalized)
+    return normalized

@@ -93,8 +93,8 @@ def _natural(x: np.ndarray, axes: tuple[int, ...], target: np.ndarray, keepdims:
         return True
     if not x.size:
         return True
-    made = ufunc.reduce(x, axis=axes, keepdims=keepdims)
-    return all(a == b for a, b, d in zip(made.strides, target.strides, made.shape, strict=True) if d > 1)
+    reduced = ufunc.reduce(x, axis=axes, keepdims=keepdims)
+    return all(a == b for a, b, d in zip(reduced.strides, target.strides, reduced.shape, strict=True) if d > 1)
 
 
 def averaged(x: np.ndarray, axes: Sequence[int], out: np.ndarray) -> Calls | None:

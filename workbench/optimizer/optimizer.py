@@ -412,15 +412,15 @@ class Optimizer:
 
         In dynamic mode tensors, in a program its variables. Float32 copies of parameters are under `master_weights`.
         """
-        found = self._tensors.listed([kind.name for kind in self.accumulators()])
+        entries = self._tensors.listed([kind.name for kind in self.accumulators()])
         for states in self._programs.values():
-            found.update((v.name, v) for (_, kind), v in states.variables.items() if kind != MASTER)
+            entries.update((v.name, v) for (_, kind), v in states.variables.items() if kind != MASTER)
         masters = self._tensors.masters()
         if masters:
-            found["master_weights"] = masters
+            entries["master_weights"] = masters
         if isinstance(self._learning_rate, LRScheduler):
-            found["LR_Scheduler"] = self._learning_rate.state_dict()
-        return found
+            entries["LR_Scheduler"] = self._learning_rate.state_dict()
+        return entries
 
     def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over states: those of dynamic mode, or the arrays a program's were saved as.

@@ -99,8 +99,8 @@ class ProgramStates:
         if key not in self.variables:
             name, startup = self._free(f"{parameter.name}_{MASTER}"), self.startup.global_block()
             for block in (self.program.global_block(), startup):
-                made = block.create_var(name, parameter.shape, float32, persistable=True, stop_gradient=True)
-                self.variables.setdefault(key, made)
+                copy = block.create_var(name, parameter.shape, float32, persistable=True, stop_gradient=True)
+                self.variables.setdefault(key, copy)
             attrs = {"dtype": float32.name}
             startup.append_op(CAST.type, inputs={"X": parameter.name}, outputs={"Out": name}, attrs=attrs)
         return self.variables[key]
@@ -143,40 +143,40 @@ class TensorStates:
         self._given: dict[str, Any] = {}
 
     def of(self, parameter: Any, kind: Accumulator, prefix: str, dtype: DType) -> Any:
-        found = self.tensors.get((parameter.name, kind.name))
-        if found is None:
+        tensor = self.tensors.get((parameter.name, kind.name))
+        if tensor is None:
             shape = (1,) if kind.scalar else tuple(parameter.shape)
-            made = FILL_CONSTANT(shape=shape, value=kind.fill, dtype=(wide(dtype) if kind.scalar else dtype).name)
-            found = self._keep(parameter.name, kind.name, f"{parameter.name}_{prefix}{kind.name}", made)
-        return found
+            filled = FILL_CONSTANT(shape=shape, value=kind.fill, dtype=(wide(dtype) if kind.scalar else dtype).name)
+            tensor = self._keep(parameter.name, kind.name, f"{parameter.name}_{prefix}{kind.name}", filled)
+        return tensor
 
     def master(self, parameter: Any) -> Any:
-        found = self.tensors.get((parameter.name, MASTER))
-        if found is None:
-            made = CAST(parameter, dtype=float32.name)
-            found = self._keep(parameter.name, MASTER, f"{parameter.name}_{MASTER}", made)
-        return found
+        copy = self.tensors.get((parameter.name, MASTER))
+        if copy is None:
+            cast = CAST(parameter, dtype=float32.name)
+            copy = self._keep(parameter.name, MASTER, f"{parameter.name}_{MASTER}", cast)
+        return copy
 
-    def _keep(self, parameter: str, kind: str, key: str, made: Any) -> Any:
-        made.name, made.stop_gradient = names.generate(key), True
-        self.tensors[parameter, kind] = made
-        given = self._take(key, made.name)
+    def _keep(self, parameter: str, kind: str, key: str, tensor: Any) -> Any:
+        tensor.name, tensor.stop_gradient = names.generate(key), True
+        self.tensors[parameter, kind] = tensor
+        given = self._take(key, tensor.name)
         if given is not None:
-            _set(made, given)
-        return made
+            _set(tensor, given)
+        return tensor
 
     def _take(self, key: str, name: str) -> Any:
         """What was given for a state: under its name, or one that differs in the number at the end alone."""
-        found = name if name in self._given else next((n for n in self._given if _stem(n) == key), None)
-        return None if found is None else self._given.pop(found)
+        name_given = name if name in self._given else next((n for n in self._given if _stem(n) == key), None)
+        return None if name_given is None else self._given.pop(name_given)
 
     def rate(self, dtype: DType) -> Any:
         """The learning rate in the dtype that updates of a parameter take."""
         kind = wide(dtype)
         if kind not in self._rates:
-            made = FILL_CONSTANT(shape=(1,), value=self._rate, dtype=kind.name)
-            made.name = names.generate("learning_rate")
-            self._rates[kind] = made
+            rate = FILL_CONSTANT(shape=(1,), value=self._rate, dtype=kind.name)
+            rate.name = names.generate("learning_rate")
+            self._rates[kind] = rate
         return self._rates[kind]
 
     def set_rate(self, value: float) -> None:
@@ -203,16 +203,16 @@ class TensorStates:
         """
         own = {tensor.name: tensor for (_, kind), tensor in self.tensors.items() if kind != MASTER}
         stems = {_stem(name): tensor for name, tensor in own.items()}
-        found = [(name, own.get(name, stems.get(_stem(name))), value) for name, value in states.items()]
+        entries = [(name, own.get(name, stems.get(_stem(name))), value) for name, value in states.items()]
         copies = self.masters()
-        found += [(f"{name}_{MASTER}_0", copies.get(name), value) for name, value in masters.items()]
-        for name, tensor, value in found:
+        entries += [(f"{name}_{MASTER}_0", copies.get(name), value) for name, value in masters.items()]
+        for name, tensor, value in entries:
             if tensor is not None and list(np.shape(value)) != list(tensor.shape):
                 expected, got = list(tensor.shape), list(np.shape(value))
                 raise InvalidArgument(
                     f"the state {name!r} has another shape\n  expected: {expected}\n  got:      {got}"
                 )
-        for name, tensor, value in found:
+        for name, tensor, value in entries:
             if tensor is None:
                 self._given[name] = np.array(value)
             else:

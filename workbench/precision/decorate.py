@@ -67,16 +67,16 @@ def decorate(
 
 def _classes(excluded: Any) -> tuple[type, ...]:
     """Classes of layers as a tuple."""
-    found = tuple(excluded) if isinstance(excluded, list | tuple) else () if excluded is None else (excluded,)
-    for kind in found:
+    classes = tuple(excluded) if isinstance(excluded, list | tuple) else () if excluded is None else (excluded,)
+    for kind in classes:
         if not isinstance(kind, type):
             raise InvalidType(f"excluded_layers are classes of layers, got {kind!r}")
-    return found
+    return classes
 
 
 def _checked(what: str, values: Any, kind: type) -> list[Any]:
-    found = list(values) if isinstance(values, list | tuple) else [] if values is None else [values]
-    for value in found:
+    listed = list(values) if isinstance(values, list | tuple) else [] if values is None else [values]
+    for value in listed:
         if not isinstance(value, kind):
             raise InvalidType(f"decorate takes a {kind.__name__}, or a list of them, as {what}, got {value!r}")
-    return found
+    return listed

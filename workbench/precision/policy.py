@@ -65,9 +65,9 @@ class Policy:
 
 def flat(inputs: Sequence[Any]) -> list[Any]:
     """The tensors among the inputs of an op, lists opened."""
-    found: list[Any] = []
+    flattened: list[Any] = []
     for value in inputs:
         for each in value if isinstance(value, list | tuple) else [value]:
             if each is not None and hasattr(each, "dtype") and hasattr(each.dtype, "is_float"):
-                found.append(each)
-    return found
+                flattened.append(each)
+    return flattened

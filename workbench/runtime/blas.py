@@ -63,13 +63,13 @@ class OneBlasThread:
         with self._lock:
             return self._pledge() or self._new_pledge(_Pledge())  # no variable: a traceback would keep its content
 
-    def _new_pledge(self, made: _Pledge) -> _Pledge:
+    def _new_pledge(self, pledge: _Pledge) -> _Pledge:
         endings = []
         for ask, change in self._controls or ():
-            endings.append(weakref.ref(made, partial(change, ask())))
+            endings.append(weakref.ref(pledge, partial(change, ask())))
         self._endings = endings
-        self._pledge = weakref.ref(made)
-        return made
+        self._pledge = weakref.ref(pledge)
+        return pledge
 
     def after_fork(self) -> None:
         """In a child process: who held the lock is not there."""

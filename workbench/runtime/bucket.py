@@ -59,10 +59,12 @@ def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
         return None
     if any(t.array.dtype != tensors[0].array.dtype for t in tensors):
         return None
-    found = tensors[0].bucket
-    if found is not None and found.is_intact():
-        same = len(found.tensors) == len(tensors) and all(a is b for a, b in zip(found.tensors, tensors, strict=True))
-        return found if same else None
+    of_first = tensors[0].bucket
+    if of_first is not None and of_first.is_intact():
+        same = len(of_first.tensors) == len(tensors) and all(
+            a is b for a, b in zip(of_first.tensors, tensors, strict=True)
+        )
+        return of_first if same else None
     if any(t.is_fixed for t in tensors):
         return None
     if any(bucket.is_intact() for bucket in {t.bucket for t in tensors if t.bucket is not None}):

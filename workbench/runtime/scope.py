@@ -88,18 +88,18 @@ class Scope:
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this scope, made if it does not exist."""
-        found = self.vars.get(name)
-        if found is None:
-            found = self.vars[name] = ScopeVariable(name)
-        return found
+        variable = self.vars.get(name)
+        if variable is None:
+            variable = self.vars[name] = ScopeVariable(name)
+        return variable
 
     def find_var(self, name: str) -> ScopeVariable | None:
         """The variable of this scope or of the nearest ancestor that has it, None if none does."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.vars.get(name)
-            if found is not None:
-                return found
+            variable = scope.vars.get(name)
+            if variable is not None:
+                return variable
             scope = scope.parent
         return None
 
@@ -109,10 +109,10 @@ class Scope:
 
     def get(self, name: str) -> ScopeVariable:
         """Like `find_var`, raising NotFound with the closest name."""
-        found = self.find_var(name)
-        if found is None:
+        variable = self.find_var(name)
+        if variable is None:
             raise NotFound(f"the scope has no variable {name!r}.{did_you_mean(name, self.vars)}")
-        return found
+        return variable
 
     def new_scope(self) -> Scope:
         """A child that sees this scope's variables."""

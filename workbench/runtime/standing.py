@@ -69,10 +69,10 @@ def standing(variables: Mapping[str, str] | None = None) -> Standing:
         >>> standing({"PADDLE_TRAINER_ID": "1", "PADDLE_TRAINERS_NUM": "4"})[:2]
         (1, 4)
     """
-    found = list(_told(os.environ if variables is None else variables))
-    for other in found[1:]:
-        require_agreement(found[0], other)
-    return found[0] if found else ALONE
+    told = list(_told(os.environ if variables is None else variables))
+    for other in told[1:]:
+        require_agreement(told[0], other)
+    return told[0] if told else ALONE
 
 
 def mpi_standing(variables: Mapping[str, str] | None = None) -> Standing | None:

@@ -53,8 +53,8 @@ class Jacobian:
     def _row(self, number: int) -> Tensor:
         if number not in self._rows:
             part = self._y[..., number] if self._has_rows else self._y
-            (found,) = grad([part], [self._x], create_graph=True, retain_graph=True, allow_unused=True)
-            self._rows[number] = _zeros(self._x) if found is None else found
+            (row,) = grad([part], [self._x], create_graph=True, retain_graph=True, allow_unused=True)
+            self._rows[number] = _zeros(self._x) if row is None else row
         return self._rows[number]
 
     def __getattr__(self, name: str) -> Any:
@@ -159,8 +159,8 @@ def hessian(ys: Any, xs: Any, batch_axis: int | None = None) -> Any:
     return _as_given(xs, rows)
 
 
-def _as_given(given: Any, found: Sequence[Any]) -> Any:
-    return tuple(found) if isinstance(given, list | tuple) else found[0]
+def _as_given(given: Any, results: Sequence[Any]) -> Any:
+    return tuple(results) if isinstance(given, list | tuple) else results[0]
 
 
 def _batched(batch_axis: int | None) -> bool:

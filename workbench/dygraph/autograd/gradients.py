@@ -27,12 +27,12 @@ class RecordedGradients:
         call: Any = node.call
         if isinstance(call, PreparedOp):
             return recorded_gradients(call, node, gradients, wanted)
-        found: Sequence[Any] = call.recorded_backward(node, gradients, wanted)
-        return found
+        grads: Sequence[Any] = call.recorded_backward(node, gradients, wanted)
+        return grads
 
     def through(self, hook: Any, gradient: Any) -> Any:
-        made = hook(gradient)
-        return gradient if made is None else made
+        changed = hook(gradient)
+        return gradient if changed is None else changed
 
     def keep(self, tensor: Any, gradient: Any) -> None:
         tensor.grad = gradient
@@ -91,30 +91,30 @@ def grad(
                 beginning = given if given is not None else Tensor(seed)
                 walk.start(target.source or target, beginning if create_graph else seed)
         walk.run()
-        found = _each_used([_found(math, walk, source) for source in sources], sources, allow_unused)
+        grads = _each_used([_found(math, walk, source) for source in sources], sources, allow_unused)
     walk.finish()
-    return [one if one is None or isinstance(one, Tensor) else _alone(math, one) for one in found]
+    return [one if one is None or isinstance(one, Tensor) else _alone(math, one) for one in grads]
 
 
-def _each_used(found: list[Any], sources: Sequence[Tensor], allow_unused: bool) -> list[Any]:
+def _each_used(grads: list[Any], sources: Sequence[Tensor], allow_unused: bool) -> list[Any]:
     """Gradients, one per input.
 
     Raises:
         InvalidArgument: there is none by an input, and that is not allowed.
     """
-    for source, (number, one) in zip(sources, enumerate(found), strict=True):
+    for source, (number, one) in zip(sources, enumerate(grads), strict=True):
         if one is None and not allow_unused:
             raise InvalidArgument(
                 f"no output depends on input {number} ({source.name!r}), so there is no gradient by it; "
                 "allow_unused=True gives None for it"
             )
-    return found
+    return grads
 
 
 def _found(math: Any, walk: BackwardWalk, source: Tensor) -> Any:
     if source.source is not None:
         node, index = node_and_index(source.source)
-        return walk.found.get((id(node), index))
+        return walk.goal_grads.get((id(node), index))
     if id(source) not in walk.leaves:
         return None
     gradient = walk.leaves[id(source)][1]
@@ -124,9 +124,9 @@ def _found(math: Any, walk: BackwardWalk, source: Tensor) -> Any:
 
 
 def _alone(math: ArrayGradients, gradient: Any) -> Tensor:
-    made: Tensor = math.tensor(gradient)
-    made.stop_gradient = True
-    return made
+    tensor: Tensor = math.tensor(gradient)
+    tensor.stop_gradient = True
+    return tensor
 
 
 def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retain_graph: bool = False) -> None:
@@ -161,13 +161,13 @@ def tensor_list(values: Any, what: str, may_be_empty: bool = False) -> list[Tens
     Raises:
         InvalidForm: something else, or nothing; the message begins with `what`.
     """
-    found = list(values) if isinstance(values, list | tuple | set) else [values]
-    if not found and not may_be_empty:
+    tensors = list(values) if isinstance(values, list | tuple | set) else [values]
+    if not tensors and not may_be_empty:
         raise InvalidForm(f"{what} must name at least one tensor")
-    for value in found:
+    for value in tensors:
         if not isinstance(value, Tensor):
             raise InvalidForm(f"{what} must be a Tensor or a list of Tensors, got {type(value).__name__} {value!r}")
-    return found
+    return tensors
 
 
 def given_gradients(targets: Sequence[Tensor], given: Any, what: str) -> list[Tensor | None]:
@@ -178,10 +178,10 @@ def given_gradients(targets: Sequence[Tensor], given: Any, what: str) -> list[Te
     """
     if given is None:
         return [None] * len(targets)
-    found = list(given) if isinstance(given, list | tuple) else [given]
-    if len(found) != len(targets):
-        raise InvalidForm(f"{what} has {len(found)} entries for {len(targets)} tensors")
-    for one in found:
+    grads = list(given) if isinstance(given, list | tuple) else [given]
+    if len(grads) != len(targets):
+        raise InvalidForm(f"{what} has {len(grads)} entries for {len(targets)} tensors")
+    for one in grads:
         if not (one is None or isinstance(one, Tensor)):
             raise InvalidForm(f"{what} must be Tensors or None, got {type(one).__name__} {one!r}")
-    return found
+    return grads

@@ -129,15 +129,15 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 def _checked_outputs(cls: type, returned: Any) -> list[Any]:
-    found = list(returned) if isinstance(returned, list | tuple) else [returned]
-    if not any(isinstance(value, Tensor) for value in found):
+    outputs = list(returned) if isinstance(returned, list | tuple) else [returned]
+    if not any(isinstance(value, Tensor) for value in outputs):
         raise InvalidType(f"{cls.__name__}.forward returns a Tensor, or a tuple with Tensors, got {returned!r}")
-    return found
+    return outputs
 
 
 def _recorded(cls: type[PyLayer], context: PyLayerContext, inputs: list[Tensor], outputs: list[Any]) -> list[Any]:
     """The outputs with their history, as new tensors: neither an input nor what `forward` keeps changes."""
-    made = [Tensor(value.array) if isinstance(value, Tensor) else value for value in outputs]
+    recorded = [Tensor(value.array) if isinstance(value, Tensor) else value for value in outputs]
     numbers = {id(value): i for i, value in enumerate(outputs) if isinstance(value, Tensor)}
     kinds = [value.kind if isinstance(value, Tensor) else None for value in outputs]
     node = TapeNode()
@@ -152,12 +152,12 @@ def _recorded(cls: type[PyLayer], context: PyLayerContext, inputs: list[Tensor],
     while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     node.code, node.lasti = frame.f_code, frame.f_lasti
-    for i, (value, one) in enumerate(zip(outputs, made, strict=True)):
+    for i, (value, one) in enumerate(zip(outputs, recorded, strict=True)):
         closed = any(value is t for t in context._not_differentiable)
         if isinstance(one, Tensor) and one.kind.is_float and not closed:
             one.source, one.stop_gradient = node if node.call.is_single else TapeOutput(node, i), False
     context._not_differentiable, context._not_inplace = [], []
-    return made
+    return recorded
 
 
 class PyLayerCall:
@@ -190,8 +190,8 @@ class PyLayerCall:
     def backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> list[Any]:
         parts = [gradients] if self.is_single else gradients
         with no_grad():
-            found = self._call(node, [None if g is None else Tensor(g) for g in parts])
-        return [None if g is None else g.array for g in found]
+            grads = self._call(node, [None if g is None else Tensor(g) for g in parts])
+        return [None if g is None else g.array for g in grads]
 
     def recorded_backward(self, node: TapeNode, gradients: Any, wanted: Sequence[bool]) -> list[Any]:
         """The same on tensors, recorded in turn."""
@@ -221,13 +221,13 @@ class PyLayerCall:
         return tensor_from(array, origin)
 
     def _checked(self, returned: Any) -> list[Any]:
-        found = list(returned) if isinstance(returned, list | tuple) else [returned]
-        if len(found) != len(self._input_kinds):
+        grads = list(returned) if isinstance(returned, list | tuple) else [returned]
+        if len(grads) != len(self._input_kinds):
             raise InvalidArgument(
                 f"{self.name}.backward gives one gradient for every tensor that forward took\n"
-                f"  expected: {len(self._input_kinds)}\n  got:      {len(found)}"
+                f"  expected: {len(self._input_kinds)}\n  got:      {len(grads)}"
             )
-        for number, (gradient, kind) in enumerate(zip(found, self._input_kinds, strict=True)):
+        for number, (gradient, kind) in enumerate(zip(grads, self._input_kinds, strict=True)):
             if gradient is None:
                 continue
             if not isinstance(gradient, Tensor):
@@ -239,7 +239,7 @@ class PyLayerCall:
                     f"{self.name}.backward: gradient {number} has the shape of the tensor it belongs to\n"
                     f"  expected: {list(kind.shape)}\n  got:      {gradient.shape}"
                 )
-        return found
+        return grads
 
 
 class saved_tensors_hooks:

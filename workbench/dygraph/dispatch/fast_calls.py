@@ -124,8 +124,8 @@ class _Fit:
 
 def _lowered(op: Op, attrs: dict[str, Any], dtypes: Sequence[Any], wanted: Sequence[bool] | None = None) -> Any:
     try:
-        found = trace(op, tuple(dtypes), **attrs)
-        results = list(found) if isinstance(found, tuple) else [found]
+        traced = trace(op, tuple(dtypes), **attrs)
+        results = list(traced) if isinstance(traced, tuple) else [traced]
         if wanted is not None:
             results = [r if keep else None for r, keep in zip(results, wanted, strict=True)]
         if any(not isinstance(r, Expr | None) for r in results):

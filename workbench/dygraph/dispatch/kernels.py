@@ -49,10 +49,10 @@ def with_kernel(call: CompiledCall, body: Callable[..., Any], is_single: bool) -
     """What the body of an op gives, by its compiled form; the body takes over where that declines the values."""
 
     def compute(*arrays: Any) -> Any:
-        made = call(*arrays)
-        if made is None:
+        results = call(*arrays)
+        if results is None:
             return body(*arrays)
-        return made[0] if is_single else tuple(made)
+        return results[0] if is_single else tuple(results)
 
     return compute
 

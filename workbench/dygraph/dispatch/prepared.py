@@ -95,13 +95,13 @@ class PreparedOp:
             return lambda *arrays: _of_its_own(quiet.run(body, *arrays), arrays)
 
         def compute(*arrays: Any) -> Any:
-            found = quiet.run(body, *arrays)
-            if found.__class__ is np.ndarray and found.base is None:
+            result = quiet.run(body, *arrays)
+            if result.__class__ is np.ndarray and result.base is None:
                 for array in arrays:
-                    if found is array:
-                        return found.copy()
-                return found
-            return _of_its_own(found, arrays)
+                    if result is array:
+                        return result.copy()
+                return result
+            return _of_its_own(result, arrays)
 
         return compute
 
@@ -112,10 +112,10 @@ class PreparedOp:
                 extra["rng"] = RandomStream.dynamic(self.attrs.get("seed", 0))
             if "wanted" in self.op.needs:
                 extra["wanted"] = (True,) * len(self.op.outputs)
-        found = quiet.run(partial(self.op.forward, numpy_xp, *arrays, **extra, **self.attrs))
+        result = quiet.run(partial(self.op.forward, numpy_xp, *arrays, **extra, **self.attrs))
         if not self.op.is_view:
-            found = _of_its_own(found, arrays)
-        return found
+            result = _of_its_own(result, arrays)
+        return result
 
     # What the gradient needs
 
@@ -170,8 +170,8 @@ class PreparedOp:
         call = self._back.get(key)
         if call is None:
             call = self._back[key] = self._backward_call(key)
-        found: Sequence[Any] = call(*node.arrays, gradients)
-        return found
+        grads: Sequence[Any] = call(*node.arrays, gradients)
+        return grads
 
     def _backward_call(self, wanted: tuple[bool, ...]) -> Callable[..., Sequence[Any]]:
         """`call(*saved values, gradients)` gives the gradients of the receivers, None for those not wanted."""
@@ -194,10 +194,10 @@ class PreparedOp:
         def call(*given: Any) -> Sequence[Any]:
             if open_gradients:
                 given = (*given[:-1], *given[-1])
-            found = quiet.run(body, *given)
+            grads = quiet.run(body, *given)
             if one:
-                return (found if found.__class__ is np.ndarray else _array(found),)
-            return [_array(found[place]) for place in places]
+                return (grads if grads.__class__ is np.ndarray else _array(grads),)
+            return [_array(grads[place]) for place in places]
 
         return call
 
@@ -210,8 +210,8 @@ class PreparedOp:
 
     def _backward_with_lists(self, body: Callable[..., Any], places: Sequence[int], *given: Any) -> list[Any]:
         *arrays, gradients = given
-        found = quiet.run(body, *arrays, *self.by_slot([gradients] if self.is_single else gradients, _zeros))
-        slots = found if isinstance(found, tuple) else (found,)
+        grads = quiet.run(body, *arrays, *self.by_slot([gradients] if self.is_single else gradients, _zeros))
+        slots = grads if isinstance(grads, tuple) else (grads,)
         results: list[Any] = []
         for i, place in zip(self.receivers, places, strict=True):
             kind, result = self.input_kinds[i], slots[place]
@@ -224,15 +224,15 @@ class PreparedOp:
     def by_slot(self, parts: Sequence[Any], zeros: Callable[[Spec], Any]) -> list[Any]:
         """Gradients of all outputs, lists opened, as one entry per output slot; lists are filled up with zeros."""
         rest = iter(parts)
-        found: list[Any] = []
+        slots: list[Any] = []
         for spec in self.specs:
             if not isinstance(spec, list):
-                found.append(next(rest))
+                slots.append(next(rest))
                 continue
             entries = [next(rest) for _ in spec]
             filled = [zeros(s) if e is None else e for e, s in zip(entries, spec, strict=True)]
-            found.append(None if all(e is None for e in entries) else filled)
-        return found
+            slots.append(None if all(e is None for e in entries) else filled)
+        return slots
 
     def _wanted_slots(self, record: Op, wanted: Sequence[bool]) -> tuple[bool, ...]:
         rest = iter(wanted)

@@ -68,21 +68,21 @@ class DynamicRecorder:
             return self.apply(call, inputs)
         if not call.is_plain or count > 2 or not count:
             return self.apply(call, inputs)
-        made = _new_tensor(Tensor)
-        made.kind = call.kind
+        tensor = _new_tensor(Tensor)
+        tensor.kind = call.kind
         if count == 1:
             arrays = [x.array]
             try:
-                result = made.array = call.compute(x.array)
+                result = tensor.array = call.compute(x.array)
             except Exception as error:
                 _fail(call.name, error)
             if call.receivers and not x.stop_gradient and recording_gradients.get():
-                made.stop_gradient, made.source = False, _node(call, (x.source or x,), arrays, result)
-                return made
+                tensor.stop_gradient, tensor.source = False, _node(call, (x.source or x,), arrays, result)
+                return tensor
         else:
             arrays = [x.array, y.array]
             try:
-                result = made.array = call.compute(x.array, y.array)
+                result = tensor.array = call.compute(x.array, y.array)
             except Exception as error:
                 _fail(call.name, error)
             if call.receivers and not (x.stop_gradient and y.stop_gradient) and recording_gradients.get():
@@ -90,10 +90,10 @@ class DynamicRecorder:
                 second = None if y.stop_gradient else y.source or y
                 edges = (first, second) if len(call.receivers) == 2 else (second if call.receivers[0] else first,)
                 if edges != (None,):
-                    made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
-                    return made
-        made.stop_gradient, made.source = True, None
-        return made
+                    tensor.stop_gradient, tensor.source = False, _node(call, edges, arrays, result)
+                    return tensor
+        tensor.stop_gradient, tensor.source = True, None
+        return tensor
 
     def record_into(self, write: OpWrite, given: dict[str, Any]) -> None:
         """Compute an op over the tensors it writes.
@@ -139,18 +139,18 @@ class DynamicRecorder:
     def _apply_plain(self, call: PreparedOp, inputs: tuple[Any, ...]) -> Tensor:
         """An op of tensors with one output."""
         arrays = [t.array for t in inputs]
-        made = _new_tensor(Tensor)
-        made.kind = call.kind
+        tensor = _new_tensor(Tensor)
+        tensor.kind = call.kind
         try:
-            result = made.array = call.compute(*arrays)
+            result = tensor.array = call.compute(*arrays)
         except Exception as error:
             _fail(call.name, error)
         edges = tuple([None if (t := inputs[i]).stop_gradient else t.source or t for i in call.receivers])
         if any(e is not None for e in edges) and recording_gradients.get():
-            made.stop_gradient, made.source = False, _node(call, edges, arrays, result)
+            tensor.stop_gradient, tensor.source = False, _node(call, edges, arrays, result)
         else:
-            made.stop_gradient, made.source = True, None
-        return made
+            tensor.stop_gradient, tensor.source = True, None
+        return tensor
 
     # Slower ways
 
@@ -195,24 +195,24 @@ class DynamicRecorder:
             _fail(call.name, error)
         slots = (results,) if len(call.op.outputs) == 1 else results
         sources = _sources(call, inputs, arrays, slots)
-        made: list[Any] = []
+        outputs: list[Any] = []
         for slot, result in zip(call.op.outputs, slots, strict=True):
             if slot.is_list:
-                made.append([_tensor(array, next(sources)) for array in result])
+                outputs.append([_tensor(array, next(sources)) for array in result])
             else:
                 source = next(sources)
-                made.append(_tensor(result, None if slot.name in call.op.by_products else source))
-        return made[0] if len(made) == 1 else tuple(made)
+                outputs.append(_tensor(result, None if slot.name in call.op.by_products else source))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _tensor(array: Any, source: Any) -> Any:
     if array is None:
         return None
-    made = _new_tensor(Tensor)
-    made.array, made.kind = array, kind_of(array)
-    is_recorded = source is not None and made.kind.is_float
-    made.stop_gradient, made.source = not is_recorded, source if is_recorded else None
-    return made
+    tensor = _new_tensor(Tensor)
+    tensor.array, tensor.kind = array, kind_of(array)
+    is_recorded = source is not None and tensor.kind.is_float
+    tensor.stop_gradient, tensor.source = not is_recorded, source if is_recorded else None
+    return tensor
 
 
 def _sources(call: PreparedOp, inputs: tuple[Any, ...], arrays: list[Any], slots: Sequence[Any]) -> Any:

@@ -58,14 +58,14 @@ def _fitted(grad: Any, like: Any) -> Any:
 
 def _inputs(call: PreparedOp, node: TapeNode) -> list[Any]:
     edges = iter(node.edges)
-    found: list[Any] = []
+    inputs: list[Any] = []
     for i, array in enumerate(node.arrays[: len(call.input_kinds)]):
         receives = i in call.receivers
         if isinstance(array, list):
-            found.append([_tensor(a, next(edges) if receives else None) for a in array])
+            inputs.append([_tensor(a, next(edges) if receives else None) for a in array])
         else:
-            found.append(None if array is None else _tensor(array, next(edges) if receives else None))
-    return found
+            inputs.append(None if array is None else _tensor(array, next(edges) if receives else None))
+    return inputs
 
 
 def _tensor(array: Any, edge: Any) -> Tensor:
@@ -77,18 +77,18 @@ def _tensor(array: Any, edge: Any) -> Tensor:
 def _outputs(call: PreparedOp, node: TapeNode) -> list[Any]:
     """The saved outputs by slot, None for the others."""
     kept = iter(node.arrays[len(call.input_kinds) :])
-    found: list[Any] = []
+    outputs: list[Any] = []
     number = 0
     for slot, spec in zip(call.op.outputs, call.specs, strict=True):
         count = len(spec) if isinstance(spec, list) else 1
         sources = [node if call.is_single else TapeOutput(node, number + k) for k in range(count)]
         number += count
         if slot.name not in call.op.saved:
-            found.append(None)
+            outputs.append(None)
             continue
         value = next(kept)
         if isinstance(value, list):
-            found.append([tensor_from(v, s) for v, s in zip(value, sources, strict=True)])
+            outputs.append([tensor_from(v, s) for v, s in zip(value, sources, strict=True)])
         else:
-            found.append(None if value is None else tensor_from(value, sources[0]))
-    return found
+            outputs.append(None if value is None else tensor_from(value, sources[0]))
+    return outputs

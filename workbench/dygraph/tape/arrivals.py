@@ -84,14 +84,14 @@ class ToldWalk(BackwardWalk):
 
     def totals(self) -> list[tuple[Any, Any]]:
         """Every leaf whose gradient changes, with what it becomes."""
-        found = {
+        totals = {
             key: (leaf, self._total(leaf, gradient))
             for key, (leaf, gradient) in self.leaves.items()
             if key not in self._receiver_of
         }
         for receiver in self._told:
-            found.update(receiver.finish())
-        return list(found.values())
+            totals.update(receiver.finish())
+        return list(totals.values())
 
     def _one_by_one(self, nodes: Sequence[TapeNode]) -> Iterator[TapeNode]:
         self._begin(nodes)
@@ -125,8 +125,8 @@ class ToldWalk(BackwardWalk):
             return
         self._left[key] -= 1
         if self._left[key] == 0:
-            found = self.leaves.get(key)
-            receiver.take(edge, None if found is None else self._total(edge, found[1]))
+            leaf = self.leaves.get(key)
+            receiver.take(edge, None if leaf is None else self._total(edge, leaf[1]))
 
 
 def _require_outermost(walk: ToldWalk) -> None:

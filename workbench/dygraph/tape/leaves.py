@@ -53,12 +53,12 @@ class ArrayGradients:
         shown = self._wrap(seen)
         shown.stop_gradient = False  # as Paddle shows it; nothing is recorded all the same
         with recording_gradients.replaced(False):
-            made = hook(shown)
-        if made is None:
+            changed = hook(shown)
+        if changed is None:
             if shown.array is seen:
                 return gradient
-            made = shown
-        array = np.array(made)
+            changed = shown
+        array = np.array(changed)
         if array.shape != gradient.shape:
             raise InvalidArgument(
                 "a hook returns a gradient like the one it is given, or None\n"
@@ -78,9 +78,9 @@ class ArrayGradients:
         if not isinstance(gradient, Rows) and (gradient.base is not None or id(gradient) in self._given):
             gradient = gradient.copy()
         self._given.add(id(gradient))
-        made = self._wrap(gradient)
-        made.stop_gradient = False
-        return made
+        wrapped = self._wrap(gradient)
+        wrapped.stop_gradient = False
+        return wrapped
 
 
 def backward(starts: Iterable[tuple[Any, Any]], retain: bool, wrap: Callable[[Any], Any]) -> None:
@@ -106,8 +106,8 @@ def backward(starts: Iterable[tuple[Any, Any]], retain: bool, wrap: Callable[[An
     else:
         arrived = [(leaf, _hooked(math, leaf, gradient)) for leaf, gradient in walk.leaves.values()]
         totals = [(leaf, _added(math, leaf, gradient)) for leaf, gradient in arrived]
-    made = [(leaf, math.tensor(total)) for leaf, total in totals]
-    in_one_call([partial(setattr, leaf, "_grad", gradient) for leaf, gradient in made])  # Ctrl-C has all or none
+    grads = [(leaf, math.tensor(total)) for leaf, total in totals]
+    in_one_call([partial(setattr, leaf, "_grad", gradient) for leaf, gradient in grads])  # Ctrl-C has all or none
     walk.finish()
 
 

@@ -49,7 +49,7 @@ class BackwardWalk:
 
     Attributes:
         leaves: `{id: (leaf, its gradient)}` of the leaves that were reached.
-        found: `{id: gradient}` of the goals that were reached.
+        goal_grads: `{id: gradient}` of the goals that were reached.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BackwardWalk:
         self._pending: dict[TapeNode, Any] = {}
         self._retained: list[tuple[Any, Any]] = []
         self.leaves: dict[int, tuple[Any, Any]] = {}
-        self.found: dict[Any, Any] = {}
+        self.goal_grads: dict[Any, Any] = {}
 
     def start(self, source: Any, gradient: Any) -> None:
         """Begin at a source (or a leaf) with the gradient given there."""
@@ -137,8 +137,8 @@ class BackwardWalk:
             before = parts[target.index]
             parts[target.index] = gradient if before is None else self.math.add(before, gradient)
         else:
-            found = self.leaves.get(id(target))
-            total = gradient if found is None else self.math.add(found[1], gradient)
+            leaf = self.leaves.get(id(target))
+            total = gradient if leaf is None else self.math.add(leaf[1], gradient)
             self.leaves[id(target)] = target, total
 
     def _is_wanted(self, edge: Any, leading: Collection[TapeNode] | None) -> bool:
@@ -164,7 +164,7 @@ class BackwardWalk:
         parts = [gradients] if node.call.is_single else gradients
         for index, part in enumerate(parts):
             if part is not None and (id(node), index) in self._goals:
-                self.found[id(node), index] = part
+                self.goal_grads[id(node), index] = part
 
     def _seen_by_others(self, node: TapeNode, gradients: Any) -> Any:
         """The gradients of the outputs once hooks had them; tensors that retain theirs are noted."""
@@ -196,16 +196,16 @@ def _key(source: Any) -> Any:
 
 def _reached(starts: Iterable[TapeNode]) -> list[TapeNode]:
     """The nodes that starts were computed from, newest first: every one stands before those it came from."""
-    found = set(starts)
-    todo = list(found)
+    reached = set(starts)
+    todo = list(reached)
     while todo:
         for edge in todo.pop().edges:
             if type(edge) is TapeOutput:
                 edge = edge.node
-            if type(edge) is TapeNode and edge not in found:
-                found.add(edge)
+            if type(edge) is TapeNode and edge not in reached:
+                reached.add(edge)
                 todo.append(edge)
-    return sorted(found, key=attrgetter("number"), reverse=True)
+    return sorted(reached, key=attrgetter("number"), reverse=True)
 
 
 def _freed(node: TapeNode) -> PreconditionNotMet:

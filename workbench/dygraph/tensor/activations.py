@@ -15,10 +15,10 @@ from workbench.ops.nn.piecewise import hardtanh, leaky_relu, relu
 
 def _in_place(function: Callable[..., Any]) -> Callable[..., Tensor]:
     name = function.__name__
-    made = writing(f"{name}_", function)
-    made.__name__ = made.__qualname__ = f"{name}_"
-    made.__module__ = __name__
-    made.__doc__ = f"""`{name}` in place: the result takes the place of the tensor's value; returns the tensor.
+    writer = writing(f"{name}_", function)
+    writer.__name__ = writer.__qualname__ = f"{name}_"
+    writer.__module__ = __name__
+    writer.__doc__ = f"""`{name}` in place: the result takes the place of the tensor's value; returns the tensor.
 
     Raises:
         InvalidArgument: `x` is a leaf that wants a gradient, while gradients are recorded. What `{name}` raises.
@@ -28,7 +28,7 @@ def _in_place(function: Callable[..., Any]) -> Callable[..., Tensor]:
         >>> F.{name}_(x) is x
         True
     """
-    return made
+    return writer
 
 
 elu_ = _in_place(elu)

@@ -78,9 +78,9 @@ _GIVEN = {  # what the examples of the docstrings give, by method
 
 def as_it_was(x: Tensor) -> Tensor:
     """What `x` is now, apart from the tensor that is about to change: a view with the same history."""
-    made = Tensor(x.array, stop_gradient=x.stop_gradient)
-    made.source = x.source
-    return made
+    before = Tensor(x.array, stop_gradient=x.stop_gradient)
+    before.source = x.source
+    return before
 
 
 def writing(by: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -92,13 +92,13 @@ def writing(by: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not recording_gradients.get():
-            made = _like(x, function(x, *args, **kwargs), by)
-            made._write_over(x, by)
+            result = _like(x, function(x, *args, **kwargs), by)
+            result._write_over(x, by)
             return x
         x._require_writable(by)
-        made = _like(x, function(as_it_was(x), *args, **kwargs), by)
-        _keep_aside(made.source, x.array)
-        return x._become(made, by)
+        result = _like(x, function(as_it_was(x), *args, **kwargs), by)
+        _keep_aside(result.source, x.array)
+        return x._become(result, by)
 
     return method
 
@@ -107,30 +107,30 @@ def _writing(name: str) -> Callable[..., Tensor]:
     return _described(writing(f"{name}_", getattr(Tensor, name)), name)
 
 
-def _like(x: Tensor, made: Any, by: str) -> Any:
+def _like(x: Tensor, result: Any, by: str) -> Any:
     """A result in the dtype of the tensor it is written over.
 
     Raises:
         InvalidArgument: it has another shape.
     """
-    if made.kind is x.kind:
-        return made
-    if made.kind.shape != x.kind.shape:
+    if result.kind is x.kind:
+        return result
+    if result.kind.shape != x.kind.shape:
         raise InvalidArgument(
             f"{by} writes over a tensor of its own shape\n"
-            f"  expected: a result of shape {x.shape}\n  got:      {made.shape}\n  at {here().site}"
+            f"  expected: a result of shape {x.shape}\n  got:      {result.shape}\n  at {here().site}"
         )
-    made = made if made.dtype is x.dtype else made.astype(x.dtype)
-    require_place_for(made.kind.spec, "the tensor it is written to", x.kind.spec)
-    return made
+    result = result if result.dtype is x.dtype else result.astype(x.dtype)
+    require_place_for(result.kind.spec, "the tensor it is written to", x.kind.spec)
+    return result
 
 
 def _reshaping(name: str) -> Callable[..., Tensor]:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x._require_writable(f"{name}_")
-        made = getattr(as_it_was(x), name)(*args, **kwargs)
-        x._put(made.array)
-        x.source, x.stop_gradient = made.source, made.stop_gradient
+        result = getattr(as_it_was(x), name)(*args, **kwargs)
+        x._put(result.array)
+        x.source, x.stop_gradient = result.source, result.stop_gradient
         return x
 
     return _described(method, name)

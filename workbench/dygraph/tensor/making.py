@@ -37,8 +37,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
     array = _array(data)
     if dtype is None and not hasattr(data, "dtype"):
         kinds = {"f": default_dtype(), "i": int64, "u": int64}
-        found = kinds.get(array.dtype.kind)
-        array = array.astype(found.numpy) if found is not None and not _has_dtype(data) else array
+        default = kinds.get(array.dtype.kind)
+        array = array.astype(default.numpy) if default is not None and not _has_dtype(data) else array
     target = as_dtype(array.dtype if dtype is None else dtype)
     return Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
 

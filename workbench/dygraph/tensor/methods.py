@@ -32,7 +32,7 @@ def _get(x: Tensor, item: Any) -> Any:
     if part is not None:
         return part
     if any(map(_is_mask, entries)):
-        item = tuple(found for entry in entries for found in _without_mask(entry))
+        item = tuple(entry_part for entry in entries for entry_part in _without_mask(entry))
     return getitem(x, item)
 
 

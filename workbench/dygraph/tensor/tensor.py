@@ -84,8 +84,8 @@ class Tensor(Infix):
     def astype(self, dtype: Any) -> Tensor:
         """A copy in another dtype, or in its own."""
         target = as_dtype(dtype)
-        made: Tensor = find_op("assign")(self) if target is self.kind.dtype else super().astype(target)
-        return made
+        converted: Tensor = find_op("assign")(self) if target is self.kind.dtype else super().astype(target)
+        return converted
 
     cast = astype
 
@@ -209,12 +209,12 @@ class Tensor(Infix):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.source is not None:
             raise PreconditionNotMet("only a leaf can be copied deeply; take a clone() or detach() of others")
-        made = memo[id(self)] = type(self).__new__(type(self))
+        copied = memo[id(self)] = type(self).__new__(type(self))
         own = {name: value for name, value in self.__dict__.items() if name not in ("_grad", "_hooks", "_name")}
-        made.__dict__.update(deepcopy(own, memo))
-        made._put(self.array.copy() if isinstance(self.array, np.ndarray) else self.array)
-        made.stop_gradient, made.source = self.stop_gradient, None
-        return made
+        copied.__dict__.update(deepcopy(own, memo))
+        copied._put(self.array.copy() if isinstance(self.array, np.ndarray) else self.array)
+        copied.stop_gradient, copied.source = self.stop_gradient, None
+        return copied
 
     # Copies and views
 
@@ -247,9 +247,9 @@ class Tensor(Infix):
         """This value as the `grad` of another tensor, where Paddle shows it as one that wants a gradient."""
         if not self.stop_gradient:
             return self
-        made = tensor_from(self.array, self.source)
-        made.stop_gradient = False
-        return made
+        gradient = tensor_from(self.array, self.source)
+        gradient.stop_gradient = False
+        return gradient
 
     def retain_grads(self) -> None:
         """Have `backward()` leave the gradient in `grad` though an op made this tensor; leaves do so anyway."""
@@ -326,8 +326,8 @@ class Tensor(Infix):
         """The gradient as a NumPy array, None if there is none; a sparse one as (values, rows)."""
         if self.grad is None:
             return None
-        found = self.grad.array
-        return (np.array(found.values), np.array(found.rows)) if isinstance(found, Rows) else np.array(found)
+        array = self.grad.array
+        return (np.array(array.values), np.array(array.rows)) if isinstance(array, Rows) else np.array(array)
 
     def _grad_ivar(self) -> Tensor | None:
         """`grad`, as programs for Paddle up to 2.1 ask for it."""
@@ -354,18 +354,18 @@ class Tensor(Infix):
         self._require_writable(op.type)
         return self._become(op(*inputs, **attrs), op.type)
 
-    def _become(self, made: Tensor, by: str) -> Tensor:
+    def _become(self, result: Tensor, by: str) -> Tensor:
         """Take over value and history of a tensor."""
-        if made.kind is not self.kind:
-            require_place_for(made.kind.spec, "the tensor it is written to", self.kind.spec)
-        if made.source is not None and self.source is None:
+        if result.kind is not self.kind:
+            require_place_for(result.kind.spec, "the tensor it is written to", self.kind.spec)
+        if result.source is not None and self.source is None:
             self._require_unseen(by)
         before = self.array
-        made._write_over(self, by)
-        if made.source is not None:
+        result._write_over(self, by)
+        if result.source is not None:
             if self.source is not None and self.array is before:
                 note_rewrite(self.source, by)
-            self.source, self.stop_gradient = made.source, False
+            self.source, self.stop_gradient = result.source, False
         return self
 
     def _write_over(self, target: Tensor, by: str) -> None:
@@ -469,6 +469,6 @@ def first_gradient(tensor: Tensor, given: Any) -> Any:
 
 def tensor_from(array: Any, source: Any) -> Tensor:
     """A tensor that came from a recorded op, or from none."""
-    made = Tensor(array, stop_gradient=source is None)
-    made.source = source
-    return made
+    tensor = Tensor(array, stop_gradient=source is None)
+    tensor.source = source
+    return tensor

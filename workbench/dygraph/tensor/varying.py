@@ -44,8 +44,8 @@ def unique(
     first, inverse, counts = np.unique(x.array, return_index=True, return_inverse=True, return_counts=True, axis=axis)[
         1:
     ]
-    found = _picked(x, first, axis)
-    return _with(found, dtype, (return_index, first), (return_inverse, inverse.reshape(-1)), (return_counts, counts))
+    values = _picked(x, first, axis)
+    return _with(values, dtype, (return_index, first), (return_inverse, inverse.reshape(-1)), (return_counts, counts))
 
 
 def unique_consecutive(
@@ -85,10 +85,10 @@ def _picked(x: Tensor, places: np.ndarray, axis: int | None) -> Any:
     return GATHER(RESHAPE(x, shape=[-1]), places_of, axis=0) if axis is None else GATHER(x, places_of, axis=axis)
 
 
-def _with(found: Any, dtype: Any, *further: tuple[bool, np.ndarray]) -> Any:
+def _with(values: Any, dtype: Any, *further: tuple[bool, np.ndarray]) -> Any:
     kind = as_dtype(dtype).numpy
     asked = [Tensor(np.ascontiguousarray(array.astype(kind))) for is_asked, array in further if is_asked]
-    return (found, *asked) if asked else found
+    return (values, *asked) if asked else values
 
 
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, name: str | None = None) -> Tensor:
@@ -111,10 +111,10 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, name:
     if not x.dtype.is_integer:
         raise InvalidType(f"bincount counts integers, got {x.dtype}")
     try:
-        found = np.bincount(x.array, None if weights is None else weights.array, minlength)
+        counts = np.bincount(x.array, None if weights is None else weights.array, minlength)
     except ValueError as error:
         raise InvalidArgument(f"bincount: {error}") from None
-    return Tensor(found.astype(np.int64 if weights is None else weights.array.dtype))
+    return Tensor(counts.astype(np.int64 if weights is None else weights.array.dtype))
 
 
 METHODS = {f.__name__: f for f in (unique, unique_consecutive, bincount)}

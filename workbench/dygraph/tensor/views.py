@@ -28,8 +28,8 @@ def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
         [2, 3]
     """
     if isinstance(shape_or_dtype, list | tuple):
-        found: Tensor = RESHAPE(x, shape=[int(d) for d in shape_or_dtype])
-        return found
+        reshaped: Tensor = RESHAPE(x, shape=[int(d) for d in shape_or_dtype])
+        return reshaped
     try:
         return Tensor(x.array.view(as_dtype(shape_or_dtype).numpy), stop_gradient=True)
     except ValueError as error:
@@ -61,8 +61,8 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
          [2]]
     """
     require_values("nonzero", x)
-    found = [Tensor(np.ascontiguousarray(part.reshape(-1, 1))) for part in x.array.nonzero()]
-    return tuple(found) if as_tuple else Tensor(np.ascontiguousarray(np.argwhere(x.array)))
+    places = [Tensor(np.ascontiguousarray(part.reshape(-1, 1))) for part in x.array.nonzero()]
+    return tuple(places) if as_tuple else Tensor(np.ascontiguousarray(np.argwhere(x.array)))
 
 
 def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
@@ -82,8 +82,8 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     shape = list(np.broadcast_shapes(x.kind.shape, mask.kind.shape))
     whole = x if x.shape == shape else broadcast_to(x, shape)
     places = np.flatnonzero(np.broadcast_to(mask.array, shape))
-    found: Tensor = GATHER(RESHAPE(whole, shape=[-1]), Tensor(places), axis=0)
-    return found
+    chosen: Tensor = GATHER(RESHAPE(whole, shape=[-1]), Tensor(places), axis=0)
+    return chosen
 
 
 def require_values(what: str, *values: Any) -> None:

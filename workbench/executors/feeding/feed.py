@@ -59,8 +59,8 @@ def as_dict(feed: Feed, program: Program) -> Mapping[str, Any]:
 
 def fed_names(feed: Feed | Fed) -> tuple[str, ...]:
     """What a feed of any form names."""
-    found = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
-    return tuple(sorted(set(found)))
+    names = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
+    return tuple(sorted(set(names)))
 
 
 def _dicts(feed: Feed | Fed) -> Iterable[Mapping[Any, Any]]:

@@ -156,7 +156,7 @@ class MetaValues(BoundValues):
     __slots__ = ()
 
     def array(self, value: Value) -> Any:
-        found: Any = super().array(value)
-        if type(found) is MetaArray:
-            return found
-        return MetaArray(address(found), found.shape, found.strides, found.dtype)
+        array: Any = super().array(value)
+        if type(array) is MetaArray:
+            return array
+        return MetaArray(address(array), array.shape, array.strides, array.dtype)

@@ -53,10 +53,10 @@ class OpenDims(NamedTuple):
         wanted = {key: list(spec.shape) for key, spec in self.given.items()}
         sizes: list[int] = []
         for group in self.groups:
-            found = {given[key].shape[axis] if axis < len(given[key].shape) else -1 for key, axis in group}
-            if len(found) > 1 or -1 in found:
+            dims = {given[key].shape[axis] if axis < len(given[key].shape) else -1 for key, axis in group}
+            if len(dims) > 1 or -1 in dims:
                 return None
-            sizes += found
+            sizes += dims
             for key, axis in group:
                 rest[key][axis] = wanted[key][axis]
         same = all(given[key][1:] == spec[1:] for key, spec in self.given.items())
@@ -387,10 +387,10 @@ class _FilledRefs(Mapping[Value, Ref]):
 
     def numbered(self, number: int) -> Ref:
         """By its number in the open plan: what is one object there is one here."""
-        made = self._made.get(number)
-        if made is None:
-            made = self._made[number] = self._plan.ref(number)
-        return made
+        ref = self._made.get(number)
+        if ref is None:
+            ref = self._made[number] = self._plan.ref(number)
+        return ref
 
     def __getitem__(self, value: Value) -> Ref:
         return self.numbered(self._of[value])

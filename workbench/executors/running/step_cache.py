@@ -109,20 +109,20 @@ class StepCache:
 
     def _seen(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> _Found:
         """What was found for an earlier feed of this signature."""
-        found = self._by_feed.get((names, id(fed.plan)))
-        if found is None or found.plan is not fed.plan:
+        entry = self._by_feed.get((names, id(fed.plan)))
+        if entry is None or entry.plan is not fed.plan:
             return self._find(names, fed, pool)
-        self._compiler.use(found.key)
-        return found
+        self._compiler.use(entry.key)
+        return entry
 
     def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> _Found:
         """The step, which is found at once the next time."""
         step = self.step(names, fed, pool)
         if len(self._by_feed) > _FEEDS:
             self._by_feed.clear()
-        found = _Found(fed.plan, names, self._key(names, fed, False), step)
-        self._by_feed[names, id(fed.plan)] = self._newest = found
-        return found
+        entry = _Found(fed.plan, names, self._key(names, fed, False), step)
+        self._by_feed[names, id(fed.plan)] = self._newest = entry
+        return entry
 
     def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Any:
         """What a plan is kept under."""
@@ -212,7 +212,7 @@ class StepCache:
         gone = {id(self.bound.pop(key)) for key in keys}
         if gone:
             self._newest = None
-            self._by_feed = {key: found for key, found in self._by_feed.items() if id(found.step) not in gone}
+            self._by_feed = {key: entry for key, entry in self._by_feed.items() if id(entry.step) not in gone}
 
     @property
     def _is_weighted(self) -> bool:

@@ -79,7 +79,7 @@ class Trainers:
         digests = self._gathered(hashlib.sha256(text).digest())
         if len(set(digests)) == 1:
             return
-        texts = [found.decode().split("\n") for found in self._gathered(text)]
+        texts = [row.decode().split("\n") for row in self._gathered(text)]
         other = next(rank for rank, digest in enumerate(digests) if digest != digests[0])
         names = self._group.member(0), self._group.member(other)
         raise InvalidArgument(_first_difference(names, texts[0], texts[other]))
@@ -90,9 +90,9 @@ class Trainers:
         assert sizes is not None
         padded = np.zeros(int(sizes.max()), np.uint8)
         padded[: len(data)] = np.frombuffer(data, np.uint8)
-        found = self._group.all_gather(padded).wait()
-        assert found is not None
-        return [row[:size].tobytes() for row, size in zip(found, sizes)]
+        rows = self._group.all_gather(padded).wait()
+        assert rows is not None
+        return [row[:size].tobytes() for row, size in zip(rows, sizes)]
 
     def begin(self, replicas: Replicas) -> None:
         """A step begins; before the first one everybody gets the values of trainer 0.
@@ -161,9 +161,9 @@ class Trainers:
 
     def rows_of_all(self, rows: int) -> int:
         """How many rows all trainers have in this step, by how many this one has."""
-        found = self._group.all_reduce(np.array(rows, np.int64), names=["the number of rows"]).wait()
-        assert found is not None
-        return int(found)
+        total = self._group.all_reduce(np.array(rows, np.int64), names=["the number of rows"]).wait()
+        assert total is not None
+        return int(total)
 
     def prepare_vote(self) -> None:
         """The step under way is another one than the last that was voted on."""
@@ -214,8 +214,8 @@ def _lines_of(spec: EngineSpec, settings: Settings) -> list[str]:
 
 def _first_difference(names: Sequence[str], one: Sequence[str], other: Sequence[str]) -> str:
     at = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
-    found = [lines[at].strip() if at < len(lines) else "(nothing more)" for lines in (one, other)]
+    differing = [lines[at].strip() if at < len(lines) else "(nothing more)" for lines in (one, other)]
     return (
         "the trainers run different programs; the first line that differs:\n"
-        f"  {names[0]}: {found[0]}\n  {names[1]}: {found[1]}"
+        f"  {names[0]}: {differing[0]}\n  {names[1]}: {differing[1]}"
     )

@@ -49,21 +49,21 @@ class ByOps(NamedTuple):
 
 def by_devices(counts: Sequence[int] = DEVICES, seconds: float = 0.3) -> list[ByDevices]:
     """Work per device is the same; the numbers of devices take turns."""
-    made = [training(WORKLOADS["tiny"]._replace(batch=16 * count), count) for count in counts]
-    laps = [[statistics.median(step_times(one, seconds / ROUNDS)) for one in made] for _ in range(ROUNDS)]
+    workloads = [training(WORKLOADS["tiny"]._replace(batch=16 * count), count) for count in counts]
+    laps = [[statistics.median(step_times(one, seconds / ROUNDS)) for one in workloads] for _ in range(ROUNDS)]
     steps = [statistics.median(times) for times in zip(*laps, strict=True)]
-    threads = [len(latest_binding(one).speculative) for one in made]
+    threads = [len(latest_binding(one).speculative) for one in workloads]
     return [ByDevices(*line) for line in zip(counts, threads, steps, strict=True)]
 
 
 def by_ops(counts: Sequence[int] = OPS, seconds: float = 0.3) -> Iterator[ByOps]:
     """One device, no gradients."""
     for count in counts:
-        made = chain(count)
+        workload = chain(count)
         begun = perf_counter()
-        made.step()
+        workload.step()
         first = perf_counter() - begun
-        yield ByOps(count, first, statistics.median(step_times(made, seconds)))
+        yield ByOps(count, first, statistics.median(step_times(workload, seconds)))
 
 
 def chain(ops: int) -> Training:

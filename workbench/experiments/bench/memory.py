@@ -31,9 +31,9 @@ def peak_in(status: str) -> int:
 
 def train(name: str, devices: int) -> None:
     """A few steps of a workload."""
-    made = training(WORKLOADS[name], devices)
+    workload = training(WORKLOADS[name], devices)
     for _ in range(STEPS):
-        made.step()
+        workload.step()
 
 
 def peaks(name: str, devices: int) -> tuple[int, int]:

@@ -55,41 +55,41 @@ class Roofline:
 
 def roofline(name: str, devices: int, seconds: float) -> Roofline:
     """Measure a workload for so long; rates and steps take turns, so that a busy machine slows both down."""
-    made, threads = training(WORKLOADS[name], devices), min(devices, processors())
-    made.step()
-    work = work_of(made.executor.plan(feed=made.feed, fetch_list=[made.loss]))
+    workload, threads = training(WORKLOADS[name], devices), min(devices, processors())
+    workload.step()
+    work = work_of(workload.executor.plan(feed=workload.feed, fetch_list=[workload.loss]))
     size = copy_size(work.nbytes, threads)
     laps: list[list[float]] = []
     gemm, copy = [], []
     for _ in range(ROUNDS):
         gemm.append(gemm_rate(threads))
         copy.append(copy_rate(size, threads))
-        laps.append(list(step_times(made, seconds / ROUNDS)))
-    native, by_numpy = rows_by_lowering(latest_binding(made))
+        laps.append(list(step_times(workload, seconds / ROUNDS)))
+    native, by_numpy = rows_by_lowering(latest_binding(workload))
     return Roofline(
         name, devices, threads, work, statistics.median(map(statistics.median, laps)), min(map(min, laps)),
         statistics.median(gemm), statistics.median(copy), size, native, by_numpy,
     )  # fmt: skip
 
 
-def step_times(made: Training, seconds: float) -> Iterator[float]:
+def step_times(workload: Training, seconds: float) -> Iterator[float]:
     """Times of single steps for so long, at least five."""
     for _ in range(WARM_UP):
-        made.step()
+        workload.step()
     begun = before = perf_counter()
     count = 0
     while before - begun < seconds or count < 5:
-        made.step()
+        workload.step()
         now = perf_counter()
         yield now - before
         before, count = now, count + 1
 
 
-def latest_binding(made: Training) -> Binding:
+def latest_binding(workload: Training) -> Binding:
     """What the last step ran, after one more if that ended in a drop of temporaries."""
-    inspection = made.executor.inspection
+    inspection = workload.executor.inspection
     if inspection.last is None:
-        made.step()
+        workload.step()
     assert inspection.last is not None, "temporaries are not dropped after every step"
     return inspection.last
 

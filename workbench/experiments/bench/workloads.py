@@ -130,8 +130,8 @@ class Training:
 
     def step(self) -> np.ndarray:
         """One step; the loss of every device."""
-        found: np.ndarray = self.executor.run([self.loss], feed=self.feed)[0]
-        return found
+        loss: np.ndarray = self.executor.run([self.loss], feed=self.feed)[0]
+        return loss
 
 
 def training(workload: Workload, devices: int) -> Training:

@@ -32,8 +32,8 @@ class Comparison:
             least two have, or, of one run, all.
     """
 
-    def __init__(self, found: Sequence[RecordedRun]) -> None:
-        self.runs = tuple(found)
+    def __init__(self, runs: Sequence[RecordedRun]) -> None:
+        self.runs = tuple(runs)
         names = dict.fromkeys(name for run in self.runs for name in run.settings)
         values = {name: tuple(run.settings.get(name) for run in self.runs) for name in names}
         self.settings = {name: own for name, own in values.items() if any(value != own[0] for value in own)}
@@ -51,14 +51,14 @@ class Comparison:
         }
 
     def _rows(self) -> list[tuple[str, ...]]:
-        found: list[tuple[str, ...]] = [("", *(f"run {run.number}" for run in self.runs))]
+        rows: list[tuple[str, ...]] = [("", *(f"run {run.number}" for run in self.runs))]
         for name in ("name", "state", "step", "seconds", "steps_per_second"):
-            found.append((name, *(_shown(getattr(run, name)) for run in self.runs)))
+            rows.append((name, *(_shown(getattr(run, name)) for run in self.runs)))
         for name, curves in self.curves.items():
             newest = (float(c[-1]) if c is not None and len(c) else None for c in curves)
-            found.append((f"last {name}", *map(_shown, newest)))
-        found += [(name, *map(_shown, values)) for name, values in self.settings.items()]
-        return found
+            rows.append((f"last {name}", *map(_shown, newest)))
+        rows += [(name, *map(_shown, values)) for name, values in self.settings.items()]
+        return rows
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -83,11 +83,11 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
-def compare(*found: Comparable | Iterable[Comparable], file: str | os.PathLike[str] | None = None) -> Comparison:
+def compare(*runs: Comparable | Iterable[Comparable], file: str | os.PathLike[str] | None = None) -> Comparison:
     """Recorded runs side by side, any number of them.
 
     Args:
-        found: numbers, rows of `runs()`, or Runs of this process; or one list of these, as `runs()` itself.
+        runs: numbers, rows of `runs()`, or Runs of this process; or one list of these, as `runs()` itself.
         file: where numbers are looked up; `WORKBENCH_RUNS` or the user's own file by default.
 
     Raises:
@@ -108,7 +108,7 @@ def compare(*found: Comparable | Iterable[Comparable], file: str | os.PathLike[s
         >>> comparison.settings["epochs"]
         (1, 2)
     """
-    given: list[Any] = list(found)
+    given: list[Any] = list(runs)
     if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], str):
         given = list(given[0])
     if not given:

@@ -70,13 +70,13 @@ def line_chart(lines: Sequence[ChartLine], title: str, width: int = 360, height:
         title: for those who cannot see it.
         log: with a logarithmic scale, on which only values above 0 have a place.
     """
-    found = typical_range([[line.values] for line in lines], log)
-    if found is None:
+    span = typical_range([[line.values] for line in lines], log)
+    if span is None:
         return ""
     if log:
         lines = [line._replace(values=_decades(line.values)) for line in lines]
-    low, high = np.log10(found.shown).tolist() if log else found.shown
-    isolated = found.shown != found.whole
+    low, high = np.log10(span.shown).tolist() if log else span.shown
+    isolated = span.shown != span.whole
     air = (high - low) * 0.05 or abs(high) * 0.1 or 1.0
     drawn = [line for line in lines if len(line.steps)]
     steps = min(float(line.steps[0]) for line in drawn), max(float(line.steps[-1]) for line in drawn)
@@ -98,16 +98,16 @@ def _axes(frame: Frame) -> str:
     columns = [n for n in round_numbers(*frame.steps, wanted=4) if n == int(n)]
     grid = "".join(f"M{LEFT} {y:.1f}H{right}" for y in frame.y(np.array(rows)))
     feet = "".join(f"M{x:.1f} {bottom}v4" for x in frame.x(np.array(columns)))
-    found = [
+    parts = [
         f'<path d="{grid}" stroke="currentColor" opacity="0.15" fill="none"/>',
         f'<path d="M{LEFT} {bottom}H{right}{feet}" stroke="currentColor" opacity="0.5" fill="none"/>',
     ]
     text = '<text x="{:.1f}" y="{:.1f}" text-anchor="{}" fill="currentColor" opacity="0.75">{}</text>'
-    found += [text.format(LEFT - 5, y + 4, "end", _short(n)) for n, y in zip(numbers, frame.y(np.array(rows)))]
+    parts += [text.format(LEFT - 5, y + 4, "end", _short(n)) for n, y in zip(numbers, frame.y(np.array(rows)))]
     room = right - 40  # the last number also says what is counted
     feet_at = zip(columns, frame.x(np.array(columns)))
-    found += [text.format(x, bottom + 14, "middle", f"{n:,.0f}") for n, x in feet_at if x < room]
-    return "".join([*found, text.format(right, bottom + 14, "end", "step")])
+    parts += [text.format(x, bottom + 14, "middle", f"{n:,.0f}") for n, x in feet_at if x < room]
+    return "".join([*parts, text.format(right, bottom + 14, "end", "step")])
 
 
 def _line(line: ChartLine, frame: Frame) -> str:
@@ -135,13 +135,13 @@ def _cut(curves: str, frame: Frame) -> str:
 
 def _arrows(line: ChartLine, frame: Frame) -> str:
     low, high = frame.values
-    found = []
+    arrows = []
     for outside, edge, way in ((line.values > high, TOP, 1), (line.values < low, frame.height - BOTTOM, -1)):
         begins = outside & ~np.concatenate(([False], outside[:-1]))
         for x in frame.x(line.steps[begins])[:20]:
             shape = f"M{x - 4:.1f} {edge + 6 * way}h8l-4 {-6 * way}z"
-            found.append(f'<path class="away" d="{shape}" fill="{color(line.number)}"/>')
-    return "".join(found)
+            arrows.append(f'<path class="away" d="{shape}" fill="{color(line.number)}"/>')
+    return "".join(arrows)
 
 
 def thinned(steps: np.ndarray, values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:

@@ -32,12 +32,12 @@ class ChartAxis(NamedTuple):
     marks: list[tuple[float, str]]
 
 
-def settings_of(found: Runs) -> list[str]:
+def settings_of(runs: Runs) -> list[str]:
     """The settings in which runs differ, those first that tell most."""
-    return telling_settings(list(found))
+    return telling_settings(list(runs))
 
 
-def parallel_chart(found: Runs, value: str, settings: Sequence[str] = (), shown: Callable[[str], str] = str) -> str:
+def parallel_chart(all_runs: Runs, value: str, settings: Sequence[str] = (), shown: Callable[[str], str] = str) -> str:
     """A line per run through its settings to the value, blue where it is low and orange where it is high.
 
     With one setting, a dot per run: the value over the setting. Empty where there is nothing to draw.
@@ -48,7 +48,7 @@ def parallel_chart(found: Runs, value: str, settings: Sequence[str] = (), shown:
             the names of the others stand below.
         shown: what becomes of the drawing.
     """
-    runs = [run for run in found if _number(run.value(value)) is not None]
+    runs = [run for run in all_runs if _number(run.value(value)) is not None]
     names = list(settings) or telling_settings(runs)
     if not runs or not names:
         return ""
@@ -104,31 +104,31 @@ def _number(value: Any) -> float | None:
 
 def _lines(runs: Sequence[RecordedRun], axes: Sequence[ChartAxis]) -> str:
     apart = _apart_by(len(axes))
-    found = []
+    parts = []
     for number, run in enumerate(runs):
         points = [(LEFT + k * apart, axis.places[number]) for k, axis in enumerate(axes)]
         path = " ".join(f"{x:.1f},{_y(place):.1f}" for x, place in points if place is not None)
-        found.append(
+        parts.append(
             f'<polyline points="{path}" fill="none" stroke="{_color(axes[-1].places[number])}" stroke-width="2" '
             f'opacity="0.8"><title>{_told(run, axes)}</title></polyline>'
         )
-    return "".join([*found, *(_upright(axis, LEFT + k * apart, len(axes)) for k, axis in enumerate(axes))])
+    return "".join([*parts, *(_upright(axis, LEFT + k * apart, len(axes)) for k, axis in enumerate(axes))])
 
 
 def _dots(runs: Sequence[RecordedRun], setting: ChartAxis, value: ChartAxis) -> str:
     across = WIDTH - LEFT - RIGHT
     bottom = HEIGHT - BOTTOM
     level = f'<path d="M{LEFT} {bottom + 6}H{WIDTH - RIGHT}" stroke="currentColor" opacity="0.5"/>'
-    found = [_upright(value, LEFT, 2, "end"), level]
+    parts = [_upright(value, LEFT, 2, "end"), level]
     for place, text in setting.marks:
-        found.append(_text(LEFT + place * across, bottom + 19, text, "middle"))
-    found.append(_text(LEFT + across / 2, bottom + 19 + LINE + 3, head(setting.name), "middle", bold=True))
+        parts.append(_text(LEFT + place * across, bottom + 19, text, "middle"))
+    parts.append(_text(LEFT + across / 2, bottom + 19 + LINE + 3, head(setting.name), "middle", bold=True))
     for number, run in enumerate(runs):
         x, y = setting.places[number], value.places[number]
         if x is not None and y is not None:
             where = f'cx="{LEFT + x * across:.1f}" cy="{_y(y):.1f}" r="5"'
-            found.append(f'<circle {where} fill="{_color(y)}"><title>{_told(run, (setting, value))}</title></circle>')
-    return "".join(found)
+            parts.append(f'<circle {where} fill="{_color(y)}"><title>{_told(run, (setting, value))}</title></circle>')
+    return "".join(parts)
 
 
 def _apart_by(axes: int) -> float:

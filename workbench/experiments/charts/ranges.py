@@ -37,12 +37,12 @@ def typical_range(runs: Sequence[Sequence[np.ndarray]], log: bool = False) -> Ra
     Returns:
         None where there is no number that has a place.
     """
-    found = [[_placed(column, log) for column in columns] for columns in runs]
-    found = [columns for columns in found if len(columns[0])]
-    if not found:
+    placed = [[_placed(column, log) for column in columns] for columns in runs]
+    placed = [columns for columns in placed if len(columns[0])]
+    if not placed:
         return None
-    everything = np.concatenate([column for columns in found for column in columns])
-    limit = _limit([columns[0] for columns in found], log)
+    everything = np.concatenate([column for columns in placed for column in columns])
+    limit = _limit([columns[0] for columns in placed], log)
     near = everything[(everything if log else np.abs(everything)) <= limit]
     whole, shown = _ends(everything), _ends(near)
     if _width(whole) <= (WIDER_LOG if log else WIDER) * _width(shown):
@@ -78,8 +78,8 @@ def _limit(runs: Sequence[np.ndarray], log: bool) -> float:
 
 def _steady_level(runs: Sequence[np.ndarray], log: bool) -> float:
     """Of one run alone nobody can say whether it has diverged."""
-    found = [(_size(values[:1], log), _top(values, log)) for values in runs]
-    tops = sorted(top for start, top in found if top <= (start + FAR_LOG if log else STEADY * start))
+    levels = [(_size(values[:1], log), _top(values, log)) for values in runs]
+    tops = sorted(top for start, top in levels if top <= (start + FAR_LOG if log else STEADY * start))
     return tops[(len(tops) - 1) // 2] if len(runs) > 1 and tops else -math.inf
 
 

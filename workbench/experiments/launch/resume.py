@@ -43,25 +43,25 @@ def resume(run: Run | RecordedRun | int, setup: Setup | None = None, step: int |
     recorded = runs(options.get("record") or None)[run] if isinstance(run, int) else run
     if not isinstance(recorded, Run | RecordedRun):
         raise InvalidType(f"resume takes a Run, a row of runs() or its number, got {run!r}")
-    made = getattr(recorded, "setup", None) if setup is None else setup
-    if made is None:
+    given = getattr(recorded, "setup", None) if setup is None else setup
+    if given is None:
         raise InvalidArgument("resume needs the setup the run was made of: resume(run, setup)")
-    if not isinstance(made, Setup):
-        raise InvalidType(f"resume takes a Setup as setup, got {described(made)}")
+    if not isinstance(given, Setup):
+        raise InvalidType(f"resume takes a Setup as setup, got {described(given)}")
     if taken := options.keys() & {"checkpoint", "settings"}:
         raise InvalidArgument(f"resume says by itself what goes into {one_of(taken)}; leave that out")
     at, path = _checkpoint(recorded, step)
     record = record_of(recorded) if isinstance(recorded, Run) else recorded
     number = None if record is None else record.number
-    return made.start(checkpoint=path, settings={"resumed": number, "resumed_step": at}, **options)
+    return given.start(checkpoint=path, settings={"resumed": number, "resumed_step": at}, **options)
 
 
 def _checkpoint(run: Run | RecordedRun, step: int | None) -> tuple[int, str]:
-    found = [(at, path) for at, path in run.checkpoints if step is None or at == step]
-    if not found:
+    matching = [(at, path) for at, path in run.checkpoints if step is None or at == step]
+    if not matching:
         which = "" if step is None else f" of step {step}"
         raise NotFound(f"{run!r} has no checkpoint{which}; run.save(path) writes one")
-    at, path = found[-1]
+    at, path = matching[-1]
     if not os.path.exists(path):
         raise NotFound(f"the checkpoint {path} of {run!r} is not there any more")
     return at, path

@@ -164,11 +164,11 @@ class Setup:
         for options, given in ((build, self.build), (execution, self.execution)):
             for name, value in given.items():
                 setattr(options, name, value)
-        made = CompiledProgram(program).with_data_parallel(
+        compiled = CompiledProgram(program).with_data_parallel(
             loss_of(program), build, execution, places=cpu_places(self.devices)
         )
-        made.bind(scope)
-        return made
+        compiled.bind(scope)
+        return compiled
 
 
 _NO_SETTINGS = ("program", "startup", "data", "valid", "build", "execution")

@@ -65,9 +65,9 @@ class Sweep:
             if early_stop is not None and not run.finished and early_stop(run):
                 run.stop_early()
 
-        made = self._setups[index]
+        setup = self._setups[index]
         label = ", ".join(f"{name}={_word(value)}" for name, value in self.trials[index].items())
-        run = made.with_(name=f"{made.name or 'sweep'}: {label}").start(
+        run = setup.with_(name=f"{setup.name or 'sweep'}: {label}").start(
             look, progress=False, record=self.file.path, settings={KEY: self.key, TRIAL: index}
         )
         run.wait()
@@ -93,11 +93,11 @@ class Sweep:
         from workbench.experiments.charts.pictures import as_image
 
         head, _, _ = repr(self).partition("\n")
-        found = self.runs
-        value = next((name for run in found for name in run.last), "")
-        varied = [name for name in dict.fromkeys(n for trial in self.trials for n in trial) if name in found.columns]
-        chart = parallel_chart(found, value, varied, as_image)
-        return f"<p>{escape(head)}</p>{chart}{found._repr_html_()}"
+        runs = self.runs
+        value = next((name for run in runs for name in run.last), "")
+        varied = [name for name in dict.fromkeys(n for trial in self.trials for n in trial) if name in runs.columns]
+        chart = parallel_chart(runs, value, varied, as_image)
+        return f"<p>{escape(head)}</p>{chart}{runs._repr_html_()}"
 
 
 def sweep(
@@ -141,18 +141,18 @@ def sweep(
         >>> [run.steps for run in found.runs]
         [2, 2]
     """
-    made = Sweep(_base(program, data, startup, settings), _checked_grid(grid), RunsFile(record))
-    made.find_done()
+    trials = Sweep(_base(program, data, startup, settings), _checked_grid(grid), RunsFile(record))
+    trials.find_done()
     options = {"desc": "sweep", "unit": "trial", "disable": not progress}
-    with new_bar(total=len(made.trials), initial=len(made.done), **options) as bar:
-        for index in made.left():
+    with new_bar(total=len(trials.trials), initial=len(trials.done), **options) as bar:
+        for index in trials.left():
             try:
-                made.run_trial(index, early_stop)
+                trials.run_trial(index, early_stop)
             except Exception as error:
-                made.failed[index] = error
-                bar.write(f"trial {index} {made.trials[index]} failed: {error}")
+                trials.failed[index] = error
+                bar.write(f"trial {index} {trials.trials[index]} failed: {error}")
             bar.update(1)
-    return made
+    return trials
 
 
 def _base(program: Any, data: Any, startup: Any, settings: Mapping[str, Any]) -> Setup:
@@ -166,14 +166,14 @@ def _base(program: Any, data: Any, startup: Any, settings: Mapping[str, Any]) ->
 def _checked_grid(grid: Any) -> dict[str, list[Any]]:
     if not isinstance(grid, Mapping) or not grid:
         raise InvalidType(f"sweep takes a dict of setting to values, got {grid!r}")
-    made = {}
+    lists = {}
     for name, values in grid.items():
         if not isinstance(name, str):
             raise InvalidType(f"sweep takes names of settings in its grid, got {name!r}")
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise InvalidType(f"sweep takes a list of values for {name!r}, got {values!r}")
-        made[name] = list(values)
-    return made
+        lists[name] = list(values)
+    return lists
 
 
 def _key(base: Setup, trials: Sequence[Mapping[str, Any]]) -> str:

@@ -152,15 +152,15 @@ class Record:
 
     def _new_numbers(self) -> list[tuple[str, int, list[float]]]:
         """What the histories have that the file has not, in pieces."""
-        found = []
+        pieces = []
         for name, values in list(self.run.history.items()):
             start, stop = self._written.get(name, 0), len(values)
             if name in self.run.val_labels:
                 steps = self.run.validated[start:stop]
-                found += [(name, step - 1, [value]) for step, value in zip(steps, values[start:], strict=False)]
+                pieces += [(name, step - 1, [value]) for step, value in zip(steps, values[start:], strict=False)]
             else:
-                found += [(name, at, values[at : min(at + PIECE, stop)]) for at in range(start, stop, PIECE)]
-        return found
+                pieces += [(name, at, values[at : min(at + PIECE, stop)]) for at in range(start, stop, PIECE)]
+        return pieces
 
     def _say(self, error: Exception) -> None:
         why, path = _said(error), str(self.file.path)
@@ -257,10 +257,10 @@ if hasattr(os, "register_at_fork"):
 
 def record(run: Run, settings: Mapping[str, Any], file: RunsFile | None = None) -> Record:
     """Record a run that has not begun; errors and drops of temporaries are kept too."""
-    made = _records[run] = Record(run, RunsFile() if file is None else file, settings)
-    run.subscribe(_Watch(made))
-    made._writer.take(made)
-    return made
+    new = _records[run] = Record(run, RunsFile() if file is None else file, settings)
+    run.subscribe(_Watch(new))
+    new._writer.take(new)
+    return new
 
 
 def record_of(run: Run) -> Record | None:

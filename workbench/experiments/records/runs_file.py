@@ -87,11 +87,11 @@ def default_path() -> Path:
     """
     chosen = os.environ.get(PLACE)
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    found = Path(chosen) if chosen else Path(data, "workbench", "runs.sqlite")
+    path = Path(chosen) if chosen else Path(data, "workbench", "runs.sqlite")
     try:
-        return found.expanduser()
+        return path.expanduser()
     except RuntimeError as error:
-        raise Unavailable(f"the file of runs {found}: {error}; choose one with {PLACE}") from None
+        raise Unavailable(f"the file of runs {path}: {error}; choose one with {PLACE}") from None
 
 
 class FileReplaced(NotFound):
@@ -130,11 +130,11 @@ class RunsFile:
         """A new run."""
         now = time.time()
         with self._writing() as db:
-            found = db.execute(
+            inserted = db.execute(
                 "INSERT INTO runs(name, begun, alive, state, step, steps, seconds, settings) VALUES(?,?,?,?,?,?,?,?)",
                 (stored.text(name), now, now, "running", 0, stored.count(steps), 0.0, stored.document(settings)),
             )
-            number = found.lastrowid
+            number = inserted.lastrowid
         assert number is not None
         return Entry(number, now)
 
@@ -158,11 +158,11 @@ class RunsFile:
         now, number = time.time(), run.number
         error = None if progress.error is None else stored.text(progress.error)
         with self._writing() as db:
-            found = db.execute(
+            updated = db.execute(
                 "UPDATE runs SET state=?, step=?, seconds=?, error=?, ended=?, alive=? WHERE id=? AND begun=?",
                 (progress.state, progress.step, progress.seconds, error, progress.ended, now, *run),
             )
-            if not found.rowcount:
+            if not updated.rowcount:
                 raise self._missing(db, number)
             db.executemany(
                 "INSERT OR REPLACE INTO scalars VALUES(?,?,?,?)",
@@ -246,18 +246,18 @@ class RunsFile:
     def _pieces(self, db: sqlite3.Connection, run: int) -> dict[str, list[tuple[int, np.ndarray]]]:
         self._require(db, run)
         pieces = db.execute("SELECT name, start, numbers FROM scalars WHERE run=? ORDER BY name, start", (run,))
-        found: dict[str, list[tuple[int, np.ndarray]]] = {}
+        pieces_of: dict[str, list[tuple[int, np.ndarray]]] = {}
         for name, start, blob in pieces:
-            found.setdefault(name, []).append(stored.numbers_of(start, blob))
-        return found
+            pieces_of.setdefault(name, []).append(stored.numbers_of(start, blob))
+        return pieces_of
 
     def last(self, run: int) -> dict[str, float]:
         """{name: newest value}; reads only the end of what there is."""
         with self._open() as db:
             self._require(db, run)
             ends = "SELECT name, numbers, max(start) FROM scalars WHERE run=? GROUP BY name"
-            found = {name: stored.numbers_of(at, blob)[1] for name, blob, at in db.execute(ends, (run,))}
-        return {name: float(values[-1]) for name, values in found.items() if len(values)}
+            last = {name: stored.numbers_of(at, blob)[1] for name, blob, at in db.execute(ends, (run,))}
+        return {name: float(values[-1]) for name, values in last.items() if len(values)}
 
     def happenings(self, run: int) -> list[Happening]:
         """In the order they were recorded."""

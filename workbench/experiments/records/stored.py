@@ -49,8 +49,8 @@ def document(value: Any) -> str:
         InvalidArgument: something JSON has no word for.
     """
     try:
-        made = json.dumps(value, allow_nan=False, sort_keys=isinstance(value, dict))
-        return made if _SURROGATE not in made else json.dumps(value_of(made))
+        text = json.dumps(value, allow_nan=False, sort_keys=isinstance(value, dict))
+        return text if _SURROGATE not in text else json.dumps(value_of(text))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"a run keeps what JSON can hold: {error}") from None
 
@@ -61,8 +61,8 @@ def value_of(document: str) -> Any:
     Raises:
         ValueError: it is no JSON.
     """
-    found = json.loads(document)
-    return _encodable(found) if _SURROGATE in document.lower() else found
+    value = json.loads(document)
+    return _encodable(value) if _SURROGATE in document.lower() else value
 
 
 def _encodable(value: Any) -> Any:
@@ -79,14 +79,14 @@ def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: it is not what was written.
     """
-    found = dict(row)
+    fields = dict(row)
     for name, kinds in _COLUMNS.items():
-        if not isinstance(found[name], kinds):
-            raise ValueError(f"run {found['id']!r} has {found[name]!r} as {name}")
-    found["settings"], found["tags"] = value_of(found["settings"]), value_of(found["tags"])
-    if not isinstance(found["settings"], dict) or not isinstance(found["tags"], list):
-        raise ValueError(f"run {found['id']!r} has no settings or tags")
-    return found
+        if not isinstance(fields[name], kinds):
+            raise ValueError(f"run {fields['id']!r} has {fields[name]!r} as {name}")
+    fields["settings"], fields["tags"] = value_of(fields["settings"]), value_of(fields["tags"])
+    if not isinstance(fields["settings"], dict) or not isinstance(fields["tags"], list):
+        raise ValueError(f"run {fields['id']!r} has no settings or tags")
+    return fields
 
 
 def numbers_of(start: Any, stored: Any) -> tuple[int, np.ndarray]:
@@ -106,10 +106,10 @@ def data_of(stored: str) -> dict[str, Any]:
     Raises:
         ValueError: it is not what was written.
     """
-    found = value_of(stored)
-    if not isinstance(found, dict):
-        raise ValueError(f"a happening has {found!r} as its data")
-    return found
+    data = value_of(stored)
+    if not isinstance(data, dict):
+        raise ValueError(f"a happening has {data!r} as its data")
+    return data
 
 
 def why(error: Exception) -> str:
@@ -124,7 +124,7 @@ def why(error: Exception) -> str:
         "decode to UTF-8": "it is damaged",
         "unable to open": "it cannot be opened; its folder may be read-only",
     }
-    found = next((reason for part, reason in reasons.items() if part in said), None)
-    if found is None and isinstance(error, ValueError | TypeError | KeyError | MemoryError):
-        found = "it is damaged"
-    return f"{found} ({said})" if found else said
+    cause = next((reason for part, reason in reasons.items() if part in said), None)
+    if cause is None and isinstance(error, ValueError | TypeError | KeyError | MemoryError):
+        cause = "it is damaged"
+    return f"{cause} ({said})" if cause else said

@@ -22,7 +22,7 @@ def surroundings() -> dict[str, Any]:
     from workbench.version import __version__
 
     folder = _folder()
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "workbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
@@ -32,11 +32,11 @@ def surroundings() -> dict[str, Any]:
         "notebook": _notebook(),
         "arguments": [] if "ipykernel" in sys.modules else list(sys.argv),
     }
-    found.update({name: v for name in PACKAGES if (v := _version(name)) is not None})
-    found.update(_blas())
+    facts.update({name: v for name in PACKAGES if (v := _version(name)) is not None})
+    facts.update(_blas())
     if folder is not None:
-        found.update(_commit(folder))
-    return found
+        facts.update(_commit(folder))
+    return facts
 
 
 def _notebook() -> str | None:
@@ -63,12 +63,12 @@ def _blas() -> dict[str, Any]:
     import threadpoolctl
 
     pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
-    found = {}
+    facts = {}
     if pools:
-        found["blas"] = f"{pools[0]['internal_api']} {pools[0]['version']}"
-        found["blas_kernels"] = pools[0].get("architecture")
+        facts["blas"] = f"{pools[0]['internal_api']} {pools[0]['version']}"
+        facts["blas_kernels"] = pools[0].get("architecture")
     inherited = os.environ.get("OPENBLAS_CORETYPE")
-    return found if inherited is None else {**found, "OPENBLAS_CORETYPE": inherited}
+    return facts if inherited is None else {**facts, "OPENBLAS_CORETYPE": inherited}
 
 
 def _commit(folder: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def _cell(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def write_json(found: Iterable[RecordedRun], path: str | os.PathLike[str]) -> None:
+def write_json(runs: Iterable[RecordedRun], path: str | os.PathLike[str]) -> None:
     """A list of runs with everything known: settings, values of every step, events, checkpoints. Replaces the file.
 
     Numbers JSON has no word for (NaN, infinities) become null.
@@ -46,7 +46,7 @@ def write_json(found: Iterable[RecordedRun], path: str | os.PathLike[str]) -> No
     Raises:
         OSError: it cannot be written.
     """
-    replace_file(path, [json.dumps([as_document(run) for run in found], allow_nan=False, indent=1).encode()])
+    replace_file(path, [json.dumps([as_document(run) for run in runs], allow_nan=False, indent=1).encode()])
 
 
 def as_document(run: RecordedRun) -> dict[str, Any]:

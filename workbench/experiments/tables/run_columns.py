@@ -23,11 +23,11 @@ SURROUNDINGS = (
 )  # fmt: skip
 
 
-def usual_columns(found: Sequence[RecordedRun]) -> list[str]:
+def usual_columns(runs: Sequence[RecordedRun]) -> list[str]:
     """What is shown unless something else is asked for: what tells these runs apart."""
-    differing = [name for name in telling_settings(found) if name not in ALWAYS and name != "steps"]
-    values = list(dict.fromkeys(name for run in found for name in run.last))
-    tags = ["tags"] if any(run.tags for run in found) else []
+    differing = [name for name in telling_settings(runs) if name not in ALWAYS and name != "steps"]
+    values = list(dict.fromkeys(name for run in runs for name in run.last))
+    tags = ["tags"] if any(run.tags for run in runs) else []
     return [*ALWAYS, *values[:VALUES], *differing[:SETTINGS], *tags]
 
 
@@ -37,13 +37,13 @@ def differing_settings(settings: Sequence[dict[str, Any]]) -> list[str]:
     return [name for name in names if len({repr(one.get(name)) for one in settings}) > 1]
 
 
-def telling_settings(found: Sequence[RecordedRun]) -> list[str]:
+def telling_settings(runs: Sequence[RecordedRun]) -> list[str]:
     """The settings in which runs differ, those first that tell most.
 
     What was varied in a sweep comes before everything else, what a run was surrounded by after it; of each, what has
     more different values first.
     """
-    settings = [run.settings for run in found]
+    settings = [run.settings for run in runs]
     sweeps: dict[str, list[dict[str, Any]]] = {}
     for one in settings:
         if one.get("sweep") is not None:
@@ -85,13 +85,13 @@ def short(text: str, most: int = WIDEST) -> str:
 def short_apart(texts: Sequence[str]) -> list[str]:
     """Each as short as leaves it different from all others: its beginning, its two ends, or the whole line."""
     left = set(texts)
-    found: dict[str, str] = {}
+    shortened: dict[str, str] = {}
     ways: tuple[Callable[[str], str], ...] = (short, _ends, lambda text: " ".join(text.split()))
     for way in ways:
-        taken = Counter(found.values()) + Counter(map(way, left))
-        found |= {text: way(text) for text in left if taken[way(text)] == 1}
-        left -= set(found)
-    return [found.get(text, text) for text in texts]
+        taken = Counter(shortened.values()) + Counter(map(way, left))
+        shortened |= {text: way(text) for text in left if taken[way(text)] == 1}
+        left -= set(shortened)
+    return [shortened.get(text, text) for text in texts]
 
 
 def _ends(text: str, head: int = 6) -> str:

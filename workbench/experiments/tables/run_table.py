@@ -24,19 +24,19 @@ class Runs(Sequence[RecordedRun]):
     """
 
     def __init__(
-        self, found: Iterable[RecordedRun], file: RunsFile, columns: Sequence[str] = (), over: Sequence[str] = ()
+        self, runs: Iterable[RecordedRun], file: RunsFile, columns: Sequence[str] = (), over: Sequence[str] = ()
     ) -> None:
-        self._found, self._file, self._columns, self.over = list(found), file, list(columns), list(over)
+        self._runs, self._file, self._columns, self.over = list(runs), file, list(columns), list(over)
         self._select: Callable[[], Sequence[RecordedRun]] = lambda: ()
 
-    def _of(self, found: Iterable[RecordedRun]) -> Runs:
-        return Runs(found, self._file, self._columns, self.over)
+    def _of(self, runs: Iterable[RecordedRun]) -> Runs:
+        return Runs(runs, self._file, self._columns, self.over)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._runs)
 
     def __iter__(self) -> Iterator[RecordedRun]:
-        return iter(self._found)
+        return iter(self._runs)
 
     @overload
     def __getitem__(self, number: int) -> RecordedRun: ...
@@ -49,8 +49,8 @@ class Runs(Sequence[RecordedRun]):
             NotFound: the table has no such run.
         """
         if isinstance(number, slice):
-            return self._of(self._found[number])
-        for run in self._found:
+            return self._of(self._runs[number])
+        for run in self._runs:
             if run.number == number:
                 return run
         raise NotFound(f"there is no run {number} in this table of {len(self)} runs from {self._file.path}")
@@ -59,11 +59,11 @@ class Runs(Sequence[RecordedRun]):
     def columns(self) -> list[str]:
         """Names that `sort`, `filter` and exports take: of the table, settings, fetched values."""
         names = dict.fromkeys(COLUMNS)
-        for run in self._found:
+        for run in self._runs:
             names.update(dict.fromkeys(run.last))
             fetched = run.settings.get("fetch")  # also before it has a value
             names.update(dict.fromkeys(map(str, fetched)) if isinstance(fetched, list) else {})
-        for run in self._found:
+        for run in self._runs:
             names.update(dict.fromkeys(run.settings))
         return list(names | dict.fromkeys(("begun", "ended", "steps", "error", "notes", "tags")))
 
@@ -74,8 +74,8 @@ class Runs(Sequence[RecordedRun]):
             NotFound: no run has such a column.
         """
         self._require(by)
-        having = [run for run in self._found if not _is_absent(run.value(by))]
-        absent = [run for run in self._found if _is_absent(run.value(by))]
+        having = [run for run in self._runs if not _is_absent(run.value(by))]
+        absent = [run for run in self._runs if _is_absent(run.value(by))]
         try:
             having.sort(key=lambda run: run.value(by), reverse=descending)
         except TypeError:
@@ -92,7 +92,7 @@ class Runs(Sequence[RecordedRun]):
             self._require(name)
         return self._of(
             run
-            for run in self._found
+            for run in self._runs
             if (test is None or test(run))
             and (tag is None or tag in run.tags)
             and all(run.value(name) == value for name, value in wanted.items())
@@ -117,12 +117,12 @@ class Runs(Sequence[RecordedRun]):
         settings = [over] if isinstance(over, str) else list(over)
         for name in (*columns, *settings):
             self._require(name)
-        return Runs(self._found, self._file, columns, settings)
+        return Runs(self._runs, self._file, columns, settings)
 
     def delete(self) -> None:
         """Forget all runs of this table, or, where that fails, none."""
-        self._file.delete([run.number for run in self._found])
-        self._found = []
+        self._file.delete([run.number for run in self._runs])
+        self._runs = []
 
     @property
     def selected(self) -> Runs:
@@ -136,7 +136,7 @@ class Runs(Sequence[RecordedRun]):
     def rows(self, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Each run as a dict of columns; all columns by default."""
         names = list(columns) if columns is not None else self.columns
-        return [{name: run.value(name) for name in names} for run in self._found]
+        return [{name: run.value(name) for name in names} for run in self._runs]
 
     def to_pandas(self) -> Any:
         """A DataFrame of `rows()`, with the numbers as index.
@@ -156,7 +156,7 @@ class Runs(Sequence[RecordedRun]):
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is known of these runs; see `export.write_json`."""
-        write_json(self._found, path)
+        write_json(self._runs, path)
 
     def _require(self, column: str) -> None:
         known = self.columns
@@ -165,10 +165,10 @@ class Runs(Sequence[RecordedRun]):
             raise NotFound(f"no run has a column {column!r}.{hint}")
 
     def __repr__(self) -> str:
-        return as_text(self._found, self.shown, len(self.columns))
+        return as_text(self._runs, self.shown, len(self.columns))
 
     def _repr_html_(self) -> str:
-        return as_html(self._found, self.shown, len(self.columns))
+        return as_html(self._runs, self.shown, len(self.columns))
 
 
 def _is_absent(value: Any) -> bool:

@@ -11,32 +11,34 @@ from workbench.experiments.tables.run_columns import cell, head, short_apart
 SHOWN = 30  # runs at most
 
 
-def as_text(found: Sequence[RecordedRun], shown: Sequence[str], columns: int) -> str:
+def as_text(runs: Sequence[RecordedRun], shown: Sequence[str], columns: int) -> str:
     """A table for terminals, and for notebooks where HTML is not shown.
 
     Args:
         shown: the columns to show, of so many as there are.
     """
-    if not found:
+    if not runs:
         return "no runs"
-    heads, lines = _cells(found, shown)
+    heads, lines = _cells(runs, shown)
     widths = [max(len(line[i]) for line in [heads, *lines]) for i in range(len(heads))]
-    made = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *lines]]
-    return "\n".join([*(line.rstrip() for line in made), *_more(len(found), columns - len(shown))])
+    padded = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *lines]
+    ]
+    return "\n".join([*(line.rstrip() for line in padded), *_more(len(runs), columns - len(shown))])
 
 
-def as_html(found: Sequence[RecordedRun], shown: Sequence[str], columns: int) -> str:
+def as_html(runs: Sequence[RecordedRun], shown: Sequence[str], columns: int) -> str:
     """The same; escaped, so that names and notes cannot bring markup of their own."""
-    if not found:
+    if not runs:
         return "<p>no runs</p>"
-    heads, lines = _cells(found, shown)
-    whole = [[cell(run, column) for column in shown] for run in found[:SHOWN]]
+    heads, lines = _cells(runs, shown)
+    whole = [[cell(run, column) for column in shown] for run in runs[:SHOWN]]
     head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
     body = "".join(
         f"<tr>{''.join(f'<td>{titled(c, text)}</td>' for c, text in zip(line, texts, strict=True))}</tr>"
         for line, texts in zip(lines, whole, strict=True)
     )
-    more = "".join(f"<p>{escape(line)}</p>" for line in _more(len(found), columns - len(shown)))
+    more = "".join(f"<p>{escape(line)}</p>" for line in _more(len(runs), columns - len(shown)))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -45,8 +47,8 @@ def _more(runs: int, hidden: int) -> list[str]:
     return ([f"… {runs - SHOWN:,} more runs"] if runs > SHOWN else []) + columns
 
 
-def _cells(found: Sequence[RecordedRun], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    texts = [short_apart([cell(run, c) for run in found[:SHOWN]]) for c in columns]
+def _cells(runs: Sequence[RecordedRun], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    texts = [short_apart([cell(run, c) for run in runs[:SHOWN]]) for c in columns]
     return [head(c) for c in columns], [list(line) for line in zip(*texts, strict=True)]
 
 

@@ -20,5 +20,5 @@ def note(run: Run) -> None:
 
 def runs_of(target: Any) -> list[Run]:
     """Those that train this very program or layer, the newest last."""
-    found = [known() for known in list(_begun)]
-    return [run for run in found if run is not None and run.target is target]
+    known_runs = [known() for known in list(_begun)]
+    return [run for run in known_runs if run is not None and run.target is target]

@@ -185,8 +185,8 @@ def _count(name: str, value: Any) -> int:
 def _numbers(values: np.ndarray) -> list[float]:
     if values.ndim != 1 or values.dtype != np.float64:
         raise InvalidArgument(f"recorded values are float64 [steps], it has {values.dtype} {list(values.shape)}")
-    found: list[float] = values.tolist()
-    return found
+    numbers: list[float] = values.tolist()
+    return numbers
 
 
 def _require_loader(loop: TrainingLoop, run: Mapping[str, Any]) -> None:

@@ -71,12 +71,12 @@ class OnLayer:
         layer.train()
 
         def step(*fields: Tensor) -> dict[str, Any]:
-            found = self.values(fields)
-            _require_one_number(found[LOSS])
-            found[LOSS].backward()
+            results = self.values(fields)
+            _require_one_number(results[LOSS])
+            results[LOSS].backward()
             optimizer.step()
             optimizer.clear_grad()
-            return found
+            return results
 
         named(step, name, self.fields)
         self._step: Any = step
@@ -124,8 +124,8 @@ class OnLayer:
         tensors = tensors_of(feed, self.fields)
         if self._guard is not None and tuple([t.kind for t in tensors]) not in self._guarded:
             self._attend(tensors, self._guard)
-        found = self._step(*tensors)
-        return [np.asarray(found[label].numpy()) for label in self.labels]
+        results = self._step(*tensors)
+        return [np.asarray(results[label].numpy()) for label in self.labels]
 
     def guard(self, guard: Guard) -> Callable[[], None]:
         """Have a guard called for steps of every size of batch; see `Engine.guard`.
@@ -218,8 +218,8 @@ def field_names(layer: Layer, batch: Any) -> list[str]:
     parameters = inspect.signature(layer.forward).parameters.values()
     known = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     count = max(len(batch) - 1, 1)
-    found = [*known[:count], *(f"input_{k}" for k in range(len(known), count))]
-    return found if len(batch) == 1 else [*found, "label" if "label" not in found else "label_"]
+    names = [*known[:count], *(f"input_{k}" for k in range(len(known), count))]
+    return names if len(batch) == 1 else [*names, "label" if "label" not in names else "label_"]
 
 
 def named(function: Any, name: str, fields: Iterable[str]) -> None:

@@ -37,8 +37,8 @@ class LayerValidation(Validation):
 
     def _means(self, feed: Mapping[str, Any]) -> np.ndarray:
         with evaluating(self._steps.layer), no_grad():
-            found = self._values(*tensors_of(feed_of(feed, self._names), self._names))
-        return np.array([float(np.mean(found[label].numpy())) for label in self._steps.labels])
+            results = self._values(*tensors_of(feed_of(feed, self._names), self._names))
+        return np.array([float(np.mean(results[label].numpy())) for label in self._steps.labels])
 
 
 @contextmanager

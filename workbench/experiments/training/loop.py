@@ -103,14 +103,14 @@ class TrainingLoop:
             undisturbed(partial(self._adopt, [fresh.vars[name] for name in missing if name in fresh.vars]))
 
     def _adopt(self, variables: Sequence[ScopeVariable]) -> None:
-        for made in variables:
-            target = self.scope.find_var(made.name) or self.scope.root.var(made.name)
-            target.tensor.take(made.tensor.array)
-            target.owner = made.owner
+        for variable in variables:
+            target = self.scope.find_var(variable.name) or self.scope.root.var(variable.name)
+            target.tensor.take(variable.tensor.array)
+            target.owner = variable.owner
 
     def _has_value(self, name: str) -> bool:
-        found = self.scope.find_var(name)
-        return found is not None and found.tensor.initialized
+        variable = self.scope.find_var(name)
+        return variable is not None and variable.tensor.initialized
 
     def position(self, run: Run) -> Position:
         """Where the run is, between two steps."""
@@ -157,11 +157,11 @@ class TrainingLoop:
         try:
             left = batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, before, None)
             for count, batch in enumerate(left, before + 1):
-                found = self._step(batch)
+                metrics = self._step(batch)
                 self.batches = count
                 if count == length:
                     self._end_of_pass(run)
-                yield found
+                yield metrics
                 if self.validation is not None:
                     yield from self._evaluate(run)
                 if self._ends(run):
@@ -186,9 +186,9 @@ class TrainingLoop:
         if self.validation is None or not self._is_due(run):
             return
         settle(self.executor, self.scope)
-        found = self.validation.evaluate(lambda: run.is_stopping)
-        if found is not None:
-            yield Evaluated(found)
+        means = self.validation.evaluate(lambda: run.is_stopping)
+        if means is not None:
+            yield Evaluated(means)
 
     def _is_due(self, run: Run) -> bool:
         """Whether there is a step to evaluate after, which has not been."""
@@ -201,12 +201,12 @@ class TrainingLoop:
         values = self.executor.run(
             self.program, feed=feed_of(batch, self._feeds), fetch_list=list(self.labels.values()), scope=self.scope
         )
-        found = {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
+        metrics = {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
         if self._is_followed:
             total, count = self.metric
-            self.metric = total + next(iter(found.values())), count + 1
+            self.metric = total + next(iter(metrics.values())), count + 1
         self._advance("step")
-        return found
+        return metrics
 
     def _advance(self, when: str) -> None:
         if self.lr_step != when:

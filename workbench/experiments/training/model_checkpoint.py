@@ -161,11 +161,11 @@ class Keeper:
         return score if self.asked.mode == "min" else -score
 
     def _save_best(self, run: Run, score: float) -> None:
-        made = Kept(score, run.step, self._free(stem_of(run.epoch, run.step)))
+        newest = Kept(score, run.step, self._free(stem_of(run.epoch, run.step)))
         before = self.best
-        ranked = sorted([*before, made], key=lambda kept: self._rank(kept.score))
+        ranked = sorted([*before, newest], key=lambda kept: self._rank(kept.score))
         self.best = ranked if self.asked.save_top_k == -1 else ranked[: self.asked.save_top_k]
-        if not self._save(run, made.name):
+        if not self._save(run, newest.name):
             self.best = before
             return
         for kept in set(before) - set(self.best):
@@ -231,9 +231,9 @@ def keeper_of(asked: Any, run: Run, loop: TrainingLoop) -> Keeper:
     """
     if not isinstance(asked, ModelCheckpoint | str | os.PathLike):
         raise InvalidType(f"train takes a folder or a ModelCheckpoint as checkpoints, got {asked!r}")
-    made = asked if isinstance(asked, ModelCheckpoint) else ModelCheckpoint(asked)
+    settings = asked if isinstance(asked, ModelCheckpoint) else ModelCheckpoint(asked)
     known = [*(() if loop.validation is None else loop.validation.labels), *loop.labels]
-    if made.monitor is not None and made.monitor not in known:
-        hint = did_you_mean(made.monitor, known)
-        raise InvalidArgument(f"nothing is recorded as {made.monitor!r}, which is to be monitored.{hint}")
-    return Keeper(made, run, loop, made.monitor or next(iter(known), None))
+    if settings.monitor is not None and settings.monitor not in known:
+        hint = did_you_mean(settings.monitor, known)
+        raise InvalidArgument(f"nothing is recorded as {settings.monitor!r}, which is to be monitored.{hint}")
+    return Keeper(settings, run, loop, settings.monitor or next(iter(known), None))

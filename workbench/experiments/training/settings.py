@@ -35,18 +35,18 @@ def settings_of(
         asked: what `train` was told besides: steps, epochs …
         own: the user's, see `own_settings`.
     """
-    found: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
+    settings: dict[str, Any] = {"program": program.name or "", "program_hash": program_hash(program)}
     inspectable = executor_of(executor)
-    found.update(seed=program.random_seed, executor=getattr(executor, "kind", type(executor).__name__))
+    settings.update(seed=program.random_seed, executor=getattr(executor, "kind", type(executor).__name__))
     if inspectable is not None:
-        found.update(_of_executor(inspectable.inspection))
+        settings.update(_of_executor(inspectable.inspection))
     elif isinstance(executor, ClusterExecutor):
-        found.update(devices=executor.device_count, ranks=executor.cluster.size)
+        settings.update(devices=executor.device_count, ranks=executor.cluster.size)
     for name in ("batch_size", "shuffle", "drop_last"):
         if isinstance(value := getattr(loader, name, None), int):
-            found[name] = value
-    found.update(learning_rate=_rates(program, values), **asked)
-    return {**_plain(found), **own}
+            settings[name] = value
+    settings.update(learning_rate=_rates(program, values), **asked)
+    return {**_plain(settings), **own}
 
 
 def own_settings(given: Any) -> dict[str, Any]:
@@ -57,15 +57,15 @@ def own_settings(given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         raise InvalidType(f"train takes a dict of names and values as settings, got {given!r}")
-    found = {}
+    settings = {}
     for name, value in given.items():
         try:
-            found[str(name)] = _plain(value)
+            settings[str(name)] = _plain(value)
         except RecursionError:
             raise InvalidArgument(f"the setting {name!r} contains itself, or goes too deep to be recorded") from None
         except Exception as error:
             raise InvalidArgument(f"the setting {name!r} cannot be recorded: {error!r}") from error
-    return found
+    return settings
 
 
 def program_hash(program: Program) -> str | None:
@@ -107,8 +107,8 @@ def _rates(program: Program, values: Callable[[str], np.ndarray | None]) -> Any:
 def _rate(program: Program, values: Callable[[str], np.ndarray | None], name: str) -> Any:
     if name in program.lr_schedulers:
         return type(program.lr_schedulers[name]).__name__
-    found = values(name)
-    return None if found is None else float(f"{found.flat[0]:.7g}")
+    array = values(name)
+    return None if array is None else float(f"{array.flat[0]:.7g}")
 
 
 def _plain(value: Any) -> Any:

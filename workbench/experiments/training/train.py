@@ -153,14 +153,14 @@ def train(
         for what, given in (("startup", startup), ("executor", executor), ("cluster", cluster), ("scope", scope)):
             if given is not None:
                 raise InvalidArgument(f"train takes no {what} for a Layer, whose parameters are in this process")
-        made = of_layer(program, loader, loss, optimizer, fetch, devices, valid, name or type(program).__name__)
+        parts = of_layer(program, loader, loss, optimizer, fetch, devices, valid, name or type(program).__name__)
     elif loss is not None or optimizer is not None:
         raise InvalidArgument("loss= and optimizer= are of a Layer; a Program has its own, by minimize")
     else:
         if cluster is not None:
             executor = on_cluster(executor, program, cluster, devices)
-        made = _of_program(program, loader, fetch, executor, devices, scope, valid)
-    program, loader, labels, runner, scope, validation = made
+        parts = _of_program(program, loader, fetch, executor, devices, scope, valid)
+    program, loader, labels, runner, scope, validation = parts
     _check_metric(program, labels, lr_step)
     _check_batches(loader, runner)
     if stop_on_nan or (checkpoint, checkpoints) != (None, None):
@@ -204,10 +204,10 @@ def _of_program(
     require_batches(loader, "train")
     if devices is not None:
         executor, scope = on_devices(executor, program, devices, scope), None
-    runner, found = runner_of(executor, program, scope)
+    runner, own_scope = runner_of(executor, program, scope)
     is_compiled = executor_of(runner) is not None
-    validation = None if valid is None else ProgramValidation(program, valid, labels, found, is_compiled)
-    return Parts(program, loader, labels, runner, found, validation)
+    validation = None if valid is None else ProgramValidation(program, valid, labels, own_scope, is_compiled)
+    return Parts(program, loader, labels, runner, own_scope, validation)
 
 
 def _trainer(runner: Any) -> int:
@@ -238,8 +238,10 @@ def _check_counts(steps: Any, epochs: Any, valid_every: Any) -> None:
 def _first_value(scope: Scope, restorable: Restorable | None, name: str) -> np.ndarray | None:
     """What a variable holds at the first step, None if nothing."""
     restored = None if restorable is None else restorable.value(name)
-    found = scope.find_var(name)
-    return found.tensor.array if restored is None and found is not None and found.tensor.initialized else restored
+    variable = scope.find_var(name)
+    return (
+        variable.tensor.array if restored is None and variable is not None and variable.tensor.initialized else restored
+    )
 
 
 def _go_on(loop: TrainingLoop, run: Run, restorable: Restorable | None, bar: Bar | None) -> None:
@@ -280,13 +282,13 @@ def labels_of(fetch: Any, what: str) -> dict[str, str]:
     if not isinstance(fetch, Mapping | Iterable):
         raise InvalidType(f"{what} takes a list or dict of Variables or names as fetch, got {described(fetch)}")
     items = fetch.items() if isinstance(fetch, Mapping) else [(None, f) for f in fetch]
-    found = {}
+    labels = {}
     for label, value in items:
         if not isinstance(value, Variable | str):
             raise InvalidType(f"{what} takes Variables or names in fetch, got {described(value)}")
         variable = value if isinstance(value, str) else value.name
-        found[label or variable] = variable
-    return found
+        labels[label or variable] = variable
+    return labels
 
 
 def _check_metric(program: Program, labels: dict[str, str], lr_step: str) -> None:

@@ -95,9 +95,9 @@ class ProgramValidation(Validation):
     def _begin(self) -> None:
         """Take over from the training what the copy changes."""
         for name in self._written:
-            found = self._scope.find_var(name)
-            if found is not None and found.tensor.initialized:
-                self._own.var(name).tensor.set(found.tensor.numpy())
+            variable = self._scope.find_var(name)
+            if variable is not None and variable.tensor.initialized:
+                self._own.var(name).tensor.set(variable.tensor.numpy())
 
     def _means(self, feed: Mapping[str, Any]) -> np.ndarray:
         names = list(self.labels.values())
@@ -106,20 +106,20 @@ class ProgramValidation(Validation):
 
 
 def _loss(program: Program) -> dict[str, str]:
-    found = labelled_loss(program)
-    if not found:
+    labels = labelled_loss(program)
+    if not labels:
         raise InvalidArgument("valid needs something to evaluate: name it in fetch, as in fetch=[loss]")
-    return found
+    return labels
 
 
 def _computed(test: Program, labels: Mapping[str, str]) -> dict[str, str]:
-    made = {name for op in test.global_block().ops for name in op.output_arg_names}
-    found = {PREFIX + label: name for label, name in labels.items() if name in made}
-    if not found:
+    computed = {name for op in test.global_block().ops for name in op.output_arg_names}
+    labels_here = {PREFIX + label: name for label, name in labels.items() if name in computed}
+    if not labels_here:
         raise InvalidArgument(f"the program's copy for testing computes none of {one_of(labels)}, which are fetched")
-    if taken := found.keys() & labels.keys():
+    if taken := labels_here.keys() & labels.keys():
         raise InvalidArgument(f"values of the validation data are called {one_of(taken)}; fetch yours by other labels")
-    return found
+    return labels_here
 
 
 def _written(test: Program) -> list[str]:

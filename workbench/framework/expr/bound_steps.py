@@ -77,10 +77,10 @@ def bind_steps(steps: ShapedSteps, outs: Sequence[Array | None], scratch: Scratc
     for block in blocks:
         arrays = [_part(a, block) for a in steps.known[: len(steps.lowered.dtypes)]]
         steps_here = ShapedSteps(steps.lowered, arrays, wanted)
-        found = _bind(steps_here, [_part(out, block) for out in outs], Pool(memory.again()))
-        if found is None:
+        bound = _bind(steps_here, [_part(out, block) for out in outs], Pool(memory.again()))
+        if bound is None:
             return None
-        calls += found
+        calls += bound
     return calls
 
 
@@ -105,11 +105,11 @@ class _BlockScratch:
         used: dict[Any, int] = {}
 
         def take(shape: tuple[int, ...], dtype: Any) -> Array:
-            made, k = self._made.setdefault(dtype, []), used.get(dtype, 0)
+            buffers, k = self._made.setdefault(dtype, []), used.get(dtype, 0)
             used[dtype] = k + 1
-            if k == len(made):
-                made.append(self._scratch((self._size,), dtype))
-            return made[k][: shape[0]]
+            if k == len(buffers):
+                buffers.append(self._scratch((self._size,), dtype))
+            return buffers[k][: shape[0]]
 
         return take
 
@@ -124,7 +124,7 @@ def _blocks(steps: ShapedSteps, outs: Sequence[Array | None]) -> list[slice] | N
     whole = [*given, *(a for a in steps.inputs if a.size != 1)]
     if not all(a.shape == shape and a.flags.c_contiguous for a in whole):
         return None
-    if any(found != shape for found in steps.shapes[lowered.first_step :]):
+    if any(step_shape != shape for step_shape in steps.shapes[lowered.first_step :]):
         return None
     if any(overlap(out, a) and not same_memory(out, a) for out in given for a in steps.inputs):
         return None

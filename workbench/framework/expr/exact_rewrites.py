@@ -109,5 +109,5 @@ def _readers(lowered: Lowered) -> dict[int, list[int | None]]:
 
 def _number_dtype(step: ExprStep, number: int) -> Dtype | None:
     """The dtype in which a step reads a truth value as a number; None if it reads it as a truth value."""
-    found = step.dtype if step.function == "copy" else step.loop[step.args.index(number)]
-    return None if found.kind == "b" else found
+    dtype = step.dtype if step.function == "copy" else step.loop[step.args.index(number)]
+    return None if dtype.kind == "b" else dtype

@@ -87,11 +87,11 @@ class Lowered:
 
     def only(self, wanted: tuple[bool, ...]) -> Lowered:
         """The steps that some of the results need."""
-        found = self._parts.get(wanted)
-        if found is None:
-            found = self if all(wanted) else self._only(wanted)
-            self._parts[wanted] = found
-        return found
+        part = self._parts.get(wanted)
+        if part is None:
+            part = self if all(wanted) else self._only(wanted)
+            self._parts[wanted] = part
+        return part
 
     def _only(self, wanted: tuple[bool, ...]) -> Lowered:
         results = tuple(r if keep else None for r, keep in zip(self.results, wanted, strict=True))
@@ -239,8 +239,8 @@ class Lowering:
             raise Unlowerable
         if isinstance(operand, Number):
             return Number(np.asarray(operand.value).astype(dtype)[()])
-        found = self._dtype(operand)
-        return operand if found == dtype else self.add(ExprStep("copy", (operand,), (found,), dtype))
+        held = self._dtype(operand)
+        return operand if held == dtype else self.add(ExprStep("copy", (operand,), (held,), dtype))
 
     def _select(self, condition: int | Number, x: int | Number, y: int | Number) -> int | Number:
         """A number takes the dtype of the other choice, as in `numpy_xp.where`."""
@@ -251,10 +251,10 @@ class Lowering:
             kinds[1] = kinds[0]
         dtype = np.result_type(*(np.dtype(k) for k in kinds))
         mask = self.settle(condition, np.dtype(bool))
-        found = self._dtype(mask)
-        if found.kind != "b":
-            zero = self.settle(Number(0), found)
-            mask = self.add(ExprStep("not_equal", (mask, zero), (found, found), np.dtype(bool)))
+        held = self._dtype(mask)
+        if held.kind != "b":
+            zero = self.settle(Number(0), held)
+            mask = self.add(ExprStep("not_equal", (mask, zero), (held, held), np.dtype(bool)))
         choices = [self._choice(v, k, dtype) for v, k in zip((x, y), kinds, strict=True)]
         return self.add(ExprStep("select", (mask, *choices), (np.dtype(bool), dtype, dtype), dtype))
 

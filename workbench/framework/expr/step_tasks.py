@@ -87,37 +87,37 @@ def ordered(steps: ShapedSteps, outs: Sequence[Array | None]) -> list[StepTask] 
 def _tasks(steps: ShapedSteps, outs: Sequence[Array | None], order: Sequence[int]) -> list[StepTask] | None:
     """The steps in the order in which the results need them, each result followed by what brings it to its out."""
     lowered = steps.lowered
-    made: dict[int, StepTask] = {}
+    task_of: dict[int, StepTask] = {}
     tasks: list[StepTask] = []
     numbers = iter(range(len(steps.shapes), len(steps.shapes) + 2 * len(outs)))
     for k in order:
         result, out = lowered.results[k], outs[k]
         if result is None or out is None:
             return None
-        for i in _needed(lowered, result, made):
+        for i in _needed(lowered, result, task_of):
             step = lowered.steps[i - lowered.first_step]
-            made[i] = StepTask(step.function, step.args, i, steps.shapes[i], step.dtype, None, step.converts)
-            tasks.append(made[i])
+            task_of[i] = StepTask(step.function, step.args, i, steps.shapes[i], step.dtype, None, step.converts)
+            tasks.append(task_of[i])
         ending = _ending(steps, result, out, numbers)
         if ending is None:
             return None
-        if not ending and result in made and made[result].out is None:
-            made[result].out = out
+        if not ending and result in task_of and task_of[result].out is None:
+            task_of[result].out = out
         elif not ending and not (result < len(steps.known) and same_memory(steps.known[result], out)):
             ending = [StepTask("copy", (result,), next(numbers), out.shape, out.dtype, out)]
         tasks += ending
     return tasks
 
 
-def _needed(lowered: Lowered, result: int, made: dict[int, StepTask]) -> list[int]:
+def _needed(lowered: Lowered, result: int, task_of: dict[int, StepTask]) -> list[int]:
     """The steps a result needs that are not there yet; their numbers are in a valid order."""
-    todo, found = [result], set()
+    todo, needed = [result], set()
     while todo:
         number = todo.pop()
-        if number >= lowered.first_step and number not in made and number not in found:
-            found.add(number)
+        if number >= lowered.first_step and number not in task_of and number not in needed:
+            needed.add(number)
             todo += lowered.steps[number - lowered.first_step].args
-    return sorted(found)
+    return sorted(needed)
 
 
 def _ending(steps: ShapedSteps, result: int, out: Array, numbers: Iterator[int]) -> list[StepTask] | None:
@@ -162,15 +162,15 @@ def _outs_overlap(tasks: list[StepTask]) -> bool:
 
 def _too_early(tasks: list[StepTask], known: Sequence[Any]) -> list[StepTask]:
     """Tasks whose out is memory of an input that a later task reads."""
-    found = []
+    early = []
     for p, task in enumerate(tasks):
         if task.out is None:
             continue
         later = tasks[p if task.function == "sum" else p + 1 :]
         read = {i for t in later for i in t.args if i < len(known)}
         if any(overlap(task.out, known[i]) for i in read):
-            found.append(task)
-    return found
+            early.append(task)
+    return early
 
 
 def _postponed(tasks: list[StepTask], early: list[StepTask]) -> list[StepTask]:

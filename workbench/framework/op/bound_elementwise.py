@@ -46,9 +46,9 @@ def bind_elementwise(
     form = _form(record, tuple(None if a is None else a.dtype for a in arrays), attrs)
     if form is None:
         return None
-    found = bind_ufunc(form, arrays, outs)
-    if found is not None:
-        return found
+    bound = bind_ufunc(form, arrays, outs)
+    if bound is not None:
+        return bound
     layout = ShapedSteps(form, arrays, tuple(out is not None for out in outs))
     return bind_steps(layout, outs, scratch) if record.is_grad or layout.fits(outs) else None
 
@@ -90,8 +90,8 @@ def _form(record: Op, dtypes: tuple[Any, ...], attrs: Mapping[str, Any]) -> Lowe
     """The op's steps for buffers, traced once for each combination of dtypes and attributes."""
 
     def make(record: Op, dtypes: tuple[Any, ...], given: dict[str, Any]) -> Lowered | None:
-        found = steps_of(record, dtypes, given)
-        return None if found is None else for_buffers(found)
+        steps = steps_of(record, dtypes, given)
+        return None if steps is None else for_buffers(steps)
 
     return _kept(_forms, record, dtypes, {k: v for k, v in attrs.items() if k in record.attrs}, make)
 
@@ -111,16 +111,16 @@ def _kept(
         return make(record, dtypes, given)
     if len(forms) >= _KEPT:
         forms.clear()
-    found = forms[key] = make(record, dtypes, given)
-    return found
+    form = forms[key] = make(record, dtypes, given)
+    return form
 
 
 def _traced(record: Op, dtypes: tuple[Any, ...], attrs: dict[str, Any]) -> Lowered | None:
     if len(dtypes) != len(record.inputs) or any(s.is_list for s in (*record.inputs, *record.outputs)):
         return None
     try:
-        found = trace(record, tuple("float32" if d is None else d for d in dtypes), **attrs)
-        results = list(found) if isinstance(found, tuple) else [found]
+        traced = trace(record, tuple("float32" if d is None else d for d in dtypes), **attrs)
+        results = list(traced) if isinstance(traced, tuple) else [traced]
         targets = _targets(record, dtypes)
         if targets is not None:  # where the rule has no gradient it is zero
             results = [_zero(d) if r is None else r for r, d in zip(results, targets, strict=True)]

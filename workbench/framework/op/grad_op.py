@@ -54,8 +54,8 @@ def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, .
     positions = [i for i, s in enumerate(record.inputs) if s in receivers]
 
     def like_inputs(*specs: Any, **attrs: Any) -> Any:
-        found = tuple(specs[i] for i in positions)
-        return found[0] if len(found) == 1 else found
+        inferred = tuple(specs[i] for i in positions)
+        return inferred[0] if len(inferred) == 1 else inferred
 
     own = record.grad_infer or like_inputs
 
@@ -72,27 +72,27 @@ def _require_outputs(record: Op, saved_outputs: Sequence[Slot], specs: Sequence[
     Raises:
         ShapeError, DtypeError: it is not, or the op does not take the inputs.
     """
-    made = record.infer(*specs[: len(record.inputs)], **attrs)
-    outputs = dict(zip(record.outputs, (made,) if len(record.outputs) == 1 else made, strict=True))
+    inferred = record.infer(*specs[: len(record.inputs)], **attrs)
+    outputs = dict(zip(record.outputs, (inferred,) if len(record.outputs) == 1 else inferred, strict=True))
     given = zip((*saved_outputs, *record.outputs), specs[len(record.inputs) :], strict=True)
     for number, (slot, spec) in enumerate(given):
         name = slot.name if number < len(saved_outputs) else grad_slot(slot.name)
         _require_like(name, slot.name, spec, outputs[slot])
 
 
-def _require_like(name: str, output: str, spec: Any, made: Any) -> None:
-    if spec is None or made is None:
+def _require_like(name: str, output: str, spec: Any, inferred: Any) -> None:
+    if spec is None or inferred is None:
         return
-    if isinstance(made, list):
-        if len(spec) != len(made):
-            raise ShapeError(f"{name} must have an entry for each of {output}", f"{len(made)} of them", len(spec))
-        for one, other in zip(spec, made, strict=True):
+    if isinstance(inferred, list):
+        if len(spec) != len(inferred):
+            raise ShapeError(f"{name} must have an entry for each of {output}", f"{len(inferred)} of them", len(spec))
+        for one, other in zip(spec, inferred, strict=True):
             _require_like(name, output, one, other)
         return
-    if spec.dtype is not made.dtype:
-        raise DtypeError(f"{name} must have the dtype of {output}", made.dtype, spec.dtype)
-    if len(spec.shape) != len(made.shape) or not all(map(same_dim, spec.shape, made.shape)):
-        raise ShapeError(f"{name} must have the shape of {output}", shape_text(made.shape), shape_text(spec.shape))
+    if spec.dtype is not inferred.dtype:
+        raise DtypeError(f"{name} must have the dtype of {output}", inferred.dtype, spec.dtype)
+    if len(spec.shape) != len(inferred.shape) or not all(map(same_dim, spec.shape, inferred.shape)):
+        raise ShapeError(f"{name} must have the shape of {output}", shape_text(inferred.shape), shape_text(spec.shape))
 
 
 def _cost(record: Op) -> Callable[..., Cost] | None:

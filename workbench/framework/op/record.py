@@ -264,10 +264,10 @@ def find_op(type: str) -> Op:
     Raises:
         NotFound: no such op; the message names the closest one.
     """
-    found = OPS.get(type) or look_up(type)
-    if found is None:
+    record = OPS.get(type) or look_up(type)
+    if record is None:
         raise NotFound(f"there is no op {type!r}.{did_you_mean(type, OPS)}")
-    return found
+    return record
 
 
 def add_to_table(record: Op) -> None:

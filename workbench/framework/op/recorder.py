@@ -67,10 +67,10 @@ _override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", defaul
 
 def current_recorder() -> Recorder:
     """The recorder in force: the innermost `recording`, else the process-wide mode."""
-    found = _override.get() or _default
-    if found is None:
+    recorder = _override.get() or _default
+    if recorder is None:
         raise PreconditionNotMet("no recorder is installed; import workbench (not a sub-module alone)")
-    return found
+    return recorder
 
 
 def zero_dim() -> bool:

@@ -63,8 +63,8 @@ def _form(
     """The rule's steps; None where it has to be run as it is written."""
     try:
         inputs = [None if d is None else Expr("input", value=i, dtype=d) for i, d in enumerate(dtypes)]
-        found = body(Recording, *inputs, wanted=wanted, **attrs)
-        results = list(found) if isinstance(found, tuple) else [found]
+        traced = body(Recording, *inputs, wanted=wanted, **attrs)
+        results = list(traced) if isinstance(traced, tuple) else [traced]
         form = lower(results, dtypes)
     except Exception as error:
         if is_from_outside(error):

@@ -56,10 +56,10 @@ class Block:
         Raises:
             NotFound: it has none of that name (`ValueError` in Paddle).
         """
-        found = self.vars.get(name)
-        if found is None:
+        variable = self.vars.get(name)
+        if variable is None:
             raise NotFound(f"block {self.idx} has no variable {name!r}.{did_you_mean(name, self.vars)}")
-        return found
+        return variable
 
     def find_var(self, name: str) -> Variable | None:
         """The variable of this block or of an enclosing one."""
@@ -74,11 +74,11 @@ class Block:
 
     def var_recursive(self, name: str) -> Variable:
         """Like `find_var`, raising NotFound."""
-        found = self.find_var(name)
-        if found is None:
+        variable = self.find_var(name)
+        if variable is None:
             hint = did_you_mean(name, self.vars)
             raise NotFound(f"there is no variable {name!r} in this block or around it.{hint}")
-        return found
+        return variable
 
     _var_recursive = var_recursive
 
@@ -102,7 +102,7 @@ class Block:
         Raises:
             AlreadyExists: the block has one of that name. InvalidType: no shape or dtype.
         """
-        made = Variable(
+        variable = Variable(
             self,
             self._new_name(generate("_generated_var") if name is None else name),
             as_shape(shape, f"variable {name!r}"),
@@ -114,7 +114,7 @@ class Block:
             need_check_feed,
             caller(),
         )
-        return self.add_var(made)
+        return self.add_var(variable)
 
     def create_parameter(self, name: str, shape: Sequence[int], dtype: Any, **fields: Any) -> Parameter:
         """Add a Parameter; `fields` are those of `Parameter`.
@@ -126,9 +126,9 @@ class Block:
         dims = as_shape(shape, f"parameter {name!r}")
         if -1 in dims:
             raise InvalidArgument(f"parameter {name!r}: every dimension is a number >= 0, got {list(shape)}")
-        made = Parameter(self, self._new_name(name), dims, as_dtype(dtype), site=caller(), **fields)
-        self.add_var(made)
-        return made
+        parameter = Parameter(self, self._new_name(name), dims, as_dtype(dtype), site=caller(), **fields)
+        self.add_var(parameter)
+        return parameter
 
     def _new_name(self, name: str) -> str:
         if not isinstance(name, str):
@@ -232,14 +232,14 @@ class Block:
 
     def _settle_outputs(self, op: Operator, specs: tuple[Any, ...]) -> None:
         """Give outputs that were declared without a shape the inferred one; the others have to agree with it."""
-        found = list(self._outputs(op.record, op.outputs, specs))
-        for slot, variable, inferred in found:
+        inferred_outputs = list(self._outputs(op.record, op.outputs, specs))
+        for slot, variable, inferred in inferred_outputs:
             if not _is_open(variable) and not agree(variable.spec, inferred):
                 raise InvalidArgument(
                     f"op {op.type!r}: its output {slot} is variable {variable.name!r}, declared otherwise\n"
                     f"  expected: {inferred}\n  got:      {variable.spec}\n  at {op.site}"
                 )
-        for _, variable, inferred in found:
+        for _, variable, inferred in inferred_outputs:
             if _is_open(variable):
                 variable.shape, variable.dtype, variable.kind = inferred
 

@@ -32,26 +32,26 @@ def check_program(program: Program) -> None:
     Raises:
         InvalidArgument: listing every problem.
     """
-    found = problems(program)
-    if found:
-        count = "a problem" if len(found) == 1 else f"{len(found)} problems"
-        raise InvalidArgument(f"{program!r} has {count}:\n" + "\n".join(f"- {text}" for text in found))
+    faults = problems(program)
+    if faults:
+        count = "a problem" if len(faults) == 1 else f"{len(faults)} problems"
+        raise InvalidArgument(f"{program!r} has {count}:\n" + "\n".join(f"- {text}" for text in faults))
 
 
 def problems(program: Program) -> list[str]:
     """What is wrong with a program, one text per problem, [] if nothing is."""
-    found = list(_tree(program))
-    if found:
-        return found  # without a sound tree of blocks names cannot be looked up
+    faults = list(_tree(program))
+    if faults:
+        return faults  # without a sound tree of blocks names cannot be looked up
     for block in program.blocks:
         for key, variable in block.vars.items():
-            found.extend(_variable(block, key, variable))
-        found.extend(_block_inputs(block))
+            faults.extend(_variable(block, key, variable))
+        faults.extend(_block_inputs(block))
         for op in block.ops:
-            found.extend(f"{operator_label(op)}: {text}" for text in _operator(op))
-    found.extend(_counter(program))
-    found.extend(order_problems(program))
-    return found
+            faults.extend(f"{operator_label(op)}: {text}" for text in _operator(op))
+    faults.extend(_counter(program))
+    faults.extend(order_problems(program))
+    return faults
 
 
 def _counter(program: Program) -> Iterator[str]:
@@ -237,10 +237,10 @@ def _compare(op: Operator, record: Op, specs: tuple[Any, ...]) -> Iterator[str]:
         names = op.outputs.get(slot.name)
         if names is None or spec is None:
             continue
-        found = spec if isinstance(spec, list) else [spec]
-        if len(found) != len(names):
-            yield f"the output {slot.name} has {len(found)} values, got {len(names)} names"
-        for name, inferred in zip(names, found):
+        inferred_specs = spec if isinstance(spec, list) else [spec]
+        if len(inferred_specs) != len(names):
+            yield f"the output {slot.name} has {len(inferred_specs)} values, got {len(names)} names"
+        for name, inferred in zip(names, inferred_specs):
             yield from _declaration(op, slot, name, inferred)
 
 

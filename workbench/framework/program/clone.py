@@ -47,16 +47,16 @@ def set_is_test(blocks: Iterable[Block]) -> None:
 
 def blocks_run(blocks: Sequence[Block], is_kept: Kept) -> list[Block]:
     """The global block, the blocks that kept operators run and those around them, in order."""
-    found = {0}
+    indices = {0}
     waiting = [blocks[0]]
     while waiting:
         for op in waiting.pop().ops:
             for inner in op.blocks() if is_kept(op) else ():
-                while inner.idx not in found:
-                    found.add(inner.idx)
+                while inner.idx not in indices:
+                    indices.add(inner.idx)
                     waiting.append(inner)
                     inner = inner.parent or blocks[0]
-    return [blocks[i] for i in sorted(found)]
+    return [blocks[i] for i in sorted(indices)]
 
 
 def draws(blocks: Iterable[Block], is_kept: Kept) -> bool:
@@ -81,8 +81,8 @@ def named_variables(blocks: Iterable[Block], is_kept: Kept, also: Iterable[Varia
 
 def _named(op: Operator) -> list[Variable]:
     """The variables that an operator reads or writes."""
-    found = (op.block.find_var(name) for name in (*op.input_arg_names, *op.output_arg_names) if name != EMPTY)
-    return [variable for variable in found if variable is not None]
+    variables = (op.block.find_var(name) for name in (*op.input_arg_names, *op.output_arg_names) if name != EMPTY)
+    return [variable for variable in variables if variable is not None]
 
 
 def forget_unread_saves(blocks: Sequence[Block]) -> None:
@@ -123,12 +123,12 @@ def copy_blocks(
 
 def copy_variable(variable: Variable, block: Block) -> Variable:
     """The same variable in another block."""
-    made = _copy_fields(variable)
-    made.block = block
-    if isinstance(made, Parameter):
-        made.optimize_attr = dict(made.optimize_attr)
-        made.regularizer = copy.deepcopy(made.regularizer)
-    return made
+    copied = _copy_fields(variable)
+    copied.block = block
+    if isinstance(copied, Parameter):
+        copied.optimize_attr = dict(copied.optimize_attr)
+        copied.regularizer = copy.deepcopy(copied.regularizer)
+    return copied
 
 
 def _copy_fields(variable: Variable) -> Variable:
@@ -136,10 +136,10 @@ def _copy_fields(variable: Variable) -> Variable:
     kind = type(variable)
     if kind is not Variable and kind is not Parameter:
         return copy.copy(variable)
-    made = object.__new__(kind)
+    copied = object.__new__(kind)
     for name in (*Variable.__slots__, *(Parameter.__slots__ if kind is Parameter else ())):
-        setattr(made, name, getattr(variable, name))
-    return made
+        setattr(copied, name, getattr(variable, name))
+    return copied
 
 
 def _copy_operator(op: Operator, block: Block, copied_blocks: dict[int, Block]) -> Operator:

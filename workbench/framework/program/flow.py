@@ -19,19 +19,19 @@ def writes(op: Operator) -> list[Variable]:
 
 
 def _resolve(block: Block, names: list[str]) -> list[Variable]:
-    found = (block.find_var(name) for name in names if name != EMPTY)
-    return [variable for variable in found if variable is not None]
+    variables = (block.find_var(name) for name in names if name != EMPTY)
+    return [variable for variable in variables if variable is not None]
 
 
 def _captures(op: Operator) -> list[tuple[Variable, bool]]:
     """Variables from around the operator that its blocks use, and whether they are written."""
-    found = []
+    captures = []
     inside = _blocks_inside(op)
     for block in inside.values():
         for inner in block.ops:
             for names, written in ((inner.input_arg_names, False), (inner.output_arg_names, True)):
-                found += [(v, written) for v in _resolve(block, names) if _is_around(v.block, op)]
-    return found
+                captures += [(v, written) for v in _resolve(block, names) if _is_around(v.block, op)]
+    return captures
 
 
 def _is_around(block: Block, op: Operator) -> bool:
@@ -45,11 +45,11 @@ def _is_around(block: Block, op: Operator) -> bool:
 
 
 def _blocks_inside(op: Operator) -> dict[int, Block]:
-    found: dict[int, Block] = {}
+    inside: dict[int, Block] = {}
     waiting = op.blocks()
     while waiting:
         block = waiting.pop()
-        if block.idx not in found:
-            found[block.idx] = block
+        if block.idx not in inside:
+            inside[block.idx] = block
             waiting.extend(inner for o in block.ops for inner in o.blocks())
-    return found
+    return inside

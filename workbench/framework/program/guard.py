@@ -99,10 +99,10 @@ class StaticRecorder:
         key = layer if layer == LAYER else layer + ".tmp"
         results, outputs = [], {}
         for slot, spec in zip(op.outputs, out_specs):
-            made = _make_output(block, key, spec)
-            results.append(made)
-            if made is not None:
-                outputs[slot.name] = [v.name for v in made] if slot.is_list else [made.name]
+            output = _make_output(block, key, spec)
+            results.append(output)
+            if output is not None:
+                outputs[slot.name] = [v.name for v in output] if slot.is_list else [output.name]
         attrs[ROLE] = program.op_role  # `attrs` was made for this call
         if program.op_role_var:
             attrs[ROLE_VAR] = list(program.op_role_var)
@@ -186,10 +186,10 @@ def _make_output(block: Block, key: str, spec: Any) -> Any:
     if type(spec) is list:
         return [_make_output(block, key, s) for s in spec]
     shape, dtype, kind = spec
-    made = names.generate(key)
-    while block.find_var(made) is not None:  # counters started afresh over the same program
-        made = names.generate(key)
-    return block.add_var(Variable(block, made, shape, dtype, kind, stop_gradient=dtype.kind != "float"))
+    fresh = names.generate(key)
+    while block.find_var(fresh) is not None:  # counters started afresh over the same program
+        fresh = names.generate(key)
+    return block.add_var(Variable(block, fresh, shape, dtype, kind, stop_gradient=dtype.kind != "float"))
 
 
 static_recorder = StaticRecorder()

@@ -92,11 +92,11 @@ class Program:
     def create_block(self, parent_idx: int | None = None) -> Block:
         """Open a new block inside `parent_idx` (default: the current one) and make it the current one."""
         parent = self._current if parent_idx is None else parent_idx
-        made = Block(self, len(self.blocks), parent)
-        self.blocks.append(made)
-        self._current = made.idx
+        block = Block(self, len(self.blocks), parent)
+        self.blocks.append(block)
+        self._current = block.idx
         self.touch()
-        return made
+        return block
 
     _create_block = create_block
 
@@ -183,12 +183,12 @@ class Program:
                 program without a backward keeps all its operators and variables.
         """
         if for_test and is_trained(self.blocks):
-            made = self.keep_operators(is_evaluated)
+            cloned = self.keep_operators(is_evaluated)
         else:
-            made = self._copy(self.blocks, lambda op: True, lambda variable: True)
+            cloned = self._copy(self.blocks, lambda op: True, lambda variable: True)
         if for_test:
-            set_is_test(made.blocks)
-        return made
+            set_is_test(cloned.blocks)
+        return cloned
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self.clone()
@@ -202,28 +202,28 @@ class Program:
         blocks = blocks_run(self.blocks, is_kept)
         if self.rng_step and draws(blocks, is_kept):
             also = [*also, *self._variables(self.rng_step)]
-        made = self._copy(blocks, is_kept, named_variables(blocks, is_kept, also))
-        forget_unread_saves(made.blocks)
-        return made
+        kept = self._copy(blocks, is_kept, named_variables(blocks, is_kept, also))
+        forget_unread_saves(kept.blocks)
+        return kept
 
     def _variables(self, name: str) -> list[Variable]:
-        found = self.global_block().vars.get(name)
-        return [] if found is None else [found]
+        variable = self.global_block().vars.get(name)
+        return [] if variable is None else [variable]
 
     def _copy(
         self, blocks: Sequence[Block], is_kept: Callable[[Operator], bool], is_wanted: Callable[[Variable], bool]
     ) -> Program:
         """A copy of some blocks (the parents of all among them), with some of their operators and variables."""
-        made = Program()
-        copied_blocks = copy_blocks(blocks, made.global_block(), is_kept, is_wanted)
-        made.blocks = list(copied_blocks.values())
-        known = made.global_block().vars
-        made.name, made.origin, made.streams = self.name, self.origin, self.streams
-        made.random_seed = self.random_seed
-        made.rng_step = self.rng_step if self.rng_step in known else ""
-        made.attributes = copy_value(self.attributes, copied_blocks)
-        made.lr_schedulers = {name: s for name, s in self.lr_schedulers.items() if name in known}
-        return made
+        copied = Program()
+        copied_blocks = copy_blocks(blocks, copied.global_block(), is_kept, is_wanted)
+        copied.blocks = list(copied_blocks.values())
+        known = copied.global_block().vars
+        copied.name, copied.origin, copied.streams = self.name, self.origin, self.streams
+        copied.random_seed = self.random_seed
+        copied.rng_step = self.rng_step if self.rng_step in known else ""
+        copied.attributes = copy_value(self.attributes, copied_blocks)
+        copied.lr_schedulers = {name: s for name, s in self.lr_schedulers.items() if name in known}
+        return copied
 
     # Values
 

@@ -46,9 +46,9 @@ def prune(
             needed -= written
         needed.update(v.name for v in reads(op))
         needed -= given
-    made = program.keep_operators(lambda op: op.block.idx > 0 or id(op) in kept, also=wanted)
-    _take_as_data(made, given)
-    return made
+    pruned = program.keep_operators(lambda op: op.block.idx > 0 or id(op) in kept, also=wanted)
+    _take_as_data(pruned, given)
+    return pruned
 
 
 def _take_as_data(program: Program, given: set[str]) -> None:
@@ -62,7 +62,7 @@ def _take_as_data(program: Program, given: set[str]) -> None:
 
 def _target(program: Program, target: str | Variable) -> Variable:
     name = target if isinstance(target, str) else target.name
-    found = program.global_block().vars.get(name)
-    if found is None:
+    variable = program.global_block().vars.get(name)
+    if variable is None:
         raise NotFound(f"there is no variable {name!r} to keep.{did_you_mean(name, program.global_block().vars)}")
-    return found
+    return variable

@@ -122,8 +122,8 @@ class Variable(Infix):
         """
         block = self.block.program.current_block()
         slots = {slot.name: value for slot, value in zip(op.inputs, inputs, strict=True)}
-        made = infer_specs(op, block, {s: [v.name] for s, v in slots.items()}, op.complete(attrs), caller())[0]
-        require_place_for(made, f"variable {self.name!r}", self.spec)
+        spec = infer_specs(op, block, {s: [v.name] for s, v in slots.items()}, op.complete(attrs), caller())[0]
+        require_place_for(spec, f"variable {self.name!r}", self.spec)
         block.append_op(op.type, inputs=slots, outputs={op.outputs[0].name: self}, attrs=attrs)
         return self
 
@@ -139,8 +139,8 @@ class Variable(Infix):
 
     def size(self) -> Variable:
         """The number of elements, as a variable."""
-        found: Variable = find_op("size")(self, zero_dim=zero_dim())
-        return found
+        count: Variable = find_op("size")(self, zero_dim=zero_dim())
+        return count
 
     def cpu(self) -> Variable:
         """The variable: where its value is, the places of the executor say."""
@@ -203,10 +203,10 @@ class Variable(Infix):
 
     def __bool__(self) -> bool:
         compared = self._compared()
-        made = f" ({self.op.type} of {', '.join(map(repr, compared))})" if self.op and compared else ""
+        origin = f" ({self.op.type} of {', '.join(map(repr, compared))})" if self.op and compared else ""
         wanted = compared[0] if compared else self.name
         raise InvalidType(
-            f"variable {self.name!r}{made} has no truth value while a Program is built: it gets its value when the "
+            f"variable {self.name!r}{origin} has no truth value while a Program is built: it gets its value when the "
             "program runs, and `if`, `while`, `assert`, `and`, `or`, `not` and `<` in a row ask before\n"
             "  in the program:  static.nn.cond, static.nn.while_loop; logical_and, logical_or, logical_not\n"
             f"  in Python:       fetch it, and ask what comes: (value,) = exe.run(program, fetch_list=[{wanted!r}])"
@@ -217,8 +217,8 @@ class Variable(Infix):
         op = self.op
         if op is None or self.dtype.name != "bool":
             return []
-        found = [self.block.find_var(name) for name in op.input_arg_names]
-        return [one.name for one in found if one is not None and (one.op is None or one.op.input_arg_names)]
+        operands = [self.block.find_var(name) for name in op.input_arg_names]
+        return [one.name for one in operands if one is not None and (one.op is None or one.op.input_arg_names)]
 
     def __iter__(self) -> Any:
         if not self.shape or self.shape[0] < 0:

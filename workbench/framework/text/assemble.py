@@ -42,10 +42,10 @@ def make_spec(shape: Sequence[int], dtype: str, kind: str = DENSE) -> Spec:
 
 
 def _exact_dtype(name: str) -> DType:
-    found = as_dtype(name)
-    if found.name != name:
-        raise InvalidType(f"{name!r} is not a dtype; write {found.name!r}")
-    return found
+    dtype = as_dtype(name)
+    if dtype.name != name:
+        raise InvalidType(f"{name!r} is not a dtype; write {dtype.name!r}")
+    return dtype
 
 
 def add_variable(
@@ -68,20 +68,20 @@ def add_variable(
         if word not in known:
             raise NotFound(f"a {_noun(is_parameter)} has no flag {word!r}.{did_you_mean(word, known)}")
     values = {field: _flag(word, flags.get(word, default), default) for word, (field, default) in known.items()}
-    made: Variable
+    variable: Variable
     if is_parameter:
         persistable, is_data, check_feed = (values.pop(k) for k in ("persistable", "is_data", "need_check_feed"))
-        made = Parameter(block, name, spec.shape, spec.dtype, site=site, **values)
-        made.optimize_attr = values["optimize_attr"]
-        made.kind, made.persistable, made.is_data, made.need_check_feed = (
+        variable = Parameter(block, name, spec.shape, spec.dtype, site=site, **values)
+        variable.optimize_attr = values["optimize_attr"]
+        variable.kind, variable.persistable, variable.is_data, variable.need_check_feed = (
             spec.kind,
             persistable,
             is_data,
             check_feed,
         )
     else:
-        made = Variable(block, name, spec.shape, spec.dtype, spec.kind, site=site, **values)
-    return block.add_var(made)
+        variable = Variable(block, name, spec.shape, spec.dtype, spec.kind, site=site, **values)
+    return block.add_var(variable)
 
 
 def _noun(is_parameter: bool) -> str:

@@ -42,8 +42,8 @@ class Cursor:
     def fail(self, expected: str, token: Token | None = None) -> NoReturn:
         """Raise InvalidArgument: `expected` was, but `token` (default: the current one) was found."""
         token = token or self.token
-        found = {"end": "the end of the line", "eof": "the end of the text"}.get(token.kind, repr(token.text))
-        self.refuse(SyntaxFault(token.start, expected, found))
+        got = {"end": "the end of the line", "eof": "the end of the text"}.get(token.kind, repr(token.text))
+        self.refuse(SyntaxFault(token.start, expected, got))
 
     def refuse(self, fault: SyntaxFault) -> NoReturn:
         raise InvalidArgument(f"{self.position(fault.start)}: {fault}") from None
@@ -69,8 +69,8 @@ class Cursor:
         return self.token.text == mark and self.token.kind == "mark"
 
     def is_word(self, word: str, then: str = "") -> bool:
-        found = self.token.text == word and self.token.kind == "word"
-        return found and (not then or self.following.kind == then)
+        is_here = self.token.text == word and self.token.kind == "word"
+        return is_here and (not then or self.following.kind == then)
 
     def mark(self, mark: str) -> None:
         """Go over a mark that has to be there."""
@@ -80,10 +80,10 @@ class Cursor:
 
     def accept(self, mark: str) -> bool:
         """Go over a mark if it is there."""
-        found = self.is_mark(mark)
-        if found:
+        is_here = self.is_mark(mark)
+        if is_here:
             self.next()
-        return found
+        return is_here
 
     def keyword(self, word: str) -> Token:
         if not self.is_word(word):
@@ -131,7 +131,7 @@ class Cursor:
         """Pairs of a key and what it stands for; no key occurs twice."""
         start = self.token
         pairs = self.listed(opening, closing, item)
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        entries = dict(pairs)
+        if len(entries) != len(pairs):
             self.fail("every key once", start)
-        return found
+        return entries

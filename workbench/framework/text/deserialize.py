@@ -56,12 +56,12 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in entries:
             raise ValueError(f"the key {_short(key)} occurs twice in one object")
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries
 
 
 @reads(Program, JSON)
@@ -202,9 +202,9 @@ class _ProgramBuilder:
             depth.append(depth[parent] + 1 if index else 0)
             if depth[-1] > assemble.MAX_NESTING:
                 block["parent"].fail(f"blocks are nested more than {assemble.MAX_NESTING} deep")
-            made = Block(self.program, index, parent)
-            made.inputs = block["inputs"].strings()
-            self.program.blocks.append(made)
+            new = Block(self.program, index, parent)
+            new.inputs = block["inputs"].strings()
+            self.program.blocks.append(new)
 
     def variable(self, block: Block, node: _Node) -> None:
         node.fields(_VARIABLE, optional=("site",))

@@ -72,9 +72,9 @@ def tokens(text: str) -> Iterator[Token]:
 class SyntaxFault(InvalidArgument):
     """Text that cannot be read: where (a character offset), what was expected and what was found."""
 
-    def __init__(self, start: int, expected: str, found: str) -> None:
-        self.start, self.expected, self.found = start, expected, found
-        super().__init__(f"expected {expected}, found {found}")
+    def __init__(self, start: int, expected: str, got: str) -> None:
+        self.start, self.expected, self.got = start, expected, got
+        super().__init__(f"expected {expected}, found {got}")
 
 
 def _number(match: re.Match[str]) -> int | float:

@@ -85,11 +85,11 @@ class _Reader(Cursor):
         self.end()
 
     def setting(self, word: str) -> bool:
-        found = self.is_word(word)
-        if found:
+        is_here = self.is_word(word)
+        if is_here:
             self.next()
             self.mark("=")
-        return found
+        return is_here
 
     def entry(self) -> None:
         if self.is_word("lr_scheduler"):
@@ -203,20 +203,20 @@ class _Reader(Cursor):
         """Names by slot and the types given with them; slot "" stands for the only one the op has."""
         specs: dict[str, Spec] = {}
         if self.token.kind == "name":
-            found = {"": [self.typed(specs)]}
+            slots = {"": [self.typed(specs)]}
         else:
-            found = {}
+            slots = {}
             while self.token.kind in ("word", "string") and self.following.text == "=":
-                if self.token.value in found:
+                if self.token.value in slots:
                     self.fail("every slot once")
                 slot = self.word("an output slot")
                 self.mark("=")
-                found[slot] = self.names(lambda: self.typed(specs))
+                slots[slot] = self.names(lambda: self.typed(specs))
                 if not self.accept(","):
                     break
-        if found:
+        if slots:
             self.mark("=")
-        return found, specs
+        return slots, specs
 
     def typed(self, specs: dict[str, Spec]) -> str:
         name = self.name()
@@ -308,11 +308,11 @@ class _Reader(Cursor):
         self.mark(",")
         if self.token.kind == "string":
             with self.located(start):
-                found = array_from_data(spec.dtype, spec.shape, self.next().value)
+                array = array_from_data(spec.dtype, spec.shape, self.next().value)
         else:
-            found = self.spelled(spec, start)
+            array = self.spelled(spec, start)
         self.mark(")")
-        return found
+        return array
 
     def spelled(self, spec: Spec, start: Token) -> np.ndarray:
         values = self.value(MAX_DEPTH - 1)

@@ -97,10 +97,10 @@ def _header(program: Program) -> str:
 
 def _inner_blocks(program: Program) -> dict[int, list[Block]]:
     """The blocks by the index of the one around them."""
-    found: dict[int, list[Block]] = {}
+    inner: dict[int, list[Block]] = {}
     for block in program.blocks[1:]:
-        found.setdefault(block.parent_idx, []).append(block)
-    return found
+        inner.setdefault(block.parent_idx, []).append(block)
+    return inner
 
 
 def _block_lines(block: Block, inner: dict[int, list[Block]], with_details: bool) -> Iterator[str]:

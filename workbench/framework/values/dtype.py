@@ -97,13 +97,13 @@ def as_dtype(value: Any) -> DType:
     if type(value) is DType:
         return value
     if isinstance(value, str):
-        found = _BY_NAME.get(_ALIASES.get(value, value).removeprefix("paddle."))
+        dtype = _BY_NAME.get(_ALIASES.get(value, value).removeprefix("paddle."))
     else:
-        found = _from_numpy(value)
-    if found is None:
+        dtype = _from_numpy(value)
+    if dtype is None:
         hint = did_you_mean(value, _BY_NAME) if isinstance(value, str) else ""
         raise InvalidType(f"{value!r} is not a dtype; the dtypes are {', '.join(_BY_NAME)}.{hint}")
-    return found
+    return dtype
 
 
 def _from_numpy(value: Any) -> DType | None:
@@ -113,10 +113,10 @@ def _from_numpy(value: Any) -> DType | None:
         dtype = np.dtype(value)
     except TypeError:
         return None
-    found = _BY_NUMPY.get(dtype)
-    if found is None and dtype.name == "bfloat16":
+    known = _BY_NUMPY.get(dtype)
+    if known is None and dtype.name == "bfloat16":
         return bfloat16
-    return found
+    return known
 
 
 def promote(a: DType, b: DType) -> DType:

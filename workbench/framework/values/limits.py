@@ -36,8 +36,8 @@ class iinfo(_Limits):
         kind = as_dtype(dtype)
         if not kind.is_integer:
             raise InvalidType(f"iinfo takes an integer dtype, got {kind}")
-        found = np.iinfo(kind.numpy)
-        self.min, self.max, self.bits, self.dtype = int(found.min), int(found.max), int(found.bits), kind.name
+        limits = np.iinfo(kind.numpy)
+        self.min, self.max, self.bits, self.dtype = int(limits.min), int(limits.max), int(limits.bits), kind.name
 
 
 class finfo(_Limits):
@@ -59,8 +59,8 @@ class finfo(_Limits):
         kind = as_dtype(dtype)
         if not kind.is_float:
             raise InvalidType(f"finfo takes a floating dtype, got {kind}")
-        found = ml_dtypes.finfo(kind.numpy)
-        self.min, self.max, self.eps = float(found.min), float(found.max), float(found.eps)
-        self.smallest_normal = self.tiny = float(found.tiny)
-        self.resolution = float(f"1e-{found.precision}")
-        self.bits, self.dtype = int(found.bits), kind.name
+        limits = ml_dtypes.finfo(kind.numpy)
+        self.min, self.max, self.eps = float(limits.min), float(limits.max), float(limits.eps)
+        self.smallest_normal = self.tiny = float(limits.tiny)
+        self.resolution = float(f"1e-{limits.precision}")
+        self.bits, self.dtype = int(limits.bits), kind.name

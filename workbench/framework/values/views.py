@@ -88,15 +88,15 @@ def _regrouped(source: Strided, shape: Shape) -> tuple[int, ...] | None:
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
     """How many dimensions at a time, of two shapes of one size without zeros, hold equally many elements."""
-    found = []
+    groups = []
     i = j = 0
     while i < len(old) and j < len(new):
         first, second = i + 1, j + 1
         while (left := prod(old[i:first])) != (right := prod(new[j:second])):
             first, second = (first + 1, second) if left < right else (first, second + 1)
-        found.append((first - i, second - j))
+        groups.append((first - i, second - j))
         i, j = first, second
-    return found
+    return groups
 
 
 class Transposed:

@@ -7,12 +7,12 @@ from workbench.graph.ssa import Graph, Node, Value, values_of
 
 def behind_branches(graph: Graph) -> set[Node]:
     """What reads something a branch or loop had a part in: its shape may be unknown until it runs, and so its way."""
-    found: set[Node] = set()
-    made: set[Value] = set()
+    behind: set[Node] = set()
+    results: set[Value] = set()
     for node in graph.nodes:
-        reads = any(v in made for v in values_of(node.inputs))
+        reads = any(v in results for v in values_of(node.inputs))
         if reads:
-            found.add(node)
+            behind.add(node)
         if reads or any(op.blocks() for op in node.origins):
-            made.update(values_of(node.outputs))
-    return found
+            results.update(values_of(node.outputs))
+    return behind

@@ -69,7 +69,7 @@ def _bytes(group: Iterable[Node]) -> int:
 
 
 def _by_dtype(group: Group) -> list[Group]:
-    found: dict[DType, Group] = {}
+    groups: dict[DType, Group] = {}
     for node in group:
-        found.setdefault(node.reads[0].spec.dtype, []).append(node)
-    return list(found.values())
+        groups.setdefault(node.reads[0].spec.dtype, []).append(node)
+    return list(groups.values())

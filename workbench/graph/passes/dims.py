@@ -17,49 +17,51 @@ Dims = tuple[Dim, ...]
 
 def dims_of(graph: Graph) -> dict[Value, Dims]:
     """The dimensions of every value of a graph."""
-    found: dict[Value, Dims] = {}
+    known: dict[Value, Dims] = {}
     for node in graph.nodes:
         for value in values_of(node.inputs):
-            if value not in found:
-                found[value] = _fresh(value)
+            if value not in known:
+                known[value] = _fresh(value)
         for value in values_of(node.outputs):
-            found[value] = _fresh(value)
+            known[value] = _fresh(value)
         if any(-1 in value.spec.shape for value in values_of(node.outputs)):
-            found.update(_derived(node, found))
-    return found
+            known.update(_derived(node, known))
+    return known
 
 
 def _fresh(value: Value) -> Dims:
     return tuple(dim if dim >= 0 else object() for dim in value.spec.shape)
 
 
-def _derived(node: Node, found: dict[Value, Dims]) -> dict[Value, Dims]:
+def _derived(node: Node, known: dict[Value, Dims]) -> dict[Value, Dims]:
     """Outputs whose dimensions follow from those of the inputs."""
     if node.type in COLLECTIVES:
         sources = [slot[0] for slot in node.inputs]
-        return {v: found[source] for source, slot in zip(sources, node.outputs, strict=True) for v in slot}
+        return {v: known[source] for source, slot in zip(sources, node.outputs, strict=True) for v in slot}
     if not node.is_op:
         return {}
     ins = {slot.name: value for slot, value in zip(node.record.inputs, node.inputs, strict=True)}
     outs = {slot.name: value for slot, value in zip(node.record.outputs, node.outputs, strict=True)}
-    made = {name: value for name, value in outs.items() if isinstance(value, Value)}
+    results = {name: value for name, value in outs.items() if isinstance(value, Value)}
     if node.record.is_grad:  # a gradient has the shape of what it is the gradient of
-        pairs = ((ins.get(name.removesuffix("@GRAD")), value) for name, value in made.items())
-        return {value: found[source] for source, value in pairs if isinstance(source, Value)}
+        pairs = ((ins.get(name.removesuffix("@GRAD")), value) for name, value in results.items())
+        return {value: known[source] for source, value in pairs if isinstance(source, Value)}
     if node.record.is_elementwise:
-        operands = [found[v] for v in ins.values() if isinstance(v, Value)]
-        return {v: _broadcast(operands, found[v]) for v in made.values()}
-    given = {found[value] for value in values_of(node.inputs[:1])}
+        operands = [known[v] for v in ins.values() if isinstance(v, Value)]
+        return {v: _broadcast(operands, known[v]) for v in results.values()}
+    given = {known[value] for value in values_of(node.inputs[:1])}
     if len(given) != 1:  # none, or terms whose shapes are not known to be equal
         return {}
-    return _like_first(node.record, given.pop(), made, found)
+    return _like_first(node.record, given.pop(), results, known)
 
 
-def _like_first(record: Op, first: Dims, made: Mapping[str, Value], found: Mapping[Value, Dims]) -> dict[Value, Dims]:
+def _like_first(
+    record: Op, first: Dims, results: Mapping[str, Value], known: Mapping[Value, Dims]
+) -> dict[Value, Dims]:
     """Outputs that have the shape of the first input, or as many rows."""
-    same = {value: first for name, value in made.items() if name in record.like_x}
+    same = {value: first for name, value in results.items() if name in record.like_x}
     if first:
-        same.update((v, _with_rows(first, found[v])) for name, v in made.items() if name in record.same_rows)
+        same.update((v, _with_rows(first, known[v])) for name, v in results.items() if name in record.same_rows)
     return same
 
 

@@ -66,16 +66,16 @@ class NodePositions:
 
     def runs(self, nodes: Iterable[Node]) -> list[list[Node]]:
         """Nodes in order, cut into runs whose members may all be moved to the place of the run's last."""
-        found: list[list[Node]] = []
+        runs: list[list[Node]] = []
         limit = -1
         for node in sorted(nodes, key=self.position.__getitem__):
-            if found and self.position[node] < limit:
-                found[-1].append(node)
+            if runs and self.position[node] < limit:
+                runs[-1].append(node)
                 limit = min(limit, self.deadline(node))
             else:
-                found.append([node])
+                runs.append([node])
                 limit = self.deadline(node)
-        return found
+        return runs
 
 
 def join(graph: Graph, groups: Sequence[tuple[Sequence[Node], Node]]) -> bool:
@@ -86,13 +86,13 @@ def join(graph: Graph, groups: Sequence[tuple[Sequence[Node], Node]]) -> bool:
     """
     if not groups:
         return False
-    instead = {node: made for nodes, made in groups for node in nodes}
-    for nodes, made in groups:
-        made.after = [before for node in nodes for before in node.after]
-    for node in (*graph.nodes, *(made for _, made in groups)):
+    instead = {node: joined for nodes, joined in groups for node in nodes}
+    for nodes, joined in groups:
+        joined.after = [before for node in nodes for before in node.after]
+    for node in (*graph.nodes, *(joined for _, joined in groups)):
         if node.after:
             node.after = [n for n in dict.fromkeys(instead.get(n, n) for n in node.after) if n is not node]
-    mapping = dict.fromkeys(instead, ()) | {nodes[-1]: (made,) for nodes, made in groups}
+    mapping = dict.fromkeys(instead, ()) | {nodes[-1]: (joined,) for nodes, joined in groups}
     graph.replace(mapping)
     return True
 

@@ -78,11 +78,11 @@ def _synchronised(graph: Graph, copies: list[Node]) -> Iterator[tuple[Node, list
 
 
 def _sums(graph: Graph, node: Node) -> Node:
-    made = made_of([node], SPREAD[node.type].sums.type, slots_of(node), {}, {"data_layout": node.attrs["data_layout"]})
+    sums = made_of([node], SPREAD[node.type].sums.type, slots_of(node), {}, {"data_layout": node.attrs["data_layout"]})
     like = node.writes[0]
-    spec = made.record.infer(*(value.spec for value in made.inputs), **made.attrs)
-    made.outputs = [graph.fresh(like, like.name + "@SUMS", spec)]
-    return made
+    spec = sums.record.infer(*(value.spec for value in sums.inputs), **sums.attrs)
+    sums.outputs = [graph.fresh(like, like.name + "@SUMS", spec)]
+    return sums
 
 
 def _going_on(node: Node, local: Value, total: Value) -> Node:

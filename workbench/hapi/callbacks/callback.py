@@ -100,8 +100,8 @@ def checked_callbacks(callbacks: Any) -> list[Callback]:
     Raises:
         InvalidType: something else.
     """
-    found = list(callbacks) if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
-    for callback in found:
+    listed = list(callbacks) if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
+    for callback in listed:
         if not isinstance(callback, Callback):
             raise InvalidType(f"callbacks are objects of classes derived from callbacks.Callback, got {callback!r}")
-    return found
+    return listed

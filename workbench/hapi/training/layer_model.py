@@ -153,9 +153,9 @@ class LayerModel:
 
     def _result(self, losses: Sequence[Any], outputs: Sequence[Any], labels: Sequence[Any]) -> Any:
         with no_grad():
-            found = [metric.update(*arrays(metric.compute(*outputs, *labels))) for metric in self._metrics]
+            scores = [metric.update(*arrays(metric.compute(*outputs, *labels))) for metric in self._metrics]
         told = arrays(losses)
-        return (told, found) if self._metrics and told else found if self._metrics else told
+        return (told, scores) if self._metrics and told else scores if self._metrics else told
 
     # Whole data sets
 

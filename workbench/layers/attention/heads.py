@@ -126,8 +126,8 @@ class MultiHeadAttention(Layer):
         weights = softmax(scores)
         if self.dropout:
             weights = dropout(weights, self.dropout, training=self.training)
-        found = transpose(matmul(weights, v), [0, 2, 1, 3])
-        outputs = [self.out_proj(reshape(found, [0, 0, self.embed_dim]))]
+        attended = transpose(matmul(weights, v), [0, 2, 1, 3])
+        outputs = [self.out_proj(reshape(attended, [0, 0, self.embed_dim]))]
         outputs += [weights] if self.need_weights else []
         outputs += [cache] if cache is not None else []
         return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -85,9 +85,9 @@ class TransformerEncoderLayer(Layer):
         def attend(x: Any) -> Any:
             if cache is None:
                 return self.self_attn(x, x, x, src_mask)
-            found, new = self.self_attn(x, x, x, src_mask, cache)
+            attended, new = self.self_attn(x, x, x, src_mask, cache)
             grown.append(new)
-            return found
+            return attended
 
         src = added(src, attend, self.norm1, self.dropout1, self.normalize_before)
         src = added(src, self._feed_forward, self.norm2, self.dropout2, self.normalize_before)
@@ -161,9 +161,9 @@ class TransformerDecoderLayer(Layer):
             def part(x: Any) -> Any:
                 if kept is None:
                     return attention(x, x if key is None else key, x if key is None else key, mask)
-                found, new = attention(x, x if key is None else key, x if key is None else key, mask, kept)
+                attended, new = attention(x, x if key is None else key, x if key is None else key, mask, kept)
                 grown.append(new)
-                return found
+                return attended
 
             return part
 

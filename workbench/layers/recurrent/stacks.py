@@ -72,12 +72,12 @@ class RecurrentStack(LayerList):
         for number, cells in enumerate(self._cells()):
             if number and self.dropout:
                 outputs = dropout(outputs, self.dropout, training=self.training)
-            found = [
+            ways_run = [
                 run_cell(cell, outputs, next(begin), sequence_length, self.time_major, way == 1, True)
                 for way, cell in enumerate(cells)
             ]
-            outputs = concat([ways for ways, _ in found], axis=-1) if len(found) == 2 else found[0][0]
-            last += [states for _, states in found]
+            outputs = concat([ways for ways, _ in ways_run], axis=-1) if len(ways_run) == 2 else ways_run[0][0]
+            last += [states for _, states in ways_run]
         return outputs, self._together(last)
 
     def _per_cell(self, states: Any) -> Any:

@@ -115,9 +115,9 @@ def remove_weight_norm(layer: Any, name: str = "weight") -> Any:
 
 def _like(layer: Layer, value: Any) -> Any:
     """A new parameter of a layer with the value of a tensor."""
-    made = layer.create_parameter(value.shape, dtype=value.dtype)
-    set_value(made, value)
-    return made
+    parameter = layer.create_parameter(value.shape, dtype=value.dtype)
+    set_value(parameter, value)
+    return parameter
 
 
 def _parameter(layer: Any, name: str, what: str) -> Any:

@@ -209,10 +209,17 @@ class SyncBatchNorm(BatchNormLayer):
     @classmethod
     def _of(cls, layer: BatchNormLayer) -> SyncBatchNorm:
         """The SyncBatchNorm with the parameters and options of a batch norm."""
-        made = cls(layer._num_features, layer._momentum, layer._epsilon, False, False, layer._data_format, layer._name)
-        made.weight, made.bias, made._mean, made._variance = layer.weight, layer.bias, layer._mean, layer._variance
-        made.training = layer.training
-        return made
+        synced = cls(
+            layer._num_features, layer._momentum, layer._epsilon, False, False, layer._data_format, layer._name
+        )
+        synced.weight, synced.bias, synced._mean, synced._variance = (
+            layer.weight,
+            layer.bias,
+            layer._mean,
+            layer._variance,
+        )
+        synced.training = layer.training
+        return synced
 
 
 class BatchNorm(Layer):

@@ -69,11 +69,11 @@ def _frame(axes: Axes, drawn: Sequence[tuple[int, Message, Message]]) -> str:
     """Show what is usual; returns what is said of what is not."""
     names = ("mean", "low", "high")
     columns = [[floats(s, name) for name in (names if m.get("width", 1) > 1 else names[:1])] for _, m, s in drawn]
-    found = typical_range(columns)
-    if found is None or found.shown == found.whole:
+    span = typical_range(columns)
+    if span is None or span.shown == span.whole:
         return ""
-    air = (found.shown[1] - found.shown[0]) * 0.05
-    least, most = found.shown[0] - air, found.shown[1] + air
+    air = (span.shown[1] - span.shown[0]) * 0.05
+    least, most = span.shown[0] - air, span.shown[1] + air
     axes.set_ylim(least, most)
     texts = []
     for number, message, series in drawn:

@@ -29,13 +29,13 @@ def draw(panel: str, messages: Messages) -> Figure:
     Raises:
         PreconditionNotMet: nothing has happened yet that it could show.
     """
-    has, made = PANELS[panel]
+    has, drawn_by = PANELS[panel]
     unseen = (messages.get("state") or {}).get("subject", {}).get("unseen")
     if unseen and panel in WATCHED:
         raise PreconditionNotMet(f"there is nothing to show under {panel!r}. {unseen}")
     if not has(messages):
         raise PreconditionNotMet(f"there is nothing to show under {panel!r} yet: run a step")
-    return made(messages)
+    return drawn_by(messages)
 
 
 def _has(kind: str) -> Callable[[Messages], Any]:

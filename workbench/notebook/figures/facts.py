@@ -58,9 +58,9 @@ class Nodes:
 def devices(*messages: Message | None) -> list[str]:
     """The names of the devices, of the first message that has them."""
     for message in messages:
-        found = list((message or {}).get("devices", []))
-        if found:
-            return found
+        names = list((message or {}).get("devices", []))
+        if names:
+            return names
     return []
 
 
@@ -93,10 +93,10 @@ def written_names(graph: Message) -> dict[int, tuple[str, ...]]:
 
 def _names(graph: Message, access: str) -> dict[int, tuple[str, ...]]:
     name, listed = graph.get("value", {}).get("name", []), graph.get(access, {})
-    found: dict[int, dict[str, None]] = {}
+    names_of: dict[int, dict[str, None]] = {}
     for node, value in zip(ints(listed, "node"), ints(listed, "value")):
-        found.setdefault(node, {})[name[value]] = None
-    return {node: tuple(names) for node, names in found.items()}
+        names_of.setdefault(node, {})[name[value]] = None
+    return {node: tuple(names) for node, names in names_of.items()}
 
 
 def newest_fed(messages: Mapping[str, Any]) -> Message | None:
@@ -143,12 +143,12 @@ def parts(feeds: Message, name: str) -> list[Part]:
 
 def members(sample: Message, spans: int) -> list[list[int]]:
     """The nodes of every span; a span may stand for several."""
-    found: list[list[int]] = [[node] if node >= 0 else [] for node in ints(sample.get("spans"), "node")][:spans]
+    nodes_of: list[list[int]] = [[node] if node >= 0 else [] for node in ints(sample.get("spans"), "node")][:spans]
     listed = sample.get("members") or {}
     for span, node in zip(ints(listed, "span"), ints(listed, "node")):
-        if span < len(found) and node >= 0 and node not in found[span]:
-            found[span].append(node)
-    return found
+        if span < len(nodes_of) and node >= 0 and node not in nodes_of[span]:
+            nodes_of[span].append(node)
+    return nodes_of
 
 
 class Slow(NamedTuple):

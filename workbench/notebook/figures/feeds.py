@@ -56,22 +56,26 @@ def feeds(sample: Message) -> Figure:
 
 def _bar(axes: Axes, fed: Message, name: str) -> None:
     """The batch from its first to its last row; a part is as wide as it has rows."""
-    found = parts(fed, name)
-    total = max((part.first + part.rows for part in found), default=0)
-    for device, part in enumerate(found):
+    shares = parts(fed, name)
+    total = max((part.first + part.rows for part in shares), default=0)
+    for device, part in enumerate(shares):
         color = device_color(device)
         box = Rectangle((part.first, 0), part.rows, 1, facecolor=tint(color, 0.3), edgecolor=color, linewidth=1.2)
         box.set_gid(f"{name}-{device}")
         axes.add_patch(box)
         if part.rows:
-            text = f"{part.rows}" if len(found) > 4 else count(part.rows, "row")
+            text = f"{part.rows}" if len(shares) > 4 else count(part.rows, "row")
             axes.text(part.first + part.rows / 2, 0.5, text, ha="center", va="center", fontsize=7.5)
     axes.set(xlim=(0, max(total, 1)), ylim=(0, 1), xticks=[], yticks=[])
     axes.set_frame_on(False)
     dtype = fed.get("dtypes", {}).get(name, "")
     axes.set_title(f"{name}  ", weight="bold", pad=3)
     axes.set_title(
-        f"{dtype}, {count(sum(part.rows for part in found), 'row')} in all", loc="right", color=FAINT, pad=3, fontsize=8
+        f"{dtype}, {count(sum(part.rows for part in shares), 'row')} in all",
+        loc="right",
+        color=FAINT,
+        pad=3,
+        fontsize=8,
     )
 
 

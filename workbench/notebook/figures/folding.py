@@ -24,10 +24,10 @@ def fold_message(graph: Message) -> Message:
     part = _columns(nodes, groups)
     most = max(BOXES, 24 * len(set(nodes.device)))
     for level in LEVELS[:-1]:
-        found = _begun_at(part, groups, level)
+        fold = _begun_at(part, groups, level)
         few = len(together_at(nodes, level)) <= (NODES if level == "op" else most)
-        if few and fits(first_boxes({**graph, "fold": found})):
-            return found
+        if few and fits(first_boxes({**graph, "fold": fold})):
+            return fold
     return _begun_at(part, groups, LEVELS[-1])
 
 

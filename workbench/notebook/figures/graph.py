@@ -35,27 +35,27 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
     Args:
         sample: a step that was looked at; boxes then say how long they took; the longest has a thick border.
     """
-    found = layout(message)
-    width, height = _LEFT + found.width + _EDGE, _TOP + max(found.height, 1.0) + _EDGE
+    picture = layout(message)
+    width, height = _LEFT + picture.width + _EDGE, _TOP + max(picture.height, 1.0) + _EDGE
     figure = Figure(figsize=(max(width, 7.5), height), dpi=100)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set(xlim=(-_LEFT, max(width, 7.5) - _LEFT), ylim=(height - _TOP, -_TOP))
-    _lanes(axes, found, devices(message))
-    _edges(axes, found)
-    took = times_of(message, sample, found.boxes)
-    _boxes(axes, found.boxes, took)
-    _marks(axes, found.boxes)
-    _heading(axes, message, sample, found)
-    if not found.boxes:
+    _lanes(axes, picture, devices(message))
+    _edges(axes, picture)
+    took = times_of(message, sample, picture.boxes)
+    _boxes(axes, picture.boxes, took)
+    _marks(axes, picture.boxes)
+    _heading(axes, message, sample, picture)
+    if not picture.boxes:
         axes.text(0, 0.4, "There are no ops in this graph.", color=FAINT)
     return figure
 
 
-def _heading(axes: Axes, message: Message, sample: Message | None, found: GraphPicture) -> None:
+def _heading(axes: Axes, message: Message, sample: Message | None, picture: GraphPicture) -> None:
     nodes = Nodes.of(message)
     counts = Counter(nodes.kind)
-    texts = [count(len(nodes), "op"), f"on {count(len(devices(message)), 'device')}", _FOLDED.get(found.level, "")]
+    texts = [count(len(nodes), "op"), f"on {count(len(devices(message)), 'device')}", _FOLDED.get(picture.level, "")]
     if sample is not None:
         texts.append(f"times of step {sample.get('step', '–')}")
     left = -_LEFT + _EDGE
@@ -70,31 +70,33 @@ def _heading(axes: Axes, message: Message, sample: Message | None, found: GraphP
         x += 0.42 + 0.078 * len(text)
 
 
-def _lanes(axes: Axes, found: GraphPicture, names: Sequence[str]) -> None:
+def _lanes(axes: Axes, picture: GraphPicture, names: Sequence[str]) -> None:
     right = axes.get_xlim()[1] - _EDGE
-    for lane in found.lanes:
+    for lane in picture.lanes:
         shared = lane.device < 0
         color = tint(ROLES["collective"], 0.14) if shared else BAND
         size = (right + _LEFT - _EDGE, lane.bottom - lane.top)
         axes.add_patch(Rectangle((-_LEFT + _EDGE, lane.top), *size, facecolor=color, edgecolor="none", zorder=0))
         middle = (lane.top + lane.bottom) / 2
         axes.text(-0.1, middle, lane.kind, ha="right", va="center", color=FAINT, fontsize=7.5)
-    for device in {lane.device for lane in found.lanes if lane.device >= 0}:
-        top = min(lane.top for lane in found.lanes if lane.device == device)
+    for device in {lane.device for lane in picture.lanes if lane.device >= 0}:
+        top = min(lane.top for lane in picture.lanes if lane.device == device)
         name = at(names, device, f"device {device}")
         axes.text(-_LEFT + _EDGE + 0.06, top + 0.13, name, weight="bold", va="center", fontsize=8)
 
 
-def _edges(axes: Axes, found: GraphPicture) -> None:
-    shared = np.array([box.group.device < 0 for box in found.boxes] or [False])
-    exchange = shared[found.source] | shared[found.target]
+def _edges(axes: Axes, picture: GraphPicture) -> None:
+    shared = np.array([box.group.device < 0 for box in picture.boxes] or [False])
+    exchange = shared[picture.source] | shared[picture.target]
     styles = (
-        (found.order if found.level == "op" else found.order & False, LINE, 0.5, (0, (2, 2)), 1.0),
-        (~found.order & ~exchange, "#8a929b", 0.9, "-", 1.1),
-        (~found.order & exchange, ROLES["collective"], 1.1, "-", 1.2),
+        (picture.order if picture.level == "op" else picture.order & False, LINE, 0.5, (0, (2, 2)), 1.0),
+        (~picture.order & ~exchange, "#8a929b", 0.9, "-", 1.1),
+        (~picture.order & exchange, ROLES["collective"], 1.1, "-", 1.2),
     )
     for chosen, color, width, dashes, above in styles:
-        paths = [_path(found.boxes[s], found.boxes[t]) for s, t in zip(found.source[chosen], found.target[chosen])]
+        paths = [
+            _path(picture.boxes[s], picture.boxes[t]) for s, t in zip(picture.source[chosen], picture.target[chosen])
+        ]
         lines = LineCollection(paths, colors=color, linewidths=width, linestyles=[dashes], alpha=0.8, zorder=above)
         axes.add_collection(lines, autolim=False)
 

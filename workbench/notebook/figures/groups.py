@@ -53,10 +53,10 @@ def groups_of(nodes: Nodes) -> list[Group]:
 def together_at(nodes: Nodes, level: str) -> list[list[int]]:
     """The nodes of every group."""
     names = _names(nodes, level)
-    found: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for k, (type, kind, device) in enumerate(zip(nodes.type, nodes.kind, nodes.device)):
-        found.setdefault((device, kind, type if device < 0 else "", names[k]), []).append(k)
-    return list(found.values())
+        groups.setdefault((device, kind, type if device < 0 else "", names[k]), []).append(k)
+    return list(groups.values())
 
 
 def _names(nodes: Nodes, level: str) -> Sequence[Hashable]:

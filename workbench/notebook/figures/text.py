@@ -39,18 +39,18 @@ def describe(messages: Mapping[str, Any]) -> str:
         messages: the newest message of every kind (`"state"`, `"graph"`, `"sample"`, `"scopes"`, `"curves"`), as
             assets/src/README.md describes them, or a list of them under `"curves"`. Any may be missing.
     """
-    found = {kind: message for kind, message in messages.items() if message}
-    state, graph, sample = found.get("state"), found.get("graph"), found.get("sample")
-    lines = [_subject(found), *_run(state), *_last(state, _newest(found.get("curves")))]
+    given = {kind: message for kind, message in messages.items() if message}
+    state, graph, sample = given.get("state"), given.get("graph"), given.get("sample")
+    lines = [_subject(given), *_run(state), *_last(state, _newest(given.get("curves")))]
     lines += _graph(graph) if graph else []
-    fed = newest_fed(found)
+    fed = newest_fed(given)
     lines += _fed(fed) if fed else []
     lines += _slow(sample, graph) if sample else []
     unseen = ((state or {}).get("subject") or {}).get("unseen")
     if unseen:
         lines.append(f"feeds, memory, timeline: {unseen}")
-    elif "scopes" in found:
-        lines += _scopes(found["scopes"])
+    elif "scopes" in given:
+        lines += _scopes(given["scopes"])
     return "\n".join(lines)
 
 
@@ -59,14 +59,14 @@ def _newest(curves: Any) -> Message | None:
     return curves[-1] if isinstance(curves, list) else curves
 
 
-def _subject(found: Mapping[str, Message]) -> str:
+def _subject(given: Mapping[str, Message]) -> str:
     """`net (run), AllReduce on 2 devices: cpu:0, cpu:1`."""
-    state, graph = found.get("state") or {}, found.get("graph") or {}
+    state, graph = given.get("state") or {}, given.get("graph") or {}
     subject = state.get("subject") or {}
     name = subject.get("name") or graph.get("title") or "dashboard"
     kind = f" ({subject['kind']})" if subject.get("kind") else ""
-    places = devices(subject, graph, found.get("scopes"), (found.get("sample") or {}).get("feeds"))
-    strategy = subject.get("strategy") or (found.get("scopes") or {}).get("strategy") or ""
+    places = devices(subject, graph, given.get("scopes"), (given.get("sample") or {}).get("feeds"))
+    strategy = subject.get("strategy") or (given.get("scopes") or {}).get("strategy") or ""
     where = f"{count(len(places), 'device')}: {_some(places, 16)}" if places else "no device yet"
     return f"{name}{kind}, {f'{strategy} on ' if strategy and len(places) > 1 else 'on ' if places else ''}{where}"
 
@@ -122,13 +122,13 @@ def _graph(graph: Message) -> Iterator[str]:
     layers = in_order(nodes.layer)
     if layers:
         yield f"layers: {_some(layers, _NAMES)}"
-    found = summed(graph)
-    if not found:
+    collectives = summed(graph)
+    if not collectives:
         yield "collectives: none; devices exchange nothing" if len(devices(graph)) > 1 else "collectives: none"
         return
-    yield f"collectives, {memory_text(int(sum(one.bytes for one in found)))} from each device:"
-    for type in in_order(one.type for one in found):
-        yield f"  {_together([one for one in found if one.type == type])}"
+    yield f"collectives, {memory_text(int(sum(one.bytes for one in collectives)))} from each device:"
+    for type in in_order(one.type for one in collectives):
+        yield f"  {_together([one for one in collectives if one.type == type])}"
 
 
 def _together(same: list[Summed]) -> str:
@@ -157,13 +157,13 @@ def _part(fed: Message, name: str, device: int) -> str:
 
 
 def _slow(sample: Message, graph: Message | None) -> Iterator[str]:
-    found = slowest(sample)
-    if not found:
+    ranked = slowest(sample)
+    if not ranked:
         return
     places = devices(sample.get("feeds"), graph)
     took = f"step {sample.get('step', '–')} took {seconds_text(sample.get('seconds'))}; "
     yield f"{took}slowest ops ({over_steps(sample)}), and their share of the time of all ops:"
-    for slow in found:
+    for slow in ranked:
         yield f"  {slow.label} {where(places, slow.device)} {seconds_text(slow.us / 1e6)} ({slow.share:.0%})"
 
 
@@ -188,14 +188,14 @@ def _scopes(scopes: Message) -> Iterator[str]:
 
 def _given_back(steps: list[int], drops: Message, places: list[str]) -> Iterator[str]:
     """`  dropped 248.0 KiB on each device after steps 100, 200`, a line for each amount."""
-    found: dict[str, list[int]] = {}
+    steps_of: dict[str, list[int]] = {}
     for step, *sizes in zip(steps, *drops.get("bytes", [])):
-        found.setdefault(_each([memory_text(int(size)) for size in sizes], places), []).append(step)
-    for amount, when in list(found.items())[:_NAMES]:
+        steps_of.setdefault(_each([memory_text(int(size)) for size in sizes], places), []).append(step)
+    for amount, when in list(steps_of.items())[:_NAMES]:
         shown = ", ".join(f"{step:,}" for step in when[:4]) + (f" … {when[-1]:,}" if len(when) > 4 else "")
         yield f"  dropped {amount} after {'step' if len(when) == 1 else 'steps'} {shown}"
-    if len(found) > _NAMES:
-        yield f"  … {len(found):,} amounts in all"
+    if len(steps_of) > _NAMES:
+        yield f"  … {len(steps_of):,} amounts in all"
 
 
 def _each(texts: list[str], places: list[str]) -> str:

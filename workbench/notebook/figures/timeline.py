@@ -75,15 +75,15 @@ def rows_of(spans: Message) -> list[TimelineRow]:
     device, thread = ints(spans, "device"), ints(spans, "thread")
     together = ints(spans, "collective") or [0] * len(device)
     start, end = floats(spans, "start"), floats(spans, "end")
-    found = [TimelineRow(-1, -1, 0)] * len(device)
+    rows = [TimelineRow(-1, -1, 0)] * len(device)
     free: dict[tuple[int, int], list[float]] = {}  # when each row of a device and thread is free again
     for k in sorted(range(len(device)), key=lambda k: (start[k], k)):
         key = (-1, -1) if together[k] or device[k] < 0 else (device[k], thread[k])
         ends = free.setdefault(key, [])
         number = next((n for n, until in enumerate(ends) if until <= start[k]), len(ends))
         ends[number : number + 1] = [float(end[k])]
-        found[k] = TimelineRow(*key, number)
-    return found
+        rows[k] = TimelineRow(*key, number)
+    return rows
 
 
 def _kinds(sample: Message, graph: Message | None, spans: int) -> list[str]:
@@ -149,8 +149,8 @@ def _look(kind: str) -> dict[str, Any]:
 
 def _arrivals(axes: Axes, sample: Message, start: np.ndarray, y: Sequence[int]) -> None:
     """A line from where a device had made its part of a collective to where that began, each device at its height."""
-    found = sample.get("arrivals") or {}
-    span, device, came = ints(found, "span"), ints(found, "device"), floats(found, "at")
+    arrivals = sample.get("arrivals") or {}
+    span, device, came = ints(arrivals, "span"), ints(arrivals, "device"), floats(arrivals, "at")
     count_of = max(device, default=0) + 1
     for k, place, at_us in zip(span, device, came):
         if k < len(start) and at_us < start[k]:

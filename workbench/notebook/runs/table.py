@@ -100,15 +100,15 @@ class RunTable:
             words: the table as text, seen: as HTML, for pages without widgets.
         """
         bundle: Any = self.widget._repr_mimebundle_()
-        found = bundle if isinstance(bundle, tuple) else (bundle, {})
+        view = bundle if isinstance(bundle, tuple) else (bundle, {})
         said = ["The table of when the cell was run; run it again to sort and select."]
-        self._still.show(found, f"a table of {count(len(self.runs), 'run')}", said, words, seen)
+        self._still.show(view, f"a table of {count(len(self.runs), 'run')}", said, words, seen)
 
     @property
     def selected(self) -> list[RecordedRun]:
         """The runs that are selected, in the order of `runs`, however the page sorts them."""
-        found = list(self.runs)
-        return [found[row] for row in sorted(self._table.selected_rows) if row < len(found)]
+        runs = list(self.runs)
+        return [runs[row] for row in sorted(self._table.selected_rows) if row < len(runs)]
 
     def _select(self, change: Any) -> None:
         """Select the runs whose numbers are written, and tell what is no number of one."""
@@ -181,11 +181,11 @@ def _table(runs: Runs, columns: Sequence[str], by: int | None) -> Any:
 def _definition(column: int, cells: Sequence[list[Any]]) -> dict[str, Any]:
     """A cell is: what is shown, by what it is sorted, and in what is searched."""
     parts = {"_": f"{column}.0", "sort": f"{column}.1", "type": f"{column}.1", "filter": f"{column}.2"}
-    found = {"targets": column, "data": parts, "type": _PRESENT_FIRST}
+    definition = {"targets": column, "data": parts, "type": _PRESENT_FIRST}
     if not any(isinstance(by, int | float) for _, by, _ in cells):
-        return found
+        return definition
     numbers = ["orderAsc", "orderDesc", "searchNumber", "searchList"]
-    return {**found, "className": "dt-type-numeric", "columnControl": [numbers]}
+    return {**definition, "className": "dt-type-numeric", "columnControl": [numbers]}
 
 
 def _grouped(by: int | None) -> dict[str, Any]:

@@ -195,8 +195,8 @@ def BACKPROP_INPUT(xp: Any, grad: Any, w: Any, like: Any, **attrs: Any) -> Any:
     """The gradient of conv2d's input, in the shape of Like."""
     layout = attrs["data_format"]
     geo = _geometry(as_nchw(like, layout).shape, w.shape, **attrs)
-    found = input_gradient(xp, as_nchw(wide(grad), layout), wide(w), geo)
-    return rounded(from_nchw(xp, found, layout), grad)
+    image = input_gradient(xp, as_nchw(wide(grad), layout), wide(w), geo)
+    return rounded(from_nchw(xp, image, layout), grad)
 
 
 @op(
@@ -291,14 +291,14 @@ def _transposed_dim(axis: int, dim: int, w: Shape, attrs: dict[str, Any]) -> int
         return asked
     stride, pads = attrs["strides"][axis], _transposed_pads(w, attrs)[2 * axis : 2 * axis + 2]
     least = (dim - 1) * stride - sum(pads) + extent(w[2 + axis], attrs["dilations"][axis])
-    found = asked if asked >= 0 else least + attrs["output_padding"][axis]
-    if not 0 < least <= found < least + stride:
+    dim_here = asked if asked >= 0 else least + attrs["output_padding"][axis]
+    if not 0 < least <= dim_here < least + stride:
         raise ShapeError(
             f"conv2d_transpose: the output size along {'height' if axis == 0 else 'width'}",
             f"an int in [{max(least, 1)}, {least + stride})",
-            found,
+            dim_here,
         )
-    return found
+    return dim_here
 
 
 def _transposed_image(image: Shape, w: Shape, attrs: dict[str, Any]) -> Shape:

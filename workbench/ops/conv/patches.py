@@ -85,11 +85,11 @@ def unfold(
     """
     _require_rank("unfold", x, 4, "[n, c, h, w]")
     _, channels, height, width = x.shape
-    found = _patches("unfold", height, width, kernel_sizes, strides, paddings, dilations)
-    padded = PAD(x, paddings=[0, 0, 0, 0, *found.pads]) if any(found.pads) else x
-    flat = reshape(padded, [-1, channels, found.padded[0] * found.padded[1]])
-    columns = index_select(flat, assign(found.places.ravel()), 2)
-    return reshape(columns, [-1, channels * found.places.shape[0], found.places.shape[1]], name=name)
+    patches = _patches("unfold", height, width, kernel_sizes, strides, paddings, dilations)
+    padded = PAD(x, paddings=[0, 0, 0, 0, *patches.pads]) if any(patches.pads) else x
+    flat = reshape(padded, [-1, channels, patches.padded[0] * patches.padded[1]])
+    columns = index_select(flat, assign(patches.places.ravel()), 2)
+    return reshape(columns, [-1, channels * patches.places.shape[0], patches.places.shape[1]], name=name)
 
 
 def fold(
@@ -121,15 +121,15 @@ def fold(
     """
     _require_rank("fold", x, 3, "[n, c kh kw, windows]")
     height, width = pair("fold's output_sizes", output_sizes)
-    found = _patches("fold", height, width, kernel_sizes, strides, paddings, dilations)
-    window, count = found.places.shape
+    patches = _patches("fold", height, width, kernel_sizes, strides, paddings, dilations)
+    window, count = patches.places.shape
     if x.shape[1] % window or x.shape[2] != count:
         raise ShapeError("fold takes a column per window", f"[n, c * {window}, {count}]", shape_text(x.shape))
     channels = x.shape[1] // window
     values = reshape(x, [-1, channels, window * count])
-    empty = expand(full_like(values[:, :, :1], 0.0), [-1, -1, found.padded[0] * found.padded[1]])
-    image = reshape(index_add(empty, assign(found.places.ravel()), 2, values), [-1, channels, *found.padded])
-    top, _, left, _ = found.pads
+    empty = expand(full_like(values[:, :, :1], 0.0), [-1, -1, patches.padded[0] * patches.padded[1]])
+    image = reshape(index_add(empty, assign(patches.places.ravel()), 2, values), [-1, channels, *patches.padded])
+    top, _, left, _ = patches.pads
     return image[:, :, top : top + height, left : left + width]
 
 

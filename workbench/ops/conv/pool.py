@@ -322,10 +322,10 @@ def _output_size(what: str, x: Any, output_size: Any, data_format: str) -> list[
     """The number of bins along height and width; None keeps a dimension."""
     given = list(output_size) if isinstance(output_size, list | tuple) else [output_size] * 2
     dims = require_image(what, Spec(tuple(x.shape), x.dtype), data_format)[2:]
-    found = int_list(f"{what}'s output_size", [d if s is None else s for s, d in zip(given, dims, strict=False)])
-    if len(given) != 2 or min(found) < 1:
+    sizes = int_list(f"{what}'s output_size", [d if s is None else s for s, d in zip(given, dims, strict=False)])
+    if len(given) != 2 or min(sizes) < 1:
         raise ShapeError(f"{what} takes an output size", "an int >= 1 or two (None keeps a known one)", output_size)
-    return found
+    return sizes
 
 
 def adaptive_avg_pool2d(x: Any, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> Any:

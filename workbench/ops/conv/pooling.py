@@ -53,13 +53,13 @@ class Windows:
     @cached_property
     def taps(self) -> list[tuple[Index, Index]]:
         """(windows, entries) for the first, second … position in the windows."""
-        found = []
+        taps = []
         for t in range(int((self.ends - self.starts).max(initial=0))):
             at = self.starts + t
             (having,) = np.nonzero((at >= 0) & (at < self.ends))
             if len(having):
-                found.append((_even(having), _even(at[having])))
-        return found
+                taps.append((_even(having), _even(at[having])))
+        return taps
 
 
 def _even(positions: Any) -> Index:

@@ -15,10 +15,10 @@ from workbench.ops.tensor.tile import expand
 
 
 def _sizes(what: str, value: Any, count: int) -> list[int]:
-    found = int_list(what, value if isinstance(value, list | tuple) else [value] * count)
-    if len(found) != count:
+    sizes = int_list(what, value if isinstance(value, list | tuple) else [value] * count)
+    if len(sizes) != count:
         raise ShapeError(f"{what} is one int or {count}", count, value)
-    return found
+    return sizes
 
 
 def _unpooled(

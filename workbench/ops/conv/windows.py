@@ -50,10 +50,10 @@ def from_nchw(xp: Any, array: Any, data_format: str) -> Any:
     return array if data_format == NCHW else xp.array(array.transpose(0, 2, 3, 1), order="C")
 
 
-def require_result(what: str, grad: Spec, made: Spec) -> None:
+def require_result(what: str, grad: Spec, result: Spec) -> None:
     """Raise ShapeError unless a gradient is shaped as the result it belongs to."""
-    if len(grad.shape) != len(made.shape) or not all(map(same_dim, grad.shape, made.shape)):
-        raise ShapeError(f"{what}: the gradient must have the shape of the result", made, grad)
+    if len(grad.shape) != len(result.shape) or not all(map(same_dim, grad.shape, result.shape)):
+        raise ShapeError(f"{what}: the gradient must have the shape of the result", result, grad)
 
 
 # Padding

@@ -122,9 +122,9 @@ def cond_grad_op(xp: Any, cond: Any, inputs: Any, saved: Stack, grads: Any, run_
     given = dict(zip(attrs["input_names"], inputs, strict=True)) | saved.passes[0]
     given.update(zip(attrs[f"{side}_seeds"], grads, strict=True))
     wanted = [n for n in attrs[f"{side}_grads"] if n]
-    found = dict(zip(wanted, run_block(attrs[f"{side}_block"], given, wanted), strict=True))
+    by_name = dict(zip(wanted, run_block(attrs[f"{side}_block"], given, wanted), strict=True))
     names = attrs[f"{side}_grads"]
-    return [_dense(xp, found.get(n), inputs[i]) for n, i in zip(names, attrs["grad_index"], strict=True)]
+    return [_dense(xp, by_name.get(n), inputs[i]) for n, i in zip(names, attrs["grad_index"], strict=True)]
 
 
 def _infer_while(xs: list[Spec], inputs: list[Spec] | None, **attrs: Any) -> Any:
@@ -155,10 +155,10 @@ def while_op(xp: Any, xs: Any, inputs: Any, run_block: RunBlock, **attrs: Any) -
         (go_on,) = run_block(attrs["cond_block"], given, [attrs["cond_out"]], trip)
         if not bool(go_on.reshape(()).item()):
             return values, stack
-        found = run_block(attrs["body_block"], given, outs + saved, trip)
+        results = run_block(attrs["body_block"], given, outs + saved, trip)
         if attrs["save"]:
-            stack.push([*x_names, *saved], [*values, *found[len(outs) :]])
-        values, trip = found[: len(outs)], trip + 1
+            stack.push([*x_names, *saved], [*values, *results[len(outs) :]])
+        values, trip = results[: len(outs)], trip + 1
 
 
 _WHILE_GRAD_ATTRS: dict[str, Any] = {
@@ -188,13 +188,13 @@ def while_grad_op(
     wanted = [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n]
     for trip in range(len(saved.passes) - 1, -1, -1):
         given = captured | saved.passes[trip] | dict(zip(attrs["seeds"], carried, strict=True))
-        found = dict(zip(wanted, run_block(attrs["grad_block"], given, wanted, trip), strict=True))
+        by_name = dict(zip(wanted, run_block(attrs["grad_block"], given, wanted, trip), strict=True))
         x_values = [saved.passes[trip][n] for n in attrs["x_names"]]
         carried = [
-            found[n] if n else xp.zeros_like(x_values[i])
+            by_name[n] if n else xp.zeros_like(x_values[i])
             for n, i in zip(attrs["x_grads"], attrs["seed_index"], strict=True)
         ]
-        totals = [_plus(xp, t, found.get(n)) for t, n in zip(totals, attrs["input_grads"], strict=True)]
+        totals = [_plus(xp, t, by_name.get(n)) for t, n in zip(totals, attrs["input_grads"], strict=True)]
     return carried, [_dense(xp, t, inputs[i]) for t, i in zip(totals, attrs["input_index"], strict=True)]
 
 

@@ -34,10 +34,10 @@ def SEARCHSORTED(xp: Any, edges: Any, values: Any, out_int32: bool, right: bool)
     if edges.ndim == 1:
         return xp.searchsorted(edges, values, side=side).astype(dtype)
     out = xp.empty(values.shape, dtype)
-    rows, asked, found = (a.reshape(-1, a.shape[-1]) for a in (edges, values, out))
-    for i in range(len(found)):
-        found[i] = xp.searchsorted(rows[i], asked[i], side=side)
-    return found.reshape(values.shape)
+    rows, asked, places = (a.reshape(-1, a.shape[-1]) for a in (edges, values, out))
+    for i in range(len(places)):
+        places[i] = xp.searchsorted(rows[i], asked[i], side=side)
+    return places.reshape(values.shape)
 
 
 @tensor_method("searchsorted")

@@ -18,8 +18,8 @@ from workbench.ops.tensor.creation import assign, full, zeros
 def _places(shape: list[int], offset: int, axis1: int, axis2: int) -> np.ndarray:
     """Where the diagonals' elements are among all, the diagonal last."""
     axis1, axis2 = (normalize_axis(a, len(shape)) for a in (axis1, axis2))
-    found = np.diagonal(np.arange(math.prod(shape)).reshape(shape), offset, axis1, axis2)
-    return np.ascontiguousarray(found)
+    places = np.diagonal(np.arange(math.prod(shape)).reshape(shape), offset, axis1, axis2)
+    return np.ascontiguousarray(places)
 
 
 @tensor_method("diagonal_scatter")

@@ -151,15 +151,15 @@ def _advanced_part(x: Any, part: Any, entries: list[Any], ellipsis_at: int) -> A
     indices = [_as_index(e, dim) for e, dim in given if _is_array(e)]
     axes = [i for i, e in enumerate(e for e in entries if e is not None and not _is_int(e)) if _is_array(e)]
     if len(indices) == 1:
-        found, place = GATHER(part, indices[0], axis=axes[0]), axes[0]
+        gathered, place = GATHER(part, indices[0], axis=axes[0]), axes[0]
     else:
-        found, place = _gather_coordinates(part, indices, axes), 0
-    count = len(found.shape) - (len(part.shape) - len(indices))  # dimensions that the indices make
+        gathered, place = _gather_coordinates(part, indices, axes), 0
+    count = len(gathered.shape) - (len(part.shape) - len(indices))  # dimensions that the indices make
     before = _entries_before_indices(entries, ellipsis_at)
     is_new = [e is None for e in entries if e is None or isinstance(e, slice)]
-    found = _moved(found, place, count, to=is_new[:before].count(False))
-    found = _new_axes(found, is_new[:before] + [False] * count + is_new[before:])
-    return found if len(found.shape) or zero_dim() else RESHAPE(found, shape=[1])
+    gathered = _moved(gathered, place, count, to=is_new[:before].count(False))
+    gathered = _new_axes(gathered, is_new[:before] + [False] * count + is_new[before:])
+    return gathered if len(gathered.shape) or zero_dim() else RESHAPE(gathered, shape=[1])
 
 
 def _as_index(entry: Any, dim: int) -> Any:

@@ -83,8 +83,8 @@ def MODE(xp: Any, x: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     is_new[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
     begins = xp.maximum.accumulate(xp.where(is_new, places, 0), axis=-1)
     longest = xp.argmax(places - begins, axis=-1)
-    found = xp.expand_dims(longest, normalize_axis(axis, x.ndim))
-    where_in_x = xp.take_along_axis(order, found, axis=axis).astype("int64")
+    ranks = xp.expand_dims(longest, normalize_axis(axis, x.ndim))
+    where_in_x = xp.take_along_axis(order, ranks, axis=axis).astype("int64")
     value = xp.take_along_axis(x, where_in_x, axis=axis)
     return (value, where_in_x) if keepdim else (value.squeeze(axis), where_in_x.squeeze(axis))
 
@@ -191,9 +191,9 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdim: bool = False) -> Any:
         >>> print(wb.quantile(wb.to_tensor([1.0, 2.0, 3.0, 4.0]), [0.25, 0.5]).numpy())
         [1.75 2.5 ]
     """
-    found = _quantiles(x, q, axis, keepdim, "quantile")
+    values = _quantiles(x, q, axis, keepdim, "quantile")
     spoiled = reduce_sum(where(isnan(x), x, 0.0), axis, keepdim=keepdim).astype(float64)
-    return found + reshape(spoiled, list(found.shape[1:])) if _is_several(q) else found + spoiled
+    return values + reshape(spoiled, list(values.shape[1:])) if _is_several(q) else values + spoiled
 
 
 @tensor_method("nanquantile")
@@ -220,8 +220,8 @@ def _quantiles(x: Any, q: Any, axis: Any, keepdim: bool, what: str) -> Any:
     rows, left, kept = _rows(x.astype(float64), axis, what)
     ranked = sort(rows, -1)  # NaN last
     there = reduce_sum((~isnan(rows)).astype(float64), -1, keepdim=True)
-    found = [reshape(_at_share(ranked, there, share), kept if keepdim else left) for share in shares]
-    return stack(found, 0) if _is_several(q) else found[0]
+    values = [reshape(_at_share(ranked, there, share), kept if keepdim else left) for share in shares]
+    return stack(values, 0) if _is_several(q) else values[0]
 
 
 def _at_share(ranked: Any, there: Any, share: float) -> Any:

@@ -65,10 +65,10 @@ def windows(x: Any, axis: int, size: int, step: int, name: str | None = None) ->
     if not (0 < size <= shape[axis] and step > 0):
         raise ShapeError(f"a window along axis {axis}", f"0 < size <= {shape[axis]}, step > 0", f"{size}, {step}")
     places = np.arange(0, shape[axis] - size + 1, step)[:, None] + np.arange(size)
-    found = index_select(x, assign(places.ravel()), axis)
-    found = reshape(found, [*shape[:axis], len(places), size, *shape[axis + 1 :]])
+    cut = index_select(x, assign(places.ravel()), axis)
+    cut = reshape(cut, [*shape[:axis], len(places), size, *shape[axis + 1 :]])
     last = [a for a in range(len(shape) + 1) if a != axis + 1]
-    return transpose(found, [*last, axis + 1], name=name)
+    return transpose(cut, [*last, axis + 1], name=name)
 
 
 tensor_method("unfold")(windows)

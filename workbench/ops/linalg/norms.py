@@ -59,8 +59,8 @@ def _nuclear(x: Any, axis: Any, keepdim: bool) -> Any:
     if len(axes) != 2:
         raise ShapeError("the nuclear norm is that of matrices", "two axes", axes)
     moved = transpose(x, [*(a for a in range(rank) if a not in axes), *axes])
-    found = reduce_sum(SVD(moved)[1], -1)
-    return unsqueeze(found, sorted(axes)) if keepdim else found
+    norm = reduce_sum(SVD(moved)[1], -1)
+    return unsqueeze(norm, sorted(axes)) if keepdim else norm
 
 
 @tensor_method("cond")
@@ -238,11 +238,11 @@ def corrcoef(x: Any, rowvar: bool = True, name: str | None = None) -> Any:
         [[ 1. -1.]
          [-1.  1.]]
     """
-    found = cov(x, rowvar)
-    if not len(found.shape):
-        return found / found
-    spread = sqrt((found * identity_like(found)).sum(-1))
-    return (found / unsqueeze(spread, -1) / unsqueeze(spread, -2)).clip(-1.0, 1.0)
+    covariance = cov(x, rowvar)
+    if not len(covariance.shape):
+        return covariance / covariance
+    spread = sqrt((covariance * identity_like(covariance)).sum(-1))
+    return (covariance / unsqueeze(spread, -1) / unsqueeze(spread, -2)).clip(-1.0, 1.0)
 
 
 tensor_method("cov")(cov)

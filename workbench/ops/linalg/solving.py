@@ -173,8 +173,8 @@ def _infer_lstsq(x: Spec, y: Spec, rcond: float, shows_values: bool) -> tuple[Sp
 def LSTSQ(xp: Any, x: Any, y: Any, rcond: float, shows_values: bool) -> tuple[Any, ...]:
     """The Z for which X Z - Y is shortest, its squared lengths, the ranks and singular values of X."""
     batch = x.shape[:-2]
-    found = [xp.linalg.lstsq(x[i], y[i], rcond=None if rcond < 0 else rcond) for i in xp.ndindex(*batch)]
-    solution, _, rank, values = zip(*found, strict=True)
+    each_solved = [xp.linalg.lstsq(x[i], y[i], rcond=None if rcond < 0 else rcond) for i in xp.ndindex(*batch)]
+    solution, _, rank, values = zip(*each_solved, strict=True)
     solved = xp.stack(solution).reshape(*batch, x.shape[-1], y.shape[-1])
     residuals = ((xp.matmul(x, solved) - y) ** 2).sum(axis=-2)
     return (

@@ -189,17 +189,17 @@ def _cross_entropy_rule(
 ) -> Any:
     g_softmax, g_loss = g
     softmax = out[0]
-    found = None
+    total = None
     if g_loss is not None:
         if soft_label:
             target = label * g_loss
         else:
             target = place_label(label, g_loss, softmax, axis=axis, ignore_index=ignore_index)
-        found = softmax * reduce_sum(target, axis=axis, keepdim=True) - target
+        total = softmax * reduce_sum(target, axis=axis, keepdim=True) - target
     if g_softmax is not None:
         more = _softmax_rule(g_softmax, softmax, logits, axis)
-        found = more if found is None else found + more
-    return found
+        total = more if total is None else total + more
+    return total
 
 
 def _cross_entropy_back(

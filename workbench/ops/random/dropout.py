@@ -24,10 +24,10 @@ _MODES = {UPSCALE: UPSCALE, "downscale_in_infer": DOWNGRADE, DOWNGRADE: DOWNGRAD
 
 def _implementation(mode: Any) -> str:
     """The op's name for a mode of `dropout`."""
-    found = _MODES.get(mode) if isinstance(mode, str) else None
-    if found is None:
+    implementation = _MODES.get(mode) if isinstance(mode, str) else None
+    if implementation is None:
         raise InvalidArgument(f"the mode of dropout is {UPSCALE!r} or 'downscale_in_infer', got {mode!r}")
-    return found
+    return implementation
 
 
 def mask_shape(shape: Shape, axis: Sequence[int]) -> Shape:

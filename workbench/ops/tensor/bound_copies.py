@@ -76,8 +76,8 @@ def bind_parts(parts: Callable[..., Sequence[np.ndarray]]) -> Callable[..., Call
     """`bind` of an op with a list of results, `parts(*arrays, **attrs)` being the views to copy."""
 
     def bind(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **attrs: Any) -> Calls | None:
-        found = parts(*arrays, **attrs)
-        return [copied(part, out) for part, out in zip(found, outs[0], strict=True) if out is not None]
+        sources = parts(*arrays, **attrs)
+        return [copied(part, out) for part, out in zip(sources, outs[0], strict=True) if out is not None]
 
     return bind
 

@@ -46,7 +46,7 @@ def bind_update(
     wanted = [(r, out) for r, out in zip(results, outs, strict=False) if r is not None and out is not None]
     split = Split(len(held), len(held + scalars))
     remaining = [split.uniform(r) for r, _ in wanted]
-    calls, numbers = _one_by_one(split.found, held + scalars, scratch)
+    calls, numbers = _one_by_one(split.expressions, held + scalars, scratch)
     rest = _in_blocks(remaining, held, [*scalars, *numbers], [out for _, out in wanted], scratch)
     if rest is None:
         return None
@@ -68,10 +68,10 @@ def _in_blocks(
         part = slice(start, start + BLOCK)
         memory.restart()
         arrays = [None if a is None else a[part] for a in flat]
-        found = bind_expression(results, [*arrays, *scalars], [out[part] for out in flat_outs], memory)
-        if found is None:
+        bound = bind_expression(results, [*arrays, *scalars], [out[part] for out in flat_outs], memory)
+        if bound is None:
             return None
-        calls += found
+        calls += bound
     return calls
 
 
@@ -80,7 +80,7 @@ class Recycled:
 
     def __init__(self, scratch: Scratch) -> None:
         self.scratch = scratch
-        self.made: list[np.ndarray] = []
+        self.buffers: list[np.ndarray] = []
         self.next = 0
 
     def restart(self) -> None:
@@ -89,10 +89,10 @@ class Recycled:
 
     def __call__(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         """Memory of the given shape; blocks ask for the same dtypes in the same order, the last one for less."""
-        if self.next == len(self.made):
-            self.made.append(self.scratch(shape, dtype))
+        if self.next == len(self.buffers):
+            self.buffers.append(self.scratch(shape, dtype))
         self.next += 1
-        return self.made[self.next - 1][: shape[0]]
+        return self.buffers[self.next - 1][: shape[0]]
 
 
 def _one_by_one(results: Sequence[Expr], arrays: Sequence[Any], scratch: Scratch) -> tuple[Calls, list[Any]]:
@@ -142,7 +142,7 @@ class Split:
     """Takes what depends on one-element inputs alone out of expressions.
 
     Attributes:
-        found: the largest such parts; expressions get input `count + k` in place of the k-th.
+        expressions: the largest such parts; expressions get input `count + k` in place of the k-th.
 
     Args:
         first_scalar, count: inputs from `first_scalar` to `count` have one element.
@@ -150,7 +150,7 @@ class Split:
 
     def __init__(self, first_scalar: int, count: int) -> None:
         self.first_scalar, self.next = first_scalar, count
-        self.found: list[Expr] = []
+        self.expressions: list[Expr] = []
         self._inputs: dict[int, set[int]] = {}
         self._replaced: dict[int, Expr] = {}
 
@@ -165,8 +165,8 @@ class Split:
             return expression
         read = self._read_by(expression)
         if read and min(read) >= self.first_scalar:
-            self.found.append(expression)
-            return Expr("input", value=self.next + len(self.found) - 1, dtype=expression.dtype)
+            self.expressions.append(expression)
+            return Expr("input", value=self.next + len(self.expressions) - 1, dtype=expression.dtype)
         args = tuple(map(self.uniform, expression.args))
         return Expr(expression.function, args, expression.value, expression.dtype)
 

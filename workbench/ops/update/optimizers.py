@@ -189,10 +189,10 @@ def _declare(
     outputs = ", ".join(_out(name) for name in replaced)
 
     def infer(*specs: Any, **given: Any) -> Any:
-        found = _infer(*specs, powers=len(powers))
+        inferred = _infer(*specs, powers=len(powers))
         if given.get("centered") and specs[-1] is None:
             raise ShapeError("centred RMSProp needs its mean gradient", "an input MeanGrad", "nothing")
-        return found[0] if len(found) == 1 else found
+        return inferred[0] if len(inferred) == 1 else inferred
 
     return op(
         type,

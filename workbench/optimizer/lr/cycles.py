@@ -176,9 +176,9 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self) -> float:
         steps = self.step_size_up + self.step_size_down
-        cycles, made = divmod(self.last_epoch, steps)
-        up = made <= self.step_size_up
-        height = made / self.step_size_up if up else (steps - made) / self.step_size_down
+        cycles, within = divmod(self.last_epoch, steps)
+        up = within <= self.step_size_up
+        height = within / self.step_size_up if up else (steps - within) / self.step_size_down
         return self.base_lr + (self.max_learning_rate - self.base_lr) * height * self._scale(cycles + 1)
 
     def _scale(self, cycle: int) -> float:

@@ -124,9 +124,9 @@ class LRScheduler:
     def from_config(cls, config: dict[str, Any]) -> LRScheduler:
         """The schedule that `to_config` described."""
         arguments = {name: value for name, value in config.items() if name != "state"}
-        made = cls(**arguments)
-        made.set_state_dict(config["state"])
-        return made
+        schedule = cls(**arguments)
+        schedule.set_state_dict(config["state"])
+        return schedule
 
 
 @portable

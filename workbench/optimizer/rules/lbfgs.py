@@ -134,10 +134,10 @@ class LBFGS(Optimizer):
 
         if not self._searches:
             return *at(self._length), 1
-        found = strong_wolfe(at, direction, self._length, loss, gradient, slope)
-        self._length = found.length
-        self._move_to(point + direction * found.length)
-        return found.loss, found.gradient, found.evaluations
+        step = strong_wolfe(at, direction, self._length, loss, gradient, slope)
+        self._length = step.length
+        self._move_to(point + direction * step.length)
+        return step.loss, step.gradient, step.evaluations
 
     # Parameters as one vector
 
@@ -146,8 +146,8 @@ class LBFGS(Optimizer):
         own = self._own_tensors("LBFGS.step()")
         with recording_gradients.replaced(False):
             pairs = [(p, p.grad) for p in own if p.grad is not None]
-            found = {id(p): np.asarray(g) for p, _, g in self._decayed(pairs)}
-        return np.concatenate([np.ravel(found.get(id(p), np.zeros(p.shape, p.dtype.numpy))) for p in own])
+            grads = {id(p): np.asarray(g) for p, _, g in self._decayed(pairs)}
+        return np.concatenate([np.ravel(grads.get(id(p), np.zeros(p.shape, p.dtype.numpy))) for p in own])
 
     def _point(self) -> Vector:
         return np.concatenate([np.ravel(np.asarray(p)) for p in self._own_tensors("LBFGS.step()")])
@@ -163,13 +163,13 @@ class LBFGS(Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Direction, gradient and history, and the counts, as arrays and numbers."""
-        found = {"func_evals": self._evaluations, "n_iter": self._iterations, "alpha": self._length}
+        counters = {"func_evals": self._evaluations, "n_iter": self._iterations, "alpha": self._length}
         if self._direction is None or self._last_gradient is None:
-            return {"state": found}
+            return {"state": counters}
         steps, changes = self._memory.arrays()
         return {
             "state": {
-                **found,
+                **counters,
                 "d": self._direction,
                 "prev_flat_grad": self._last_gradient,
                 "old_sks": steps,

@@ -219,7 +219,7 @@ class GradientExchange:
             users = self._group.all_reduce(users, names=[f"use of parameters in backward pass {self._passes}"]).wait()
         for work in self._works:
             work.wait()
-        found = {
+        means = {
             id(parameter): (parameter, self._bucket_of[number].mean(number))
             for number, parameter in enumerate(self._parameters)
             if users[number] or not self._tells_use
@@ -229,7 +229,7 @@ class GradientExchange:
             self._tells_use = bool((users < self._group.size).any())
             self._arrange(order)
             self._is_settled = True
-        return found
+        return means
 
     def _order_of_all(self) -> list[int]:
         """The earliest layers first, as gradients have come to the first process (rule D-7)."""

@@ -28,11 +28,11 @@ def fused_allreduce_gradients(parameter_list: Sequence[Any], hcg: Any) -> None:
         InvalidForm: a sparse gradient, which Paddle refuses, too. PeerTimeout, PeerFailed: as of `all_reduce`.
     """
     group = require_world().process_group if hcg is None else hcg.get_data_parallel_group().process_group
-    found = [p for p in parameter_list if p.trainable and p.grad is not None]
-    sparse = next((p.name for p in found if p.grad.is_sparse()), None)
+    parameters = [p for p in parameter_list if p.trainable and p.grad is not None]
+    sparse = next((p.name for p in parameters if p.grad.is_sparse()), None)
     if sparse is not None:
         raise InvalidForm(f"fused_allreduce_gradients takes dense gradients, that of {sparse} is sparse")
-    works = [(some, _started(some, group)) for some in _batches(found)]
+    works = [(some, _started(some, group)) for some in _batches(parameters)]
     for some, work in works:
         _spread(work.wait(), some)
 

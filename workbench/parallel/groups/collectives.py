@@ -161,8 +161,8 @@ def alltoall(
     require_list(out_tensor_list, "out_tensor_list")
     rows = _stacked(list(in_tensor_list), among, "in_tensor_list")
 
-    def finish(found: np.ndarray) -> None:
-        out_tensor_list.extend(Tensor(row.copy()) for row in found)
+    def finish(received: np.ndarray) -> None:
+        out_tensor_list.extend(Tensor(row.copy()) for row in received)
 
     return started(among.process_group.all_to_all(rows), finish, sync_op)
 
@@ -197,10 +197,10 @@ def root_of(group: Group, rank: int, what: str) -> int:
     Raises:
         InvalidArgument: it is no member.
     """
-    found = group.get_group_rank(rank)
-    if found < 0:
+    root = group.get_group_rank(rank)
+    if root < 0:
         raise InvalidArgument(f"{what} is the rank of a member in the world, one of {group.ranks}, got {rank!r}")
-    return found
+    return root
 
 
 def require_list(value: Any, what: str) -> None:

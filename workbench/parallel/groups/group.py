@@ -90,13 +90,13 @@ def init_parallel_env() -> Group | None:
     if os.environ.get("TRAINING_ROLE", "TRAINER") != "TRAINER" or os.environ.get("PADDLE_PSERVERS_IP_PORT_LIST"):
         raise PreconditionNotMet("init_parallel_env is for jobs without parameter servers; those use fleet.init")
     everybody = world()
-    found = Standing(everybody.rank, everybody.size, None, None, "MPI")
-    if found.size == 1:
+    of_mpi = Standing(everybody.rank, everybody.size, None, None, "MPI")
+    if of_mpi.size == 1:
         raise InvalidArgument(
             f"according to {own.source} this is process {own.rank} of {own.size}, but MPI sees 1 process\n"
             f"  start them with `workbench launch -n {own.size} script.py` or mpiexec, or unset the variables"
         )
-    require_agreement(own, found)
+    require_agreement(own, of_mpi)
     _groups[0] = Group(0, range(everybody.size), everybody)
     sum_with(lambda tensor: ProcessSum.apply(tensor, everybody, "statistics of a layer"))
     return _groups[0]

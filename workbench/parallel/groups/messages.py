@@ -71,5 +71,5 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[CommTask]:
     odd = next((one.op for one in p2p_op_list if one.op not in (isend, irecv)), None)
     if odd is not None or not p2p_op_list:
         raise InvalidArgument(f"a P2POp is made of isend or irecv, got {odd or 'none'}")
-    found = [one.op(one.tensor, one.peer, one.group) for one in p2p_op_list]
-    return [task for task in found if task is not None]
+    tasks = [one.op(one.tensor, one.peer, one.group) for one in p2p_op_list]
+    return [task for task in tasks if task is not None]

@@ -45,10 +45,10 @@ def broadcast_object_list(object_list: list[Any], src: int, group: Group | None 
     if among is None:
         return
     require_list(object_list, "object_list")
-    found = _from_root(among, root_of(among, src, "src"), object_list)
-    if len(found) != len(object_list):
-        raise InvalidArgument(f"object_list has {len(object_list)} places for {len(found)} objects of rank {src}")
-    object_list[:] = found
+    objects = _from_root(among, root_of(among, src, "src"), object_list)
+    if len(objects) != len(object_list):
+        raise InvalidArgument(f"object_list has {len(object_list)} places for {len(objects)} objects of rank {src}")
+    object_list[:] = objects
 
 
 def scatter_object_list(
@@ -59,10 +59,10 @@ def scatter_object_list(
     if among is None:
         return
     require_list(out_object_list, "out_object_list")
-    found = _from_root(among, root_of(among, src, "src"), in_object_list)
-    if not isinstance(found, list) or len(found) != among.nranks:
+    objects = _from_root(among, root_of(among, src, "src"), in_object_list)
+    if not isinstance(objects, list) or len(objects) != among.nranks:
         raise InvalidArgument(f"in_object_list of rank {src} has one object for every member: {among.nranks}")
-    out_object_list[:] = [found[among.rank]]
+    out_object_list[:] = [objects[among.rank]]
 
 
 def _from_root(group: Group, root: int, obj: Any) -> Any:

@@ -150,7 +150,7 @@ class Job:
 
     def _show_ready(self, selector: selectors.BaseSelector, timeout: float) -> bool:
         """Read what is there; False if nothing was."""
-        found = False
+        has_shown = False
         for key, _ in selector.select(timeout):
             rank, stream = key.data
             try:
@@ -160,13 +160,13 @@ class Job:
             if not data:
                 selector.unregister(key.fd)
                 continue
-            found = True
+            has_shown = True
             if rank is None:
                 self._said.append(data.decode(errors="replace"))
                 self._output.take_tagged(stream, data)
             else:
                 self._output.take(rank, stream, data)
-        return found
+        return has_shown
 
     def _insist(self, process: subprocess.Popen[bytes]) -> None:
         """End processes that were asked to long ago."""

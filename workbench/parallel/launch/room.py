@@ -67,12 +67,12 @@ class Room:
 
     def pids(self) -> dict[int, int]:
         """The processes that have begun, and are on this machine: rank -> process id."""
-        found = {}
+        pids = {}
         for rank in range(self.processes):
             text = _read(self.path / f"started.{rank}")
             if text:
-                found[rank] = int(text)
-        return found
+                pids[rank] = int(text)
+        return pids
 
     def failures(self) -> list[Failure]:
         """Those that told of their failure, the first one first."""

@@ -49,8 +49,8 @@ class SpawnContext:
 
     def pids(self) -> list[int]:
         """The process ids of those that have begun, in the order of their ranks."""
-        found = self._job.room.pids()
-        return [found[rank] for rank in sorted(found)]
+        pids = self._job.room.pids()
+        return [pids[rank] for rank in sorted(pids)]
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until all processes have ended; False if that takes longer than `timeout` seconds.

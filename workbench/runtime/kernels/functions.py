@@ -62,8 +62,8 @@ def exp(v: Vectors, x: Any) -> Any:
     bits, r = _whole_part(v, x, 1.0)
     half = v.bits(v.fma(x, LOG2_E / 2, WHOLE + BIAS))
     rest = v.builder.add(v.builder.sub(bits, half), v.integer(BIAS))
-    found = v.multiply(v.polynomial(r, (*GROWTH, 1.0, 1.0)), _power_of_two(v, half))
-    return v.multiply(found, _power_of_two(v, rest))
+    grown = v.multiply(v.polynomial(r, (*GROWTH, 1.0, 1.0)), _power_of_two(v, half))
+    return v.multiply(grown, _power_of_two(v, rest))
 
 
 def expm1(v: Vectors, x: Any) -> Any:
@@ -71,8 +71,8 @@ def expm1(v: Vectors, x: Any) -> Any:
     bits, r = _whole_part(v, v.bounded(x, -20.0, 89.0), 1.0, offset=-1)
     half = _power_of_two(v, bits)
     grown = v.fma(v.polynomial(r, GROWTH), v.multiply(r, r), r)
-    found = v.fma(half, grown, v.subtract(half, 0.5))
-    return v.select(v.compare("<", v.call("fabs", x), 2.0**-25), x, v.add(found, found))
+    half_result = v.fma(half, grown, v.subtract(half, 0.5))
+    return v.select(v.compare("<", v.call("fabs", x), 2.0**-25), x, v.add(half_result, half_result))
 
 
 HALF_GROWTH = tuple(2.0 ** (5 - i) * c for i, c in enumerate(GROWTH))  # (exp(2 r) - 1 - 2 r) / (2 r^2)
@@ -139,10 +139,10 @@ def _natural(v: Vectors, e: Any, m: Any) -> Any:
     return v.fma(e, LN2_HIGH, v.add(m, y))
 
 
-def _at_limits(v: Vectors, u: Any, found: Any) -> Any:
+def _at_limits(v: Vectors, u: Any, logarithm: Any) -> Any:
     """The logarithm `found` of u, with what it is where u is no positive number."""
-    found = v.select(v.compare("<", u, INFINITE), found, u)
-    return v.select(v.compare(">", u, 0.0), found, v.select(v.compare("==", u, 0.0), -INFINITE, NAN))
+    logarithm = v.select(v.compare("<", u, INFINITE), logarithm, u)
+    return v.select(v.compare(">", u, 0.0), logarithm, v.select(v.compare("==", u, 0.0), -INFINITE, NAN))
 
 
 def log(v: Vectors, x: Any) -> Any:
@@ -157,9 +157,9 @@ def log1p(v: Vectors, x: Any) -> Any:
     lost = v.add(v.subtract(1.0, v.subtract(u, big)), v.subtract(x, big))
     e, m = _log_parts(v, u)
     scale = v.power_of_two(v.builder.sub(v.integer(0), v.to_integers(v.within(e, -126.0, 126.0))))
-    found = _natural(v, e, v.fma(lost, scale, m))
+    logarithm = _natural(v, e, v.fma(lost, scale, m))
     tiny = v.compare("<", v.call("fabs", x), 2.0**-25)
-    return v.select(tiny, x, _at_limits(v, u, found))
+    return v.select(tiny, x, _at_limits(v, u, logarithm))
 
 
 def log2(v: Vectors, x: Any) -> Any:
@@ -208,10 +208,10 @@ def _circular(v: Vectors, x: Any, quarters: int, library: str) -> Any:
     n = d.add(n, float(quarters))
     turn = d.subtract(n, d.multiply(d.call("floor", d.multiply(n, 0.25)), 4.0))  # 0, 1, 2 or 3 quarters
     odd = d.either(d.compare("==", turn, 1.0), d.compare("==", turn, 3.0))
-    found = d.select(odd, cosine, sine)
-    found = d.select(d.compare(">=", turn, 2.0), v.builder.fneg(found), found)
+    value = d.select(odd, cosine, sine)
+    value = d.select(d.compare(">=", turn, 2.0), v.builder.fneg(value), value)
     is_far = v.both(v.compare(">", v.call("fabs", x), FAR), v.compare("<", v.call("fabs", x), INFINITE))
-    return call_lanes(v, library, x, is_far, d.rounded(found))
+    return call_lanes(v, library, x, is_far, d.rounded(value))
 
 
 def sin(v: Vectors, x: Any) -> Any:
@@ -234,9 +234,9 @@ def _log2_of_size(d: Doubles, x: Any) -> Any:
     high = d.compare(">", m, 1.4142135623730951)
     m, e = d.select(high, d.multiply(m, 0.5), m), d.select(high, d.add(e, 1.0), e)
     s = d.divide(d.subtract(m, 1.0), d.add(m, 1.0))
-    found = d.fma(d.polynomial(d.multiply(s, s), LOGARITHM), s, e)
-    found = d.select(d.compare("==", size, 0.0), -INFINITE, found)
-    return d.select(d.compare("==", size, INFINITE), INFINITE, found)
+    logarithm = d.fma(d.polynomial(d.multiply(s, s), LOGARITHM), s, e)
+    logarithm = d.select(d.compare("==", size, 0.0), -INFINITE, logarithm)
+    return d.select(d.compare("==", size, INFINITE), INFINITE, logarithm)
 
 
 def power(v: Vectors, x: Any, y: Any) -> Any:
@@ -247,14 +247,14 @@ def power(v: Vectors, x: Any, y: Any) -> Any:
     t = d.within(d.select(is_one, 0.0, t), -200.0, 200.0)
     n = d.call("rint", t)
     f = d.multiply(d.subtract(t, n), 0.6931471805599453)
-    found = d.rounded(d.multiply(d.polynomial(f, EXPONENTIAL), d.power_of_two(n)))
+    size = d.rounded(d.multiply(d.polynomial(f, EXPONENTIAL), d.power_of_two(n)))
     half = v.multiply(y, 0.5)
     is_whole = v.compare("==", v.call("floor", y), y)
     is_odd = v.both(is_whole, v.compare("!=", v.call("floor", half), half))
-    found = v.select(is_odd, v.call("copysign", found, x), found)
+    size = v.select(is_odd, v.call("copysign", size, x), size)
     undefined = v.both(v.compare("<", x, 0.0), v.compare(">", x, -INFINITE), v.builder.not_(is_whole))
-    found = v.select(v.either(undefined, v.is_nan(x), v.is_nan(y)), NAN, found)
-    return v.select(v.either(v.compare("==", y, 0.0), v.compare("==", x, 1.0)), 1.0, found)
+    size = v.select(v.either(undefined, v.is_nan(x), v.is_nan(y)), NAN, size)
+    return v.select(v.either(v.compare("==", y, 0.0), v.compare("==", x, 1.0)), 1.0, size)
 
 
 def _comparison(sign: str) -> Callable[..., Any]:

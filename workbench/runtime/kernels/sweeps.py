@@ -47,8 +47,8 @@ def sweep(body: Callable[..., Any], *folds: Fold, together: int = 1) -> Any:
     @intrinsic
     def run(context: Any, outs: Any, ins: Any, numbers: Any, count: Any) -> Any:
         def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
-            made = _Sweep(builder, body, folds, signature, args)
-            return made.result(cx, made.row(args[3], together))
+            sweeping = _Sweep(builder, body, folds, signature, args)
+            return sweeping.result(cx, sweeping.row(args[3], together))
 
         return _result_type(folds)(outs, ins, numbers, count), generate
 
@@ -64,8 +64,8 @@ def sweep_planes(body: Callable[..., Any], *folds: Fold) -> Any:
     @intrinsic
     def run(cx: Any, outs: Any, ins: Any, numbers: Any, first: Any, planes: Any, stride: Any, count: Any) -> Any:
         def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
-            made = _Sweep(builder, body, folds, signature, args)
-            return made.result(cx, made.planes(*args[3:]))
+            sweeping = _Sweep(builder, body, folds, signature, args)
+            return sweeping.result(cx, sweeping.planes(*args[3:]))
 
         return _result_type(folds)(outs, ins, numbers, first, planes, stride, count), generate
 
@@ -90,10 +90,10 @@ class _Sweep:
 
     def result(self, context: Any, held: Sequence[Any]) -> Any:
         """What the function returns: nothing, a number, or several."""
-        found = [self._across(fold, x) for fold, x in zip(self.folds, held, strict=True)]
-        if len(found) > 1:
-            return cgutils.pack_array(self.builder, found)
-        return found[0] if found else context.get_dummy_value()
+        totals = [self._across(fold, x) for fold, x in zip(self.folds, held, strict=True)]
+        if len(totals) > 1:
+            return cgutils.pack_array(self.builder, totals)
+        return totals[0] if totals else context.get_dummy_value()
 
     def row(self, count: Any, together: int) -> Sequence[Any]:
         """Whole rounds, single vectors, and what is left of one."""
@@ -103,10 +103,10 @@ class _Sweep:
         rounds = b.sdiv(count, I64(WIDTH * together))
 
         def one_round(i: Any, *held: Any) -> list[Any]:
-            first, made = b.mul(i, I64(together)), []
+            first, terms = b.mul(i, I64(together)), []
             for k in range(together):
-                made += self._vector(b.add(first, I64(k)), held[k * len(folds) : (k + 1) * len(folds)])
-            return made
+                terms += self._vector(b.add(first, I64(k)), held[k * len(folds) : (k + 1) * len(folds)])
+            return terms
 
         held = loop(b, rounds, self.starts * together, one_round)
         held = [self._tree(fold, held[k :: len(folds)]) for k, fold in enumerate(folds)]
@@ -134,11 +134,11 @@ class _Sweep:
         """One vector by its number: stores, and what is held with what it adds."""
         v, offset = self.v, self.builder.mul(number, I64(4 * WIDTH))
         loaded = [v.load(self.builder.add(a, offset), mask) for a in self.ins]
-        made = self.body(v, *loaded, *self.numbers)
-        made = [v.number(x) for x in (made if isinstance(made, tuple) else (made,))]
-        for x, out in zip(made, self.outs, strict=False):
+        results = self.body(v, *loaded, *self.numbers)
+        results = [v.number(x) for x in (results if isinstance(results, tuple) else (results,))]
+        for x, out in zip(results, self.outs, strict=False):
             v.store(x, self.builder.add(out, offset), mask)
-        terms = made[len(self.outs) :]
+        terms = results[len(self.outs) :]
         if mask is not None:
             terms = [v.select(mask, x, fold.start) for fold, x in zip(self.folds, terms, strict=True)]
         return [fold.combine(v, a, x) for fold, a, x in zip(self.folds, held, terms, strict=True)]
@@ -147,15 +147,15 @@ class _Sweep:
         """The first lanes of the last vector."""
         before = self.builder.block
         with self.builder.if_then(self.builder.icmp_signed(">", lanes, I64(0))):
-            made = self._vector(number, held, self.v.first_lanes(lanes))
+            results = self._vector(number, held, self.v.first_lanes(lanes))
             inside = self.builder.block
-        found = []
-        for old, new in zip(held, made, strict=True):
+        phis = []
+        for old, new in zip(held, results, strict=True):
             phi = self.builder.phi(VECTOR)
             phi.add_incoming(old, before)
             phi.add_incoming(new, inside)
-            found.append(phi)
-        return found
+            phis.append(phi)
+        return phis
 
     def _tree(self, fold: Fold, parts: list[Any]) -> Any:
         while len(parts) > 1:

@@ -57,10 +57,10 @@ class Arithmetic:
 
     def polynomial(self, x: Any, coefficients: Sequence[float]) -> Any:
         """Horner's scheme; the coefficient of the highest power comes first."""
-        found = self.number(coefficients[0])
+        total = self.number(coefficients[0])
         for c in coefficients[1:]:
-            found = self.fma(found, x, c)
-        return found
+            total = self.fma(total, x, c)
+        return total
 
     def compare(self, sign: str, a: Any, b: Any) -> Any:
         """A mask; every comparison with NaN but != is false."""
@@ -154,9 +154,9 @@ class Vectors(Arithmetic):
     def load(self, address: Any, mask: Any = None) -> Any:
         pointer = self.builder.inttoptr(address, self.kind.as_pointer())
         if mask is None:
-            found = self.builder.load(pointer)
-            found.align = 4
-            return found
+            loaded = self.builder.load(pointer)
+            loaded.align = 4
+            return loaded
         return self.builder.call(self._masked("load"), [pointer, I32(4), mask, self.number(0.0)])
 
     def store(self, x: Any, address: Any, mask: Any = None) -> None:
@@ -196,9 +196,9 @@ def loop(builder: Any, count: Any, carried: Sequence[Any], body: Callable[..., S
         values.append(phi)
     builder.cbranch(builder.icmp_signed("<", index, count), inside, behind)
     builder.position_at_end(inside)
-    made = body(index, *values)
+    values_after = body(index, *values)
     index.add_incoming(builder.add(index, I64(1)), builder.block)
-    for phi, value in zip(values, made, strict=True):
+    for phi, value in zip(values, values_after, strict=True):
         phi.add_incoming(value, builder.block)
     builder.branch(head)
     builder.position_at_end(behind)
@@ -219,8 +219,8 @@ def map_vectors(builder: Any, body: Callable[..., Any], out: Any, operands: Sequ
     rest = builder.srem(count, I64(WIDTH))
     with builder.if_then(builder.icmp_signed(">", rest, I64(0)), likely=False):
         mask, offset = v.first_lanes(rest), builder.mul(whole, I64(4 * WIDTH))
-        made = body(v, *[v.load(builder.add(o, offset), mask) for o in operands])
-        v.store(made, builder.add(out, offset), mask)
+        result = body(v, *[v.load(builder.add(o, offset), mask) for o in operands])
+        v.store(result, builder.add(out, offset), mask)
 
 
 class BlockOperand(NamedTuple):
@@ -250,13 +250,13 @@ def map_long(
         start = builder.mul(i, I64(lanes))
         offset, left = builder.mul(start, I64(4)), builder.sub(count, start)
         is_whole, inside = builder.icmp_signed(">=", left, I64(lanes)), v.first_lanes(left)
-        found = either(
+        operand_vectors = either(
             builder, is_whole,
             lambda: [v.load(o.at(builder, offset)) for o in operands],
             lambda: [v.load(o.at(builder, offset), inside) for o in operands],
         )  # fmt: skip
-        made, target = body(v, *found), builder.add(out, offset)
-        either(builder, is_whole, lambda: [v.store(made, target)], lambda: [v.store(made, target, inside)])
+        result, target = body(v, *operand_vectors), builder.add(out, offset)
+        either(builder, is_whole, lambda: [v.store(result, target)], lambda: [v.store(result, target, inside)])
         return ()
 
     loop(builder, vectors_in(builder, count, lanes), (), one)
@@ -276,15 +276,15 @@ def either(
             a, end_a = first(), builder.block
         with otherwise:
             b, end_b = second(), builder.block
-    found = []
+    phis = []
     for x, y in zip(a, b, strict=True):
         if x is None:
             continue
         phi = builder.phi(x.type)
         phi.add_incoming(x, end_a)
         phi.add_incoming(y, end_b)
-        found.append(phi)
-    return found
+        phis.append(phi)
+    return phis
 
 
 def add_rows(builder: Any, out: Any, rows: Any, width: Any, count: Any, is_first: Any) -> None:
@@ -333,13 +333,13 @@ def call_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
     b = v.builder
     entry = b.function.entry_basic_block
     with b.goto_block(entry):
-        given, found = b.alloca(v.kind), b.alloca(v.kind)
-        given.align = found.align = 64
+        given, results = b.alloca(v.kind), b.alloca(v.kind)
+        given.align = results.align = 64
 
     def called() -> Sequence[Any]:
         b.store(x, given)
-        b.store(otherwise, found)
-        source, target = (b.bitcast(p, F32.as_pointer()) for p in (given, found))
+        b.store(otherwise, results)
+        source, target = (b.bitcast(p, F32.as_pointer()) for p in (given, results))
         function = cgutils.get_or_insert_function(b.module, ir.FunctionType(F32, [F32]), f"llvm.{name}.f32")
 
         def lane(i: Any) -> Sequence[Any]:
@@ -348,7 +348,7 @@ def call_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
             return ()
 
         loop(b, I64(v.lanes), (), lane)
-        return [b.load(found)]
+        return [b.load(results)]
 
     none = b.icmp_unsigned("==", b.bitcast(mask, ir.IntType(v.lanes)), ir.IntType(v.lanes)(0))
     return either(b, none, lambda: [otherwise], called)[0]

@@ -23,10 +23,10 @@ def array_layout() -> ArrayLayout | None:
     if sys.implementation.name != "cpython":
         return None
     begin = object.__basicsize__
-    found = ArrayLayout(begin, begin + 6 * 8)  # data, nd, dimensions, strides, base, descr, flags
+    layout = ArrayLayout(begin, begin + 6 * 8)  # data, nd, dimensions, strides, base, descr, flags
     matrix = np.zeros((3, 5), np.float32)
     samples = matrix, matrix.T, matrix[1:], matrix[:, ::2], np.zeros(41, np.uint8)[1:].view(np.float32)
-    return found if all(_reads(found, sample) for sample in samples) else None
+    return layout if all(_reads(layout, sample) for sample in samples) else None
 
 
 def _reads(layout: ArrayLayout, array: np.ndarray) -> bool:

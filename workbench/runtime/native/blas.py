@@ -23,8 +23,8 @@ def sgemm_address() -> int | None:
     except (ImportError, OSError):
         return None
     for name in _NAMES:
-        found = getattr(library, name, None)
-        if found is not None and _multiplies(address := ctypes.cast(found, ctypes.c_void_p).value or 0):
+        function = getattr(library, name, None)
+        if function is not None and _multiplies(address := ctypes.cast(function, ctypes.c_void_p).value or 0):
             return address
     return None
 

@@ -57,25 +57,25 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     libraries: dict[Any, None] = {}
     wrappers = [""]
     for name in chain.from_iterable(turns[index] for index in _turns(folder / "next", len(turns))):
-        made = KERNELS.get(name) or ENTRIES[name]
-        library, symbol = _compiled(made)
+        declared = KERNELS.get(name) or ENTRIES[name]
+        library, symbol = _compiled(declared)
         _gather(library, libraries)
-        wrappers.append((_row_wrapper if name in KERNELS else _entry_wrapper)(name, made.types, symbol))
+        wrappers.append((_row_wrapper if name in KERNELS else _entry_wrapper)(name, declared.types, symbol))
     module = llvm.parse_assembly("\n".join(wrappers))
     for library in libraries:
         module.link_in(library._final_module)
     _optimise(module)
     (folder / f"part-{number}").write_bytes(_machine().emit_object(module))
-    return {name: "".join(map(_letter, made.types)) for name, made in KERNELS.items()}
+    return {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()}
 
 
 def _by_group(declared: dict[str, Any]) -> list[list[str]]:
     """The names of what is declared, by group; those of other modules are in the first."""
-    found: list[list[str]] = [[] for _ in GROUPS]
+    groups: list[list[str]] = [[] for _ in GROUPS]
     number = {f"workbench.runtime.kernels.{name}": n for n, group in enumerate(GROUPS) for name in group}
-    for name, made in declared.items():
-        found[number.get(made.body.__module__, 0)].append(name)
-    return found
+    for name, entry in declared.items():
+        groups[number.get(entry.body.__module__, 0)].append(name)
+    return groups
 
 
 def _without_optimisers() -> None:
@@ -92,12 +92,12 @@ def _without_optimisers() -> None:
     codegen.set_env = lambda self, name, environment: None
 
 
-def _gather(library: Any, found: dict[Any, None]) -> None:
+def _gather(library: Any, gathered: dict[Any, None]) -> None:
     """The libraries of a function and of all it calls, each once."""
-    if library not in found:
-        found[library] = None
+    if library not in gathered:
+        gathered[library] = None
         for callee in library._linking_libraries:
-            _gather(callee, found)
+            _gather(callee, gathered)
 
 
 def _optimise(module: Any) -> None:
@@ -146,13 +146,13 @@ def _letter(kind: Any) -> str:
     return "f" if str(kind) == "float32" else "i"
 
 
-def _compiled(made: Any) -> tuple[Any, str]:
+def _compiled(entry: Any) -> tuple[Any, str]:
     """The library of a function, and its name there."""
     from numba import njit, types
 
     options: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    given = [types.CPointer(types.int64) if kind == ROW else kind for kind in made.types]
-    dispatcher = njit(types.int64(*given), **options)(made.body)
+    given = [types.CPointer(types.int64) if kind == ROW else kind for kind in entry.types]
+    dispatcher = njit(types.int64(*given), **options)(entry.body)
     compiled: Any = next(iter(dispatcher.overloads.values()))
     return compiled.library, compiled.fndesc.mangled_name
 

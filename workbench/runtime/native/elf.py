@@ -69,15 +69,15 @@ def link(data: bytes) -> Image:
 
 def joined(images: Sequence[Image]) -> Image:
     """Images one after the other; of functions with one name the last counts."""
-    made = Image(b"", [])
+    whole = Image(b"", [])
     for image in images:
-        start = len(made.content)
-        made.content += image.content.ljust(-(-len(image.content) // PAGE) * PAGE, b"\0")
-        made.code += [(start + offset, size) for offset, size in image.code]
-        made.symbols |= {name: start + offset for name, offset in image.symbols.items()}
-        made.rebased += [(start + place, start + target) for place, target in image.rebased]
-        made.outside += [(start + place, name) for place, name in image.outside]
-    return made
+        start = len(whole.content)
+        whole.content += image.content.ljust(-(-len(image.content) // PAGE) * PAGE, b"\0")
+        whole.code += [(start + offset, size) for offset, size in image.code]
+        whole.symbols |= {name: start + offset for name, offset in image.symbols.items()}
+        whole.rebased += [(start + place, start + target) for place, target in image.rebased]
+        whole.outside += [(start + place, name) for place, name in image.outside]
+    return whole
 
 
 class _Linking:
@@ -93,12 +93,12 @@ class _Linking:
     def _read_symbols(self) -> list[_Symbol]:
         table = next(s for s in self.sections if s.kind == _SYMBOLS)
         names = self.sections[table.link].offset
-        found = []
+        symbols = []
         for at in range(table.offset, table.offset + table.size, 24):
             name, _, _, section, value, size = struct.unpack_from("<IBBHQQ", self.data, at)
             end = self.data.index(b"\0", names + name)
-            found.append(_Symbol(self.data[names + name : end].decode(), section, value, size))
-        return found
+            symbols.append(_Symbol(self.data[names + name : end].decode(), section, value, size))
+        return symbols
 
     def image(self) -> Image:
         needed = self._outside_names()
@@ -153,14 +153,14 @@ class _Linking:
 
     def _relocations(self) -> list[tuple[int, int, int, int, int]]:
         """(section, kind, symbol, offset in the section, addend)."""
-        found = []
+        relocations = []
         for section in self.sections:
             if section.kind != _RELOCATIONS or not self.sections[section.info].flags & _ALLOCATED:
                 continue
             for at in range(section.offset, section.offset + section.size, 24):
                 offset, info, addend = struct.unpack_from("<QQq", self.data, at)
-                found.append((section.info, info & 0xFFFFFFFF, info >> 32, offset, addend))
-        return found
+                relocations.append((section.info, info & 0xFFFFFFFF, info >> 32, offset, addend))
+        return relocations
 
     def _target(self, symbol: _Symbol) -> int:
         if symbol.name in self.common:

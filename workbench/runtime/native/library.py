@@ -121,11 +121,11 @@ def _own_temporary_folder() -> Path:
 
 def _require_own(path: Path) -> None:
     """Refuse code others may have put there."""
-    found = path.lstat()
-    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022 or stat.S_ISLNK(found.st_mode):
+    status = path.lstat()
+    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022 or stat.S_ISLNK(status.st_mode):
         raise Unavailable(
             f"{path} is to hold code that is run: it has to belong to user {os.getuid()}, be no link, and not be "
-            f"writable for others\n  got: owner {found.st_uid}, mode {stat.filemode(found.st_mode)}"
+            f"writable for others\n  got: owner {status.st_uid}, mode {stat.filemode(status.st_mode)}"
         )
 
 

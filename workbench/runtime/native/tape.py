@@ -103,16 +103,16 @@ class Tape:
 
     def constant(self, data: bytes, count: int) -> np.ndarray:
         """At least so many float32 that are the number in `data`."""
-        found = self._constants.get(data)
-        if found is None or found.size < count:
-            found = self._constants[data] = np.repeat(np.frombuffer(data, np.float32), count)
-            self.kept.append(found)
-        return found
+        repeated = self._constants.get(data)
+        if repeated is None or repeated.size < count:
+            repeated = self._constants[data] = np.repeat(np.frombuffer(data, np.float32), count)
+            self.kept.append(repeated)
+        return repeated
 
-    def keep(self, made: np.ndarray) -> np.ndarray:
+    def keep(self, array: np.ndarray) -> np.ndarray:
         """The array, which lives as long as the tape from now on."""
-        self.kept.append(made)
-        return made
+        self.kept.append(array)
+        return array
 
 
 def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
@@ -160,5 +160,5 @@ def pointer(array_: np.ndarray) -> Pointer:
 
 
 def _bits(number: float) -> int:
-    (found,) = struct.unpack("<q", struct.pack("<d", number))
-    return found
+    (bits,) = struct.unpack("<q", struct.pack("<d", number))
+    return bits

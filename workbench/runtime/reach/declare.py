@@ -66,10 +66,10 @@ def reach_of(kernel: str) -> Reach:
     Raises:
         NotFound: there is none.
     """
-    found = REACHES.get(kernel)
-    if found is None:
+    reach = REACHES.get(kernel)
+    if reach is None:
         raise NotFound(f"kernel {kernel!r} does not declare what its rows touch; see workbench.runtime.reach.declare")
-    return found
+    return reach
 
 
 def require_inside(what: str, *conditions: bool) -> None:

@@ -43,29 +43,29 @@ _workspace = _Workspace()
 
 
 @cache
-def _pool(found: Kernels) -> WorkerPool:
+def _pool(natives: Kernels) -> WorkerPool:
     """What tapes are run with; they never wait for other threads."""
-    return WorkerPool(1.0, found)
+    return WorkerPool(1.0, natives)
 
 
 def compiled_op(
     op: Op, attrs: dict[str, Any], ins: Sequence[Spec | None], outs: Sequence[Spec | None]
 ) -> CompiledCall | None:
     """See `framework.op.compiled.OpCompiler`."""
-    found = kernels()
-    if found is None:
+    natives = kernels()
+    if natives is None:
         return None
-    made = OneOp(op, attrs, ins, outs, found)
-    return made if made.is_possible() else None
+    compiled = OneOp(op, attrs, ins, outs, natives)
+    return compiled if compiled.is_possible() else None
 
 
 class OneOp:
     """An op on operands of given shapes and dtypes."""
 
     def __init__(
-        self, op: Op, attrs: dict[str, Any], ins: Sequence[Spec | None], outs: Sequence[Spec | None], found: Kernels
+        self, op: Op, attrs: dict[str, Any], ins: Sequence[Spec | None], outs: Sequence[Spec | None], natives: Kernels
     ) -> None:
-        self._pool = _pool(found)
+        self._pool = _pool(natives)
         reads = [None if s is None else Value(f"x{i}", 0, 0, s) for i, s in enumerate(ins)]
         writes = [None if s is None else Value(f"y{i}", 0, 1, s) for i, s in enumerate(outs)]
         self._node = Node(op.type, (0,), list(reads), list(writes), attrs, 0)
@@ -90,9 +90,9 @@ class OneOp:
         tape = free.pop() if free else self._written()
         if tape is None:
             return None
-        found = tape.run(arrays)
+        results = tape.run(arrays)
         free.append(tape)
-        return found
+        return results
 
 
 class _NotingTape(Tape):
@@ -102,8 +102,8 @@ class _NotingTape(Tape):
         operands: arrays that stand for them.
     """
 
-    def __init__(self, found: Kernels, operands: Sequence[np.ndarray | None]) -> None:
-        super().__init__(found)
+    def __init__(self, natives: Kernels, operands: Sequence[np.ndarray | None]) -> None:
+        super().__init__(natives)
         self._ranges = [
             (n, address(a), address(a) + a.nbytes) for n, a in enumerate(operands) if a is not None and a.nbytes
         ]
@@ -123,9 +123,9 @@ class _NotingTape(Tape):
         self._notes = [note for note in self._notes if note[1] < words]
 
     def table(self) -> int:
-        found = super().table()
+        address = super().table()
         self.numbers = self.kept[-1].data
-        return found
+        return address
 
     def patches(self, operand: int) -> list[Patch]:
         """Where it points to an operand."""
@@ -151,7 +151,7 @@ class _OneOpTape:
         writer.finish()
         patches = [tape.patches(n) for n in range(len(slots))]
         count = len(node.inputs)
-        self._reads = [(n, found) for n, found in enumerate(patches[:count]) if found]
+        self._reads = [(n, rows_here) for n, rows_here in enumerate(patches[:count]) if rows_here]
         outs = [(v.spec.shape, v.spec.dtype.numpy) if v is not None else None for v in slots[count:]]
         self._writes = list(zip(outs, patches[count:], strict=True))
         self._run, self._words, self._numbers = pool.control.run, segment._words, tape.numbers
@@ -159,7 +159,7 @@ class _OneOpTape:
 
     def run(self, arrays: Sequence[Any]) -> list[Any] | None:
         numbers = self._numbers
-        made: list[Any] = []
+        results: list[Any] = []
         held = []
         for n, patches in self._reads:
             array = arrays[n]
@@ -171,16 +171,16 @@ class _OneOpTape:
                 numbers[place] = at + distance
         for wanted, patches in self._writes:
             if wanted is None:
-                made.append(None)
+                results.append(None)
                 continue
             out = np.empty(*wanted)
-            made.append(out)
+            results.append(out)
             at = out.__array_interface__["data"][0]
             for place, distance in patches:
                 numbers[place] = at + distance
         words = self._words
         words[AT] = words[START]
-        return None if self._run(self._segment.address) else made
+        return None if self._run(self._segment.address) else results
 
 
 def _context(arrays: dict[Any, np.ndarray]) -> Context:

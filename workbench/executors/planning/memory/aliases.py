@@ -51,22 +51,22 @@ def find_aliases(request: MemoryRequest, buckets: GradientBuckets, layouts: Layo
     """All values that need no memory of their own, and how the others lie in theirs."""
     own: dict[Value, Strided] = {}
     aliases: dict[Value, Alias] = {}
-    found = Aliases(aliases, own)
+    known = Aliases(aliases, own)
     for value in request.given:
         own[value] = _row_by_row(request.specs[value])
-    for node, value in request.made:
+    for node, value in request.produced:
         spec = request.specs[value]
         placed = value in request.staged or value in request.in_scope or value in buckets.spots
         if request.in_place and node.is_op and not placed:
             with Explained(node, request.graph, request.specs):
-                alias = _alias(request, found, node, value)
+                alias = _alias(request, known, node, value)
             if alias is not None:
                 aliases[value] = alias
                 continue
         strides = layouts.get(value)
         lies = _row_by_row(spec)
         own[value] = lies if strides is None else lies._replace(strides=strides)
-    return found
+    return known
 
 
 def _row_by_row(spec: Spec) -> Strided:
@@ -74,26 +74,26 @@ def _row_by_row(spec: Spec) -> Strided:
     return Strided(0, spec.shape, row_major(spec.shape, itemsize), itemsize)
 
 
-def _alias(request: MemoryRequest, found: Aliases, node: Node, value: Value) -> Alias | None:
+def _alias(request: MemoryRequest, known: Aliases, node: Node, value: Value) -> Alias | None:
     """Where a result is that already exists."""
     if node.record.is_view:
-        return _view(request, found, node, request.specs[value])
-    return _passed_on(request, found, node, value) if node.record.is_elementwise else None
+        return _view(request, known, node, request.specs[value])
+    return _passed_on(request, known, node, value) if node.record.is_elementwise else None
 
 
-def _view(request: MemoryRequest, found: Aliases, node: Node, spec: Spec) -> Alias | None:
+def _view(request: MemoryRequest, known: Aliases, node: Node, spec: Spec) -> Alias | None:
     """Where an op that only looks at its input differently finds it."""
     record = node.record
     source = node.inputs[shown_input(record)]
-    if record.view is None or not _may_be_shown(request, found, source):
+    if record.view is None or not _may_be_shown(request, known, source):
         return None
-    seen = record.view(found.lies(source), spec.shape, node.attrs)
+    seen = record.view(known.lies(source), spec.shape, node.attrs)
     if seen is None or seen.shape != spec.shape:
         return None
-    return Alias(found.base_of(source), seen)
+    return Alias(known.base_of(source), seen)
 
 
-def _passed_on(request: MemoryRequest, found: Aliases, node: Node, value: Value) -> Alias | None:
+def _passed_on(request: MemoryRequest, known: Aliases, node: Node, value: Value) -> Alias | None:
     """The memory of an input that is handed through unchanged, as the gradient of an addition is."""
     ins = [slot for slot in node.inputs if not isinstance(slot, list)]
     if len(ins) != len(node.inputs):
@@ -102,19 +102,19 @@ def _passed_on(request: MemoryRequest, found: Aliases, node: Node, value: Value)
     output = next(i for i, slot in enumerate(node.outputs) if slot is value)
     number = passes_through(node.record, dtypes, node.attrs).get(output)
     source = ins[number] if number is not None else None
-    if source is None or not _may_be_shown(request, found, source):
+    if source is None or not _may_be_shown(request, known, source):
         return None
     got, spec = request.specs[source], request.specs[value]
     if got.shape != spec.shape or got.dtype is not spec.dtype:
         return None
-    return Alias(found.base_of(source), found.lies(source))
+    return Alias(known.base_of(source), known.lies(source))
 
 
-def _may_be_shown(request: MemoryRequest, found: Aliases, source: Value | None) -> bool:
+def _may_be_shown(request: MemoryRequest, known: Aliases, source: Value | None) -> bool:
     """Whether a value has memory, and not the scope's: the commit changes that."""
-    if source is None or not (source in found.own or source in found.aliases):
+    if source is None or not (source in known.own or source in known.aliases):
         return False
-    return not request.lies_in_scope(found.base_of(source))
+    return not request.lies_in_scope(known.base_of(source))
 
 
 def shown_input(record: Op) -> int:

@@ -55,11 +55,11 @@ class _TakeoverWalk:
         for value in request.given:
             if not request.lies_in_scope(value):
                 self._begin(value, request.is_fed_aside(value))
-        made: dict[Node, list[Value]] = {}
-        for node, value in request.made:
-            made.setdefault(node, []).append(value)
+        results: dict[Node, list[Value]] = {}
+        for node, value in request.produced:
+            results.setdefault(node, []).append(value)
         for node in request.schedule.order:
-            for value in made.get(node, ()):
+            for value in results.get(node, ()):
                 over = self._place(node, value)
                 if over is not None:
                     taken[value] = over

@@ -23,7 +23,7 @@ def assign_layouts(request: MemoryRequest, buckets: GradientBuckets) -> Layouts:
     if not request.in_place:
         return {}
     layouts: dict[Value, tuple[int, ...]] = {}
-    for node, value in request.made:
+    for node, value in request.produced:
         placed = value in request.staged or value in request.in_scope or value in buckets.spots
         if node in request.native and not placed:
             strides = assigned_strides(node, value, request.readers, request.specs)

@@ -67,7 +67,7 @@ class MemoryRequest:
         return [value for value in read if is_static(self.specs[value])]
 
     @cached_property
-    def made(self) -> Sequence[tuple[Node, Value]]:
+    def produced(self) -> Sequence[tuple[Node, Value]]:
         """The values with memory that nodes write, in the order of the schedule."""
         return [
             (node, value)

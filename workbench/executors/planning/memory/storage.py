@@ -52,7 +52,7 @@ def share_storage(request: MemoryRequest, buckets: GradientBuckets, aliases: Ali
     sharing = _Sharing(request, buckets, aliases, takeovers)
     for value in request.given:
         sharing.add_given(value)
-    for node, value in request.made:
+    for node, value in request.produced:
         sharing.add(value, request.position[node])
     return Storage(_with_uses(request, sharing.pieces, sharing.spots), sharing.spots)
 

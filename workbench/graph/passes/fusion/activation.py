@@ -26,10 +26,10 @@ class Activation(NamedTuple):
 def activation_of(value: Value, suits: Callable[[str], bool], uses: Uses) -> Activation | None:
     """The one activation of a value whose type suits, with its default attributes; None if there is none or several."""
     readers = uses.readers_of(value)
-    found = [node for node in readers if suits(node.type) and node.attrs == node.record.attrs]
-    if len(found) != 1 or not is_temporary(value):
+    suiting = [node for node in readers if suits(node.type) and node.attrs == node.record.attrs]
+    if len(suiting) != 1 or not is_temporary(value):
         return None
-    (node,) = found
+    (node,) = suiting
     backs = [other for other in readers if other.type == node.record.grad_type and other.inputs[0] is value]
     result = node.writes[0]
     if len(backs) > 1 or not is_temporary(result) or (backs and backs[0].attrs != node.attrs):

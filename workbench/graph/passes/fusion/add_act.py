@@ -42,9 +42,9 @@ class FuseAddAct:
         apart = behind_branches(graph) if self._joins is not None else set()
         sums = [node for node in graph.nodes if node.type == ADD.type]
         acts = [activation_of(node.writes[0], is_activation, uses) for node in sums]
-        found = [_Pair(node, act, uses) for node, act in zip(sums, acts, strict=True) if act is not None]
-        positions = NodePositions(graph, (node for pair in found for node in pair.nodes))
-        suits = [pair for pair in found if apart.isdisjoint(pair.nodes) and self._suits(pair)]
+        pairs = [_Pair(node, act, uses) for node, act in zip(sums, acts, strict=True) if act is not None]
+        positions = NodePositions(graph, (node for pair in pairs for node in pair.nodes))
+        suits = [pair for pair in pairs if apart.isdisjoint(pair.nodes) and self._suits(pair)]
         groups = [group for pair in suits if pair.fits(positions) for group in pair.groups()]
         changed = join(graph, groups)
         if changed:
@@ -88,6 +88,6 @@ class _Pair:
         if self.act.back is not None and self.add_back is not None:
             backward = [self.act.back, self.add_back]
             given = {**given, "Out@GRAD": slots_of(self.act.back)["Out@GRAD"]}
-            made = made_of(backward, fused.grad_type, given, results_of(self.add_back), attrs)
-            groups.append((backward, made))
+            fused_back = made_of(backward, fused.grad_type, given, results_of(self.add_back), attrs)
+            groups.append((backward, fused_back))
         return groups

@@ -98,11 +98,11 @@ def _rewrite(graph: Graph, find: Callable[[Graph, Uses], Iterator[_Match]]) -> b
     """Join every match that can be joined; a node takes part in one only."""
     if all(node.type != BATCH_NORM.type for node in graph.nodes):
         return False
-    found = list(find(graph, Uses(graph.nodes)))
-    positions = NodePositions(graph, (node for match in found for node in match.nodes))
+    matches = list(find(graph, Uses(graph.nodes)))
+    positions = NodePositions(graph, (node for match in matches for node in match.nodes))
     taken: set[Node] = set()
     groups: list[tuple[list[Node], Node]] = []
-    for match in found:
+    for match in matches:
         if taken.isdisjoint(match.nodes) and match.fits(positions):
             taken.update(match.nodes)
             groups += match.groups()

@@ -43,8 +43,8 @@ class ElementwiseChains:
     def __call__(self, graph: Graph) -> bool:
         regions = _Growth(graph, self._joins).regions()
         uses = Uses(graph.nodes)
-        made = [(region, _fused(region, uses)) for region in regions]
-        if not join(graph, [(region.members, node) for region, node in made if node is not None]):
+        fused = [(region, _fused(region, uses)) for region in regions]
+        if not join(graph, [(region.members, node) for region, node in fused if node is not None]):
             return False
         renumber(graph)
         return True
@@ -97,10 +97,10 @@ class _Growth:
         """All regions of two and more ops."""
         for node in self.graph.nodes:
             self._place(node)
-        found = [r for r in dict.fromkeys(self.region_of.values()) if r.into is None and len(r.members) > 1]
-        for region in found:
+        whole = [r for r in dict.fromkeys(self.region_of.values()) if r.into is None and len(r.members) > 1]
+        for region in whole:
             region.members.sort(key=self.position.__getitem__)
-        return found
+        return whole
 
     def _place(self, node: Node) -> None:
         near = {self.region_of[v].root(): None for v in values_of(node.inputs) if v in self.region_of}
@@ -138,13 +138,13 @@ class _Growth:
         friends = [region for region in near if not region.closed and region.kind == kind]
         if sum(len(region.members) for region in friends) >= LIMIT:
             friends = []
-        found = _expressions(node, lambda value: self._operand(value, friends))
-        if found is None:
+        results = _expressions(node, lambda value: self._operand(value, friends))
+        if results is None:
             return None
         region = _merged(friends) if friends else _Region(kind)
         region.members.append(node)
-        region.results.update(found)
-        self.region_of.update(dict.fromkeys(found, region))
+        region.results.update(results)
+        self.region_of.update(dict.fromkeys(results, region))
         for value in values_of(node.inputs):
             if (value.name, value.place) in self.rewritten:
                 self.readers.setdefault((value.name, value.place), []).append(region)
@@ -178,14 +178,14 @@ def _expressions(node: Node, operand: Callable[[Value], Expr]) -> dict[Value, Ex
     wanted = {"wanted": tuple(slot is not None for slot in node.outputs)} if "wanted" in record.needs else {}
     operands = [None if slot is None else operand(slot) for slot in node.inputs]
     try:
-        made = record.forward(Recording, *operands, **node.attrs, **wanted)
+        returned = record.forward(Recording, *operands, **node.attrs, **wanted)
     except Exception as error:
         if is_from_outside(error):
             raise
         # The body asks for more than expressions can tell; run on arrays it works or says what is wrong.
         return None
-    results = made if isinstance(made, tuple) else (made,)
-    found: dict[Value, Expr] = {}
+    results = returned if isinstance(returned, tuple) else (returned,)
+    expressions: dict[Value, Expr] = {}
     for value, result in zip(node.outputs, results, strict=True):
         if value is None:
             continue
@@ -195,8 +195,8 @@ def _expressions(node: Node, operand: Callable[[Value], Expr]) -> dict[Value, Ex
             if not record.is_grad:
                 return None
             result = result.astype(value.spec.dtype)  # gradients take the dtype of their input
-        found[value] = result
-    return found
+        expressions[value] = result
+    return expressions
 
 
 def _is_leaf(result: Expr) -> bool:
@@ -250,19 +250,19 @@ def _show_another(value: Value, readers: list[Node], shown: list[Value]) -> None
 def _numbered(results: Sequence[Expr]) -> tuple[list[Value], list[Expr]]:
     """The values expressions read, and the expressions with the values' numbers in their place."""
     numbers: dict[Value, Expr] = {}
-    made: dict[int, Expr] = {}
+    copies: dict[int, Expr] = {}
     rest = list(reversed(results))
     while rest:
         old = rest[-1]
-        missing = [arg for arg in old.args if id(arg) not in made]
+        missing = [arg for arg in old.args if id(arg) not in copies]
         if missing:
             rest += reversed(missing)
             continue
         rest.pop()
-        if id(old) in made:
+        if id(old) in copies:
             continue
         if old.function == "input":
-            made[id(old)] = numbers.setdefault(old.value, Expr("input", value=len(numbers), dtype=old.dtype))
+            copies[id(old)] = numbers.setdefault(old.value, Expr("input", value=len(numbers), dtype=old.dtype))
         else:
-            made[id(old)] = Expr(old.function, tuple(made[id(a)] for a in old.args), old.value, old.dtype)
-    return list(numbers), [made[id(result)] for result in results]
+            copies[id(old)] = Expr(old.function, tuple(copies[id(a)] for a in old.args), old.value, old.dtype)
+    return list(numbers), [copies[id(result)] for result in results]

@@ -56,12 +56,14 @@ class Controls:
 
     def programs(self) -> dict[str, Program]:
         """Programs that can be trained, by name: those of the user, else the subject's own."""
-        found = {name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)}
+        programs = {
+            name: value for name, value in self._names().items() if isinstance(value, Program) and loss_of(value)
+        }
         own = self._own_program()
-        if own is not None and loss_of(own) and not any(_is(p, own) for p in found.values()):
+        if own is not None and loss_of(own) and not any(_is(p, own) for p in programs.values()):
             name = self._subject.name
-            found[name if name not in found else f"{name} of this dashboard"] = own
-        return found
+            programs[name if name not in programs else f"{name} of this dashboard"] = own
+        return programs
 
     def _own_program(self) -> Program | None:
         """That of the subject, unless it takes Python to train it."""
@@ -71,12 +73,12 @@ class Controls:
 
     def sources(self) -> dict[str, Any]:
         """Loaders and datasets, by name: those of the user, else the subject's own."""
-        found = {name: value for name, value in self._names().items() if _gives_batches(value)}
+        sources = {name: value for name, value in self._names().items() if _gives_batches(value)}
         valid = self._base.valid if self._base is not None else None
         for what, own in (("data", self._own_data()), ("validation data", valid)):
-            if own is not None and not any(value is own for value in found.values()):
-                found[f"{what} of {self._subject.name}"] = own
-        return found
+            if own is not None and not any(value is own for value in sources.values()):
+                sources[f"{what} of {self._subject.name}"] = own
+        return sources
 
     def _chosen_data(self) -> Any:
         known = self.sources()
@@ -104,9 +106,9 @@ class Controls:
     def _lengths(self) -> dict[str, int | None]:
         """Steps and epochs: those chosen, else those given, else steps that last a while."""
         chosen = {name: self._chosen.get(name) for name in LENGTHS}
-        for found in (chosen, {name: self._given(name) for name in LENGTHS}):
-            if any(length is not None for length in found.values()):
-                return found
+        for lengths in (chosen, {name: self._given(name) for name in LENGTHS}):
+            if any(length is not None for length in lengths.values()):
+                return lengths
         return {"steps": lasting_steps(self._latest), "epochs": None}
 
     def _program(self, known: Mapping[str, Program]) -> str | None:
@@ -147,8 +149,8 @@ class Controls:
         setup = run.setup
         if setup is None:
             return None
-        found = self.sources().items()
-        names = {what: next((name for name, value in found if value is own), None) for what, own in _data_of(setup)}
+        sources = self.sources().items()
+        names = {what: next((name for name, value in sources if value is own), None) for what, own in _data_of(setup)}
         return {"program": setup.name, **names, **{name: of_setup(setup, name) for name in SETTINGS}}
 
     def set(self, values: Mapping[str, Any]) -> None:
@@ -197,10 +199,10 @@ class Controls:
         """
         values = self.values()
         plain = self._plain(values)
-        made = plain.with_(**_told(values), valid=self.sources().get(values["valid"]))
+        setup = plain.with_(**_told(values), valid=self.sources().get(values["valid"]))
         # what is chosen stays chosen; what is taken back is again what it was before it was chosen
         self._base = plain.with_(**_told({name: self._given(name) for name in SETTINGS}))
-        return made
+        return setup
 
     def checkpoints(self, setup: Setup) -> ModelCheckpoint | None:
         """Which checkpoints a run of a setup keeps; the best by its loss, that of the validation data if it has any."""

@@ -48,9 +48,9 @@ class Curves:
 
     def follow(self) -> bool:
         """Take over what is new; whether there was anything."""
-        found = [self._take(name, values) for name, values in list(self._history().items())]
-        found += [self._look(name, *points) for name, points in self._evaluated().items()]
-        return self._count() or any(found)
+        moved = [self._take(name, values) for name, values in list(self._history().items())]
+        moved += [self._look(name, *points) for name, points in self._evaluated().items()]
+        return self._count() or any(moved)
 
     def _look(self, name: str, steps: Sequence[int], values: Sequence[float]) -> bool:
         points, known = self._looks.setdefault(name, Points(2)), self._looked.get(name, 0)

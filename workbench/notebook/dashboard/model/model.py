@@ -252,22 +252,22 @@ class Model:
         self._greet_newcomer()
         graph_changed, looked = self._catch_up()
         curves = [message for shown in self.shown if (message := shown.news()) is not None]
-        found: list[Message] = []
+        news: list[Message] = []
         state = self.state()
         if state != self._sent:
             self._sent = state
-            found.append(state)
+            news.append(state)
         if graph_changed or self._graph_sent != self.watch.graph_number:
             self._graph_sent = self.watch.graph_number
-            found.append(self.watch.graph_message())
+            news.append(self.watch.graph_message())
         if looked:
-            found += self.watch.sampled()
+            news += self.watch.sampled()
         if not self.is_stepping() and (fed := self.watch.news_of_fed()) is not None:
-            found.append(fed)
+            news.append(fed)
         if self._scopes.is_due():
             with self._scopes.taking():
-                found += [self.watch.scopes_message()] if self.watch.memory_changed() else []
-        return [*found, *curves]
+                news += [self.watch.scopes_message()] if self.watch.memory_changed() else []
+        return [*news, *curves]
 
     def everything(self) -> list[Message]:
         """All that a page needs that has nothing."""

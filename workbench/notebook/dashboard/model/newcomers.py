@@ -19,9 +19,9 @@ class Newcomers:
 
     def newest(self, known: Collection[Run | None]) -> Run | None:
         """The newest that is not known; no older one will be told any more."""
-        found = [run for run in self._all() if run not in known and run not in self._passed]
-        self._passed.update(found)
-        return found[-1] if found else None
+        unseen = [run for run in self._all() if run not in known and run not in self._passed]
+        self._passed.update(unseen)
+        return unseen[-1] if unseen else None
 
     def _all(self) -> list[Run]:
         return [run for run in runs_of(self._trained) if run.program is not None] if self._trained is not None else []

@@ -24,10 +24,10 @@ def _rate() -> Rule[float]:
     def convert(value: Any) -> float:
         if not isinstance(value, Real) or isinstance(value, bool):
             raise TypeError
-        found = float(value)
-        if not 0 <= found < math.inf:
+        rate = float(value)
+        if not 0 <= rate < math.inf:
             raise ValueError
-        return found
+        return rate
 
     return Rule("a number of at least 0", convert)
 

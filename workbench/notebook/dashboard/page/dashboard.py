@@ -103,13 +103,13 @@ class Dashboard:
 
     def messages(self) -> dict[str, Message]:
         """All that the page shows, by kind of message; `curves` is a list. Arrays are NumPy's."""
-        found: dict[str, Any] = {"curves": []}
+        newest: dict[str, Any] = {"curves": []}
         for message in self._publisher.snapshot():
             if message["type"] == "curves":
-                found["curves"].append(message)
+                newest["curves"].append(message)
             else:
-                found[message["type"]] = message
-        return found
+                newest[message["type"]] = message
+        return newest
 
     def panel(self, name: str) -> PanelView:
         """A panel as it stands, to be shown or saved: graph, feeds, scopes, timeline or curves.
@@ -221,16 +221,16 @@ def dashboard(target: Target | None = None) -> Dashboard:
         if not _latest:
             raise PreconditionNotMet("there is no dashboard yet; make one of an executor, a program or a run")
         return next((d for d in reversed(_latest) if d.run is not None and not d.run.finished), _latest[-1])
-    found = _made.get(id(target))
-    if found is None:
-        found = _made[id(target)] = Dashboard(target, _names, _startup_of)
-    _latest[:] = [*(other for other in _latest if other is not found), found]
-    return found
+    shown = _made.get(id(target))
+    if shown is None:
+        shown = _made[id(target)] = Dashboard(target, _names, _startup_of)
+    _latest[:] = [*(other for other in _latest if other is not shown), shown]
+    return shown
 
 
 def live_runs() -> list[Run]:
     """The runs of all dashboards that have not ended."""
-    return [run for found in _made.values() for run in found.runs if not run.finished]
+    return [run for board in _made.values() for run in board.runs if not run.finished]
 
 
 def _names() -> Mapping[str, Any]:
@@ -242,5 +242,5 @@ def _startup_of(program: Program, name: str) -> Program | None:
     session = current_session()
     if session is None:
         return None
-    found = session.startups.get(program) or session.namespace.get(f"{name}_startup")
-    return found if isinstance(found, Program) else None
+    startup = session.startups.get(program) or session.namespace.get(f"{name}_startup")
+    return startup if isinstance(startup, Program) else None

@@ -53,10 +53,10 @@ def _page(target: Any) -> None:
 
 
 def _table(target: Runs | Sweep) -> None:
-    found = target if isinstance(target, Runs) else target.runs
-    if not len(found):
+    runs = target if isinstance(target, Runs) else target.runs
+    if not len(runs):
         raise NotImplementedError  # there is nothing to work with
-    RunTable(found).show(repr(target), target._repr_html_())
+    RunTable(runs).show(repr(target), target._repr_html_())
 
 
 def _stop_on_interrupt(kernel: Any) -> None:

@@ -74,12 +74,12 @@ class KernelLine:
     def _sort(self, frames: Any) -> Any:
         assert self._pass_on is not None
         try:
-            found = self._ours(frames)
+            ours = self._ours(frames)
         except Exception:  # the kernel says what is wrong with it
-            found = None
-        if found is None:
+            ours = None
+        if ours is None:
             return self._pass_on(frames)
-        take, content, buffers = found
+        take, content, buffers = ours
         take(content, buffers)
         return None
 

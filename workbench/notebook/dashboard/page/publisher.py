@@ -100,10 +100,10 @@ class Publisher:
     def snapshot(self) -> list[Message]:
         """Everything there is to show, as messages."""
         with self._lock:
-            found = self.model.everything()
+            messages = self.model.everything()
             self._hello = True  # what is new in it the page has not had
         self._wake.set()
-        return found
+        return messages
 
     def _obey(self, message: Mapping[str, Any]) -> None:
         """A command of the page's: flags are set at once, everything else is done by the worker, in order."""
@@ -138,9 +138,9 @@ class Publisher:
             quick()
 
     def _answer(self, message: Message) -> None:
-        found = answer(self.model, message)
-        if found is not None:
-            self._tell(found)
+        reply = answer(self.model, message)
+        if reply is not None:
+            self._tell(reply)
 
     # The threads
 
@@ -161,13 +161,13 @@ class Publisher:
         self.model.prepare()
         with self._lock:
             hello, self._hello = self._hello, False
-            found = self.model.everything() if hello else self.model.news()
-            for message in found:
+            messages = self.model.everything() if hello else self.model.news()
+            for message in messages:
                 self._tell(message)
             if hello:
                 self._beats = None
         self._beat()
-        return bool(found)
+        return bool(messages)
 
     def _beat(self) -> None:
         """A sign of life, with the seconds until the next; none follows when nothing goes on."""

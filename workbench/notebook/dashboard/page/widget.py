@@ -52,5 +52,5 @@ class Page(anywidget.AnyWidget):
 
     def view(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a front end shows it by, and what it has to know for that (Colab: where widgets are loaded from)."""
-        found: Any = super()._repr_mimebundle_()
-        return found if isinstance(found, tuple) else (found or {}, {})
+        bundle: Any = super()._repr_mimebundle_()
+        return bundle if isinstance(bundle, tuple) else (bundle or {}, {})

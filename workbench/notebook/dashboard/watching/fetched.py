@@ -45,7 +45,7 @@ class FetchedHistory:
             kinds.setdefault(names, []).append(values)
         for names, steps in kinds.items():
             for position, name in enumerate(names):
-                self._take(name, [found for values in steps if (found := values[position]) is not None])
+                self._take(name, [value for values in steps if (value := values[position]) is not None])
 
     def _keep(self, event: events.Fetched) -> None:
         """On the thread of the step: only what will be shown, so that large values are not held."""

@@ -88,7 +88,7 @@ def nbytes(value: Value, shapes: Shapes) -> int:
 
 
 def _accesses(per_node: list[list[Value]], values: dict[Value, int]) -> Message:
-    pairs = [(number, values[value]) for number, found in enumerate(per_node) for value in found]
+    pairs = [(number, values[value]) for number, accessed in enumerate(per_node) for value in accessed]
     return {
         "node": column([number for number, _ in pairs], "int32"),
         "value": column([value for _, value in pairs], "int32"),
@@ -97,9 +97,9 @@ def _accesses(per_node: list[list[Value]], values: dict[Value, int]) -> Message:
 
 def _edges(graph: Graph) -> Message:
     numbers = {node: index for index, node in enumerate(graph.nodes)}
-    found = [(numbers[before], numbers[node], kind == "order") for before, node, kind in edges(graph)]
+    rows = [(numbers[before], numbers[node], kind == "order") for before, node, kind in edges(graph)]
     return {
-        "source": column([source for source, _, _ in found], "int32"),
-        "target": column([target for _, target, _ in found], "int32"),
-        "order": column([order for _, _, order in found], "uint8"),
+        "source": column([source for source, _, _ in rows], "int32"),
+        "target": column([target for _, target, _ in rows], "int32"),
+        "order": column([order for _, _, order in rows], "uint8"),
     }

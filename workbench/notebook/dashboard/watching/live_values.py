@@ -21,34 +21,34 @@ def live_values(engine: Inspection) -> Message:
     Returns:
         `live` and `live_total` of the message `scopes`: the largest, the largest first; and how much there is in all.
     """
-    found = [*_persistable(engine), *_temporaries(engine)]
-    largest = sorted(found, key=lambda entry: (-entry["bytes"], entry["name"], entry["device"]))[:_SHOWN]
-    total = {"count": len(found), "bytes": sum(entry["bytes"] for entry in found)}
+    entries = [*_persistable(engine), *_temporaries(engine)]
+    largest = sorted(entries, key=lambda entry: (-entry["bytes"], entry["name"], entry["device"]))[:_SHOWN]
+    total = {"count": len(entries), "bytes": sum(entry["bytes"] for entry in entries)}
     return {"live": largest, "live_total": total}
 
 
 def _persistable(engine: Inspection) -> list[Message]:
-    found = []
+    entries = []
     for variable in engine.program.persistables() if engine.started else ():
         kind = "parameter" if isinstance(variable, Parameter) else "state"
         for place in range(len(engine.places)):
             tensor = engine.tensor(variable.name, place)
             if tensor is not None and tensor.initialized:
-                found.append(_entry(variable.name, place, kind, tensor.array.shape, variable.dtype))
-    return found
+                entries.append(_entry(variable.name, place, kind, tensor.array.shape, variable.dtype))
+    return entries
 
 
 def _temporaries(engine: Inspection) -> list[Message]:
     binding = engine.last
     if binding is None:
         return []
-    specs, found = binding.plan.shapes.specs, []
+    specs, entries = binding.plan.shapes.specs, []
     for (name, place), value in list(binding.plan.graph.newest.items()):
         spec = specs.get(value)
         if not value.persistable and spec is not None and -1 not in spec.shape:
             kind = "feed" if value.is_data else "temporary"
-            found.append(_entry(name, place, kind, spec.shape, spec.dtype))
-    return found
+            entries.append(_entry(name, place, kind, spec.shape, spec.dtype))
+    return entries
 
 
 def _entry(name: str, place: int, kind: str, shape: tuple[int, ...], dtype: DType) -> Message:

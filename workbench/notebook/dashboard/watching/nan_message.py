@@ -50,11 +50,11 @@ def nan_message(nan: FirstNaN, graph: Graph) -> Message:
 
 def number_in(graph: Graph, node: Node) -> int | None:
     """The number of the node that does in a graph what one of the observed graph does; None if there is none."""
-    made = {(value.name, value.place) for value in node.writes}
+    written = {(value.name, value.place) for value in node.writes}
     ops = {id(op) for op in node.origins}
     fused = None
     for number, other in enumerate(graph.nodes):
-        if made & {(value.name, value.place) for value in other.writes}:
+        if written & {(value.name, value.place) for value in other.writes}:
             return number
         if fused is None and other.places == node.places and not ops.isdisjoint(map(id, other.origins)):
             fused = number  # fused: what the op makes has no name there

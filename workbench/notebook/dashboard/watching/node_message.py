@@ -64,11 +64,11 @@ def _clipped(value: Any) -> str:
 
 
 def _timing(number: int, samples: list[Message], graph: Graph) -> Message | None:
-    found = [(span, sample) for sample in samples for span in _spans_of(number, sample)]
-    if not found:
+    timed = [(span, sample) for sample in samples for span in _spans_of(number, sample)]
+    if not timed:
         return None
-    lasted = [float(sample["spans"]["end"][span] - sample["spans"]["start"][span]) for span, sample in found]
-    span, sample = found[-1]
+    lasted = [float(sample["spans"]["end"][span] - sample["spans"]["start"][span]) for span, sample in timed]
+    span, sample = timed[-1]
     members = sample["members"]
     joined = members["node"][members["span"] == span].tolist()
     return {

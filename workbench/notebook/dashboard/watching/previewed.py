@@ -53,6 +53,6 @@ def graph_with(
 
 def copied(options: O) -> O:
     """The same settings, not settled yet."""
-    made = type(options)()
-    made._give({name: value for name, value in options._given.items() if name in options.OPTIONS})
-    return made
+    copy = type(options)()
+    copy._give({name: value for name, value in options._given.items() if name in options.OPTIONS})
+    return copy

@@ -26,10 +26,10 @@ def preview(array: np.ndarray) -> Message:
 
 
 def _labels(values: np.ndarray) -> Message:
-    found, counts = np.unique(values, return_counts=True)
-    if len(found) > _LABELS:
+    labels, counts = np.unique(values, return_counts=True)
+    if len(labels) > _LABELS:
         return _numbers(values[:_NUMBERS])
-    return {"kind": "labels", "values": found.tolist(), "counts": counts.tolist()}
+    return {"kind": "labels", "values": labels.tolist(), "counts": counts.tolist()}
 
 
 def _numbers(values: np.ndarray) -> Message:

@@ -96,10 +96,10 @@ class Samples:
             keys = zip(spans["node"][ops].tolist(), spans["device"][ops].tolist(), spans["label"][ops].tolist())
             for (node, device, label), us in zip(keys, lasted, strict=True):
                 times.setdefault((node, device, sample["labels"][label]), []).append(us)
-        medians = {key: median(found) for key, found in times.items()}
+        medians = {key: median(durations) for key, durations in times.items()}
         whole = sum(medians.values()) or 1.0
-        found = [OpTime(*key, us, us / whole, len(times[key])) for key, us in medians.items()]
-        return sorted(found, key=lambda op: -op.us)
+        durations = [OpTime(*key, us, us / whole, len(times[key])) for key, us in medians.items()]
+        return sorted(durations, key=lambda op: -op.us)
 
     def message(self) -> Message:
         """The message `samples`."""
@@ -113,9 +113,9 @@ class Samples:
 def _warm(kept: list[Message]) -> list[Message]:
     """Without those a plan had to be made for, and the engine's first ones; without as few of them as there can be."""
     for first in (_COLD, 1):
-        found = [sample for sample in kept if sample["compiled"] is None and sample["step"] > first]
-        if found:
-            return found
+        warm = [sample for sample in kept if sample["compiled"] is None and sample["step"] > first]
+        if warm:
+            return warm
     return kept
 
 
@@ -144,7 +144,10 @@ def sample_of_last(engine: Inspection, graph: int) -> Message | None:
     fed = {(value.name, value.place): binding.plan.shapes.specs[value] for value in binding.plan.feeds}
     names = [name for name in rows if (name, 0) in fed]
     specs = {name: [fed[name, place] for place in range(devices) if (name, place) in fed] for name in names}
-    nbytes = [sum(_nbytes(found[place]) for found in specs.values() if place < len(found)) for place in range(devices)]
+    nbytes = [
+        sum(_nbytes(by_place[place]) for by_place in specs.values() if place < len(by_place))
+        for place in range(devices)
+    ]
     places = tuple(engine.places[:devices])
     feed = events.Feed(
         engine.name, engine.steps - 1, places, {name: tuple(rows[name]) for name in names},
@@ -233,14 +236,14 @@ def _spans(sampled: SampledStep, step: events.Step) -> Message:
 
 def _arrivals(sampled: SampledStep, places: Mapping[Place, int], begun: int) -> Message:
     """When devices had made their parts of collectives, whose spans come behind those of ops."""
-    found = [
+    rows = [
         (len(sampled.ops) + k, places[place], (at - begun) / 1e3)
         for k, one in enumerate(sampled.collectives)
         for place, at in zip(one.places, one.arrived, strict=False)
         if place in places
     ]
-    at = column([at for _, _, at in found], "float32")
-    return {**_table(("span", "device"), [row[:2] for row in found]), "at": at}
+    at = column([at for _, _, at in rows], "float32")
+    return {**_table(("span", "device"), [row[:2] for row in rows]), "at": at}
 
 
 def _table(names: tuple[str, ...], rows: list[tuple[int, ...]]) -> Message:
@@ -253,12 +256,12 @@ def _collectives(sampled: SampledStep) -> dict[tuple[str, tuple[str, ...]], int]
     if sampled.plan is None:
         return {}
     nodes = enumerate(sampled.plan.graph.nodes)
-    found = {}
+    numbers = {}
     for number, node in nodes:
         if node.is_collective:
             names = tuple(node.attrs.get("names") or (node.attrs["name"],))
-            found[node.type, names[:1]] = number
-    return found
+            numbers[node.type, names[:1]] = number
+    return numbers
 
 
 def _size(part: Any) -> int:

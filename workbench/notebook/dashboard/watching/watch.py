@@ -168,8 +168,8 @@ class Watch:
         last = self.samples.last
         if last is not None:
             return [{**last, "slowest": self.slowest()}, self.samples.message()]
-        found = sample_of_last(self.engine, self.graph_number) if self._has_run else None
-        return [] if found is None else [found]
+        sample = sample_of_last(self.engine, self.graph_number) if self._has_run else None
+        return [] if sample is None else [sample]
 
     def newest_fed(self) -> Message | None:
         """The message `fed`: what the newest step was fed, if that step was not looked at; None if it was."""
@@ -197,13 +197,13 @@ class Watch:
 
     def sample_at(self, step: int) -> Message | None:
         """The message `sample` of a step that was looked at, or the last one before it."""
-        found = self.samples.at(step)
-        return None if found is None else {**found, "slowest": self.slowest()}
+        sample = self.samples.at(step)
+        return None if sample is None else {**sample, "slowest": self.slowest()}
 
     def slowest(self) -> Message | None:
         """The op that takes longest, by the steps that were looked at, and what comes after it."""
-        found = [op._asdict() for op in self.samples.slowest(self.graph_number)[:_RANKED]]
-        return {**found[0], "next": found[1:]} if found else None
+        ranked = [op._asdict() for op in self.samples.slowest(self.graph_number)[:_RANKED]]
+        return {**ranked[0], "next": ranked[1:]} if ranked else None
 
     def scopes_message(self) -> Message:
         """The message `scopes`."""

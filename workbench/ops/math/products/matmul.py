@@ -211,8 +211,8 @@ def _matmul_rule(g: Any, out: Any, x: Any, y: Any, trans_x: bool, trans_y: bool)
         column, g_column = UNSQUEEZE(y, axes=[1]), UNSQUEEZE(g, axes=[-1])
 
         def of_y() -> Any:
-            found = _right(g_column, x, trans_x, False)
-            return FLATTEN(found, start_axis=-2, stop_axis=-1)
+            as_column = _right(g_column, x, trans_x, False)
+            return FLATTEN(as_column, start_axis=-2, stop_axis=-1)
 
         return lambda: _left(g_column, column, trans_x, False), of_y
     return lambda: _left(g, y, trans_x, trans_y), lambda: _right(g, x, trans_x, trans_y)

@@ -184,8 +184,8 @@ def _arg(
     x: Any, function: Callable[..., Any], axis: int, keepdims: bool, flatten: bool, dtype: str, zero_dim: bool
 ) -> Any:
     axes = tuple(range(x.ndim)) if flatten else (normalize_axis(axis, x.ndim),)
-    found = function(axis=None if flatten else axis)
-    return found.reshape(reduced_shape(x.shape, axes, keepdims, zero_dim)).astype(as_dtype(dtype).numpy)
+    places = function(axis=None if flatten else axis)
+    return places.reshape(reduced_shape(x.shape, axes, keepdims, zero_dim)).astype(as_dtype(dtype).numpy)
 
 
 @op("arg_max", "X -> Out", attrs=ARG_ATTRS, infer=_infer_arg, layer="argmax")

@@ -265,9 +265,9 @@ class ProcessGroup:
 
     def own(self, timeout: float | None = None) -> ProcessGroup:
         """Another group of the same processes, with collectives and failures of its own; see `subgroup`."""
-        made = self.subgroup(range(self.size), timeout)
-        assert made is not None
-        return made
+        subgroup = self.subgroup(range(self.size), timeout)
+        assert subgroup is not None
+        return subgroup
 
     # Failure
 

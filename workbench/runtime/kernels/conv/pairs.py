@@ -80,10 +80,10 @@ class _Pieces(_Line):
         return self._word(group, index), self._mask(group, index + 1)
 
     def _load(self, address: Any, half: int) -> Any:
-        found = self.v.number(0.0)
+        loaded = self.v.number(0.0)
         for distance, mask in self._pieces[half]:
-            found = self.v.select(mask, self.v.load(self.v.builder.add(address, distance), mask), found)
-        return found
+            loaded = self.v.select(mask, self.v.load(self.v.builder.add(address, distance), mask), loaded)
+        return loaded
 
     def _store(self, x: Any, address: Any, half: int) -> None:
         for distance, mask in self._pieces[half]:

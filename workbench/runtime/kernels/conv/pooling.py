@@ -47,10 +47,10 @@ def open_strip(size, x, p, start, memory):
 
 
 @function
-def close_strip(size, found, p, start, end, out):
+def close_strip(size, results, p, start, end, out):
     """A strip's results, where they belong."""
     plane, width = 4 * size[OUT_HEIGHT] * size[OUT_WIDTH], size[OUT_WIDTH]
-    put_back(found, plane, min(size[PLANES] - p, LANES), start * width, (end - start) * width, out + p * plane)
+    put_back(results, plane, min(size[PLANES] - p, LANES), start * width, (end - start) * width, out + p * plane)
 
 
 @kernel(INTS, INT, INT, INT)
@@ -58,9 +58,9 @@ def max_pool(size, x, out, memory):
     """Maxima, NaN if there is one."""
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
-            end, first, _, line, found = open_strip(size, x, p, start, memory)
-            largest_of_windows(size, memory, first, start, end, line, found)
-            close_strip(size, found, p, start, end, out)
+            end, first, _, line, results = open_strip(size, x, p, start, memory)
+            largest_of_windows(size, memory, first, start, end, line, results)
+            close_strip(size, results, p, start, end, out)
     return 0
 
 
@@ -69,10 +69,10 @@ def average_pool(size, x, factors, out, memory):
     """Averages; factors: what sums are multiplied by, per window."""
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
-            end, first, _, line, found = open_strip(size, x, p, start, memory)
-            totals_of_windows(size, memory, first, start, end, line, found)
-            scale(found, factors + 4 * start * size[OUT_WIDTH], (end - start) * size[OUT_WIDTH])
-            close_strip(size, found, p, start, end, out)
+            end, first, _, line, results = open_strip(size, x, p, start, memory)
+            totals_of_windows(size, memory, first, start, end, line, results)
+            scale(results, factors + 4 * start * size[OUT_WIDTH], (end - start) * size[OUT_WIDTH])
+            close_strip(size, results, p, start, end, out)
     return 0
 
 
@@ -84,10 +84,10 @@ def average_pool_grad(size, g, factors, out, memory):
     """
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
-            end, first, rows, line, found = open_strip(size, g, p, start, memory)
+            end, first, rows, line, results = open_strip(size, g, p, start, memory)
             scale(memory, factors + 4 * first * size[WIDTH], rows * size[WIDTH])
-            totals_of_windows(size, memory, first, start, end, line, found)
-            close_strip(size, found, p, start, end, out)
+            totals_of_windows(size, memory, first, start, end, line, results)
+            close_strip(size, results, p, start, end, out)
     return 0
 
 
@@ -111,18 +111,18 @@ def gradient_of_strip(size, x, g, p, start, end, out, memory):
     shares = maxima + BYTES * rows * count
     tops = shares + BYTES * rows * count
     given = tops + BYTES * count
-    found = given + BYTES * (stop - first) * count
+    results = given + BYTES * (stop - first) * count
     take(x + p * plane, plane, valid, top * width, rows * width, memory)
     take(g + p * windows, windows, valid, first * count, (stop - first) * count, given)
     for r in range(rows):
         largest_of_columns(size, memory + BYTES * r * width, maxima + BYTES * r * count)
     clear(shares, LANES * rows * count)
     share_rows(size, maxima, top, given, first, stop, tops, shares)
-    clear(found, LANES * (end - start) * width)
+    clear(results, LANES * (end - start) * width)
     for r in range(start, end):
         line, at = BYTES * (r - top) * width, BYTES * (r - top) * count
-        share_columns(size, memory + line, maxima + at, shares + at, found + BYTES * (r - start) * width)
-    put_back(found, plane, valid, start * width, (end - start) * width, out + p * plane)
+        share_columns(size, memory + line, maxima + at, shares + at, results + BYTES * (r - start) * width)
+    put_back(results, plane, valid, start * width, (end - start) * width, out + p * plane)
 
 
 # Windows of 2 x 2 side by side

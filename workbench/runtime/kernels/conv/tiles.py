@@ -48,7 +48,7 @@ UNDEFINED = ir.Constant(VECTOR, ir.Undefined)
 def declare(count: int, body: Callable[..., None]) -> Any:
     """A function of `count` addresses and numbers, without a result; `body(v, *arguments)` builds it."""
 
-    def made(context: Any, *arguments: Any) -> Any:
+    def emitted(context: Any, *arguments: Any) -> Any:
         def generate(c: Any, builder: Any, signature: Any, args: Any) -> Any:
             body(Vectors(builder), *args)
             return c.get_dummy_value()
@@ -56,8 +56,8 @@ def declare(count: int, body: Callable[..., None]) -> Any:
         return types.void(*[INT] * count), generate
 
     names = ["context", *(f"a{i}" for i in range(count))]
-    made.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])  # type: ignore[attr-defined]
-    return intrinsic(made)
+    emitted.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])  # type: ignore[attr-defined]
+    return intrinsic(emitted)
 
 
 class _Memory:
@@ -113,11 +113,11 @@ def pixel_tile(rows: int, vectors: int) -> Any:
             ahead = m.word(tap, AHEAD)
             xs = [v.load(b.add(base, ahead)) for base in bases]
             weights = b.add(packed, b.mul(m.word(tap, WEIGHT), I64(rows)))
-            made: list[Any] = []
+            products: list[Any] = []
             for r in range(rows):
                 w = m.splat(weights, r)
-                made += [v.fma(w, x, sums[r * vectors + i]) for i, x in enumerate(xs)]
-            return made
+                products += [v.fma(w, x, sums[r * vectors + i]) for i, x in enumerate(xs)]
+            return products
 
         sums = loop(b, b.sub(last, first), [v.number(0.0)] * (rows * vectors), step)
         for i in range(vectors):
@@ -149,13 +149,13 @@ def channel_tile(spans: int, pixels: int, vectors: int) -> Any:
             back = m.word(b.add(taps, b.mul(k, I64(TAP_BYTES))), BACK)
             weights = b.add(packed, b.mul(k, I64(BYTES * vectors)))
             ws = [m.vector(weights, i) for i in range(vectors)]
-            made: list[Any] = []
+            products: list[Any] = []
             for base in bases:
                 place = b.sub(base, back)  # a difference is no part of an address: with two registers fmas are slower
                 for p in range(pixels):
                     x = m.splat(place, p)
-                    made += [v.fma(x, w, sums[len(made) + i]) for i, w in enumerate(ws)]
-            return made
+                    products += [v.fma(x, w, sums[len(products) + i]) for i, w in enumerate(ws)]
+            return products
 
         sums = loop(b, b.sub(last, first), [v.number(0.0)] * (spans * pixels * vectors), step)
         inside = _lanes(pixels)
@@ -193,15 +193,15 @@ def pixel_filter_tile(rows: int, lines: int, columns: int) -> Any:
 
         def products(at: Any, line: Any, mask: Any, held: Sequence[Any]) -> list[Any]:
             gs = [v.load(b.add(at, b.mul(plane, I64(r))), mask) for r in range(rows)]
-            made = list(held)
+            totals = list(held)
             for i, base in enumerate(bases):
                 place = b.add(base, line)
                 for j in range(columns):
                     x = v.load(m.at(place, 4 * j), mask)
                     for r in range(rows):
                         n = (r * lines + i) * columns + j
-                        made[n] = v.fma(gs[r], x, made[n])
-            return made
+                        totals[n] = v.fma(gs[r], x, totals[n])
+            return totals
 
         def row(h: Any, *held: Any) -> Sequence[Any]:
             at, line = b.add(g, b.mul(h, pitch)), b.mul(h, down)
@@ -240,16 +240,16 @@ def channel_filter_tile(lines: int, columns: int) -> Any:
 
             def step(w: Any, *held: Any) -> Sequence[Any]:
                 y, offset = v.load(b.add(at, b.mul(w, I64(BYTES)))), b.mul(w, left)
-                made: list[Any] = []
+                products: list[Any] = []
                 for place in places:
                     here = b.sub(place, offset)  # as in `channel_tile`
-                    made += [v.fma(m.splat(here, j), y, held[len(made) + j]) for j in range(columns)]
-                return made
+                    products += [v.fma(m.splat(here, j), y, held[len(products) + j]) for j in range(columns)]
+                return products
 
             return loop(b, width, held, step)
 
-        found = loop(b, height, [m.vector(sums, i) for i in range(lines * columns)], row)
-        for i, total in enumerate(found):
+        totals = loop(b, height, [m.vector(sums, i) for i in range(lines * columns)], row)
+        for i, total in enumerate(totals):
             v.store(total, m.at(sums, BYTES * i))
 
     return declare(8, body)
@@ -263,16 +263,16 @@ def transposed(v: Vectors, rows: Sequence[Any]) -> list[Any]:
 
     Four rounds of pairwise interleaving: after each, twice as many lanes of a register come from one column.
     """
-    found = [*rows, *[UNDEFINED] * (WIDTH - len(rows))]
+    turned = [*rows, *[UNDEFINED] * (WIDTH - len(rows))]
     half = WIDTH // 2
     low = ir.Constant(ir.VectorType(I32, WIDTH), [i // 2 + (i % 2) * WIDTH for i in range(WIDTH)])
     high = ir.Constant(ir.VectorType(I32, WIDTH), [half + i // 2 + (i % 2) * WIDTH for i in range(WIDTH)])
     for _ in range(4):
-        made: list[Any] = []
-        for a, b in zip(found[:half], found[half:], strict=True):
-            made += [v.builder.shuffle_vector(a, b, low), v.builder.shuffle_vector(a, b, high)]
-        found = made
-    return found
+        halves: list[Any] = []
+        for a, b in zip(turned[:half], turned[half:], strict=True):
+            halves += [v.builder.shuffle_vector(a, b, low), v.builder.shuffle_vector(a, b, high)]
+        turned = halves
+    return turned
 
 
 def _interleave(v: Vectors, source: Any, plane: Any, valid: Any, pixels: Any, out: Any) -> None:

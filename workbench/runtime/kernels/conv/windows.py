@@ -55,9 +55,9 @@ def _reduction(combine: Callable[..., Any], start: float) -> Any:
     def body(v: Vectors, x: Any, pitch: Any, length: Any, step: Any, out: Any, count: Any) -> None:
         b = v.builder
 
-        def all_windows(found: Callable[[Any], Any]) -> None:
+        def all_windows(combined: Callable[[Any], Any]) -> None:
             def window(i: Any) -> Sequence[Any]:
-                v.store(found(b.add(x, b.mul(i, step))), b.add(out, b.mul(i, I64(BYTES))))
+                v.store(combined(b.add(x, b.mul(i, step))), b.add(out, b.mul(i, I64(BYTES))))
                 return ()
 
             loop(b, count, (), window)
@@ -67,8 +67,8 @@ def _reduction(combine: Callable[..., Any], start: float) -> Any:
             all_windows(lambda at: reduce(partial(combine, v), [v.load(b.add(at, p)) for p in places]))
 
         def long(at: Any) -> Any:
-            def entry(r: Any, found: Any) -> Sequence[Any]:
-                return [combine(v, found, v.load(b.add(at, b.mul(r, pitch))))]
+            def entry(r: Any, combined: Any) -> Sequence[Any]:
+                return [combine(v, combined, v.load(b.add(at, b.mul(r, pitch))))]
 
             return loop(b, length, [v.number(start)], entry)[0]
 

@@ -90,10 +90,10 @@ def one_hot(label, out, count, classes):
 @kernel(INTS, FLOATS, INT, INT)
 def count_labels(label, out, count, ignored):
     """out[0] = how many labels are not ignored, at least 1."""
-    found = 0
+    counted = 0
     for i in range(count):
-        found += label[i] != ignored
-    out[0] = F(max(found, 1))
+        counted += label[i] != ignored
+    out[0] = F(max(counted, 1))
     return 0
 
 
@@ -132,12 +132,12 @@ def best_of_rows(x, out, indices, rows, width, k):
 @kernel(INTS, INTS, FLOATS, INTS32, INTS32, INT, INT)
 def accuracy(indices, label, share, correct, total, rows, k):
     """How many rows have their label among the indices, their share, and the number of rows."""
-    found = 0
+    hits = 0
     for i in range(rows):
         hit = False
         for j in range(k):
             hit = hit or indices[i * k + j] == label[i]
-        found += hit
-    correct[0], total[0] = np.int32(found), np.int32(rows)
-    share[0] = F(found) / F(max(rows, 1))
+        hits += hit
+    correct[0], total[0] = np.int32(hits), np.int32(rows)
+    share[0] = F(hits) / F(max(rows, 1))
     return 0

@@ -75,39 +75,39 @@ class _Links:
         builder = self.builder
         behind, impossible = builder.append_basic_block("behind"), builder.append_basic_block("impossible")
         switch = builder.switch(self._word(at, 0), impossible)
-        found: list[tuple[Sequence[Any], Any]] = []
+        ends: list[tuple[Sequence[Any], Any]] = []
         for number, body in self._bodies(at, held):
             block = builder.append_basic_block()
             switch.add_case(I64(number), block)
             builder.position_at_end(block)
-            found.append((body(), builder.block))
+            ends.append((body(), builder.block))
             builder.branch(behind)
         builder.position_at_end(impossible)
         builder.unreachable()
         builder.position_at_end(behind)
         after = [builder.phi(VECTOR) for _ in held]
-        for made, block in found:
-            for phi, x in zip(after, made, strict=True):
+        for values, block in ends:
+            for phi, x in zip(after, values, strict=True):
                 phi.add_incoming(x, block)
         return after
 
     def _bodies(self, at: Any, held: Sequence[Any]) -> list[tuple[int, Callable[[], Sequence[Any]]]]:
-        found: list[tuple[int, Callable[[], Sequence[Any]]]] = [
+        bodies: list[tuple[int, Callable[[], Sequence[Any]]]] = [
             (LOAD, lambda: self._loaded(at, 1)),
             (STORE, lambda: self._store(at, held)),
         ]
         for number, (name, place) in enumerate(CASES):
-            found.append((number, lambda name=name, place=place: self._applied(name, place, at, held)))  # type: ignore[misc]
-        return found
+            bodies.append((number, lambda name=name, place=place: self._applied(name, place, at, held)))  # type: ignore[misc]
+        return bodies
 
     def _applied(self, name: str, place: int, at: Any, held: Sequence[Any]) -> Sequence[Any]:
         others = [self._loaded(at, n) for n in range(1, SHORT[name])]
-        made = []
+        results = []
         for k, x in enumerate(held):
             operands = [o[k] for o in others]
             operands.insert(place, x)
-            made.append(BODIES[name](self.v, *operands))
-        return made
+            results.append(BODIES[name](self.v, *operands))
+        return results
 
     def _word(self, at: Any, number: int) -> Any:
         builder = self.builder

@@ -76,11 +76,11 @@ class _Tile:
         def step(_: Any, right: Any, *carried: Any) -> list[Any]:
             left, sums = carried[:count], carried[count:]
             row = [self._load(right, number) for number in range(self.vectors)]
-            made = []
+            totals = []
             for i in range(self.rows):
                 x = self._element(left[i // ROW_GROUP], i % ROW_GROUP)
-                made += [self.v.fma(x, y, sums[i * self.vectors + j]) for j, y in enumerate(row)]
-            return [self._moved(right, self.b_row), *[self._moved(p, self.a_col) for p in left], *made]
+                totals += [self.v.fma(x, y, sums[i * self.vectors + j]) for j, y in enumerate(row)]
+            return [self._moved(right, self.b_row), *[self._moved(p, self.a_col) for p in left], *totals]
 
         return loop(b, self.depth, [right, *left, *first], step)[1 + count :]
 
@@ -115,12 +115,12 @@ class _Tile:
 def _tile_function(module: Any, rows: int, vectors: int) -> Any:
     """A function of its own: inlined, its loop would share registers with what is around it."""
     kind = ir.FunctionType(ir.VoidType(), [I64] * 10)
-    made = ir.Function(module, kind, f"tile.{rows}x{vectors}")
-    made.linkage = "internal"
-    made.attributes.add("noinline")
-    builder = ir.IRBuilder(made.append_basic_block("entry"))
-    _Tile(Vectors(builder), rows, vectors, made.args).emit()
-    return made
+    function = ir.Function(module, kind, f"tile.{rows}x{vectors}")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    _Tile(Vectors(builder), rows, vectors, function.args).emit()
+    return function
 
 
 @intrinsic

@@ -31,10 +31,10 @@ def total_of(part: Any) -> Any:
 
     @function
     def total(x, numbers, count):
-        found = 0.0
+        so_far = 0.0
         for start in range(0, count, CHUNK):
-            found += part((), (x + 4 * start,), numbers, min(CHUNK, count - start))
-        return found
+            so_far += part((), (x + 4 * start,), numbers, min(CHUNK, count - start))
+        return so_far
 
     return total
 
@@ -57,9 +57,9 @@ def _tree(v: Vectors, parts: Any) -> Any:
 @kernel(INT, INT, INT, INT, INT)
 def sum_rows(x, out, rows, width, count):
     """out[i] = sum of x[i, :] / count."""
-    found = floats(out)
+    totals = floats(out)
     for i in range(rows):
-        found[i] = total(x + 4 * i * width, (), width) / count
+        totals[i] = total(x + 4 * i * width, (), width) / count
     return 0
 
 
@@ -108,7 +108,7 @@ largest = sweep(lambda v, x, sign: v.multiply(x, sign), LARGEST, together=2)
 @kernel(INT, INT, INT, INT, REAL)
 def extreme_of_rows(x, out, rows, width, sign):
     """out[i] = the largest of x[i, :], with sign -1 the smallest; NaN if one is."""
-    found = floats(out)
+    extremes = floats(out)
     for i in range(rows):
-        found[i] = sign * largest((), (x + 4 * i * width,), (sign,), width)
+        extremes[i] = sign * largest((), (x + 4 * i * width,), (sign,), width)
     return 0

@@ -69,8 +69,8 @@ def evaluate(row, values, element):
         code, divisor = row[at + w.FUNCTION], values[row[at + w.SECOND]]
         if code >= w.REMAINDER and divisor <= 0:
             return False
-        found = result_of(code, values[row[at + w.FIRST]], divisor, values[row[at + w.THIRD]])
-        values[inputs + constants + i] = int(found != 0) if row[at + w.IS_TRUTH] else found
+        value = result_of(code, values[row[at + w.FIRST]], divisor, values[row[at + w.THIRD]])
+        values[inputs + constants + i] = int(value != 0) if row[at + w.IS_TRUTH] else value
     return True
 
 

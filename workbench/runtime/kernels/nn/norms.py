@@ -116,12 +116,12 @@ def channel_total_of(part: Any) -> Any:
 
     @function
     def total(ins, numbers, batch, channels, width):
-        found, step, stride = 0.0, max(1, CHUNK // width), 4 * channels * width
+        so_far, step, stride = 0.0, max(1, CHUNK // width), 4 * channels * width
         for n in range(0, batch, step):
             for start in range(0, width, CHUNK):
                 first, count = n * stride + 4 * start, min(CHUNK, width - start)
-                found += part((), ins, numbers, first, min(step, batch - n), stride, count)
-        return found
+                so_far += part((), ins, numbers, first, min(step, batch - n), stride, count)
+        return so_far
 
     return total
 

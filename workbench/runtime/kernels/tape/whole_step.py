@@ -86,22 +86,22 @@ def move(step, moves, count, inwards):
 @function
 def are_finite(x, count):
     """Whether there is neither NaN nor Inf: either minus itself is NaN, which is not itself."""
-    found = 0
+    not_finite = 0
     for i in range(count):
         difference = x[i] - x[i]
-        found += difference != difference
-    return found == 0
+        not_finite += difference != difference
+    return not_finite == 0
 
 
 @function
 def blemished_stretches(stretches, count):
     """How many of these stretches hold a NaN or an Inf."""
-    found = 0
+    blemished = 0
     for i in range(count):
         one = ints(stretches + 8 * STRETCH_WORDS * i)
         if not are_finite(floats(one[STRETCH]), one[LENGTH]):
-            found += 1
-    return found
+            blemished += 1
+    return blemished
 
 
 @entry(INT, INT)

@@ -63,16 +63,16 @@ def turn_block(context: Any, source: Any, source_pitch: Any, out: Any, out_pitch
         def quad(row: int, number: int) -> Any:
             """Four floats of a row, four times."""
             at = builder.add(_row(builder, source, source_pitch, row), I64(16 * number))
-            found = builder.load(builder.inttoptr(at, QUAD.as_pointer()))
-            found.align = 4
-            return builder.shuffle_vector(found, ir.Constant(QUAD, ir.Undefined), everywhere)
+            loaded = builder.load(builder.inttoptr(at, QUAD.as_pointer()))
+            loaded.align = 4
+            return builder.shuffle_vector(loaded, ir.Constant(QUAD, ir.Undefined), everywhere)
 
         held: list[Any] = [None] * 16  # of every fourth row, by row and quad
         for row in range(WIDTH):  # a line after the other: sixteen of a bad pitch would push each other out
             for number in range(4):
                 place = row % 4 * 4 + number
-                found = quad(row, number)
-                held[place] = builder.select(masks[row // 4 - 1], found, held[place]) if row >= 4 else found
+                loaded = quad(row, number)
+                held[place] = builder.select(masks[row // 4 - 1], loaded, held[place]) if row >= 4 else loaded
         for number in range(4):
             for j, column in enumerate(_turned(v, held[number::4])):
                 v.store(column, _row(builder, out, out_pitch, 4 * number + j))

@@ -26,32 +26,32 @@ _HEAD = HEAD_WORDS - 2  # words of a row before the slots; kernel and length com
 @reaches_of_words
 def vector(*words: Any) -> Sequence[Touched]:
     total, block, leaves, code, stores, slots = words[:_HEAD]
-    found: list[Touched] = []
+    touched: list[Touched] = []
     at = _HEAD
     for place in range(at, at + SLOT_WORDS * slots, SLOT_WORDS):
         mask = words[place + 1]
         if words[place] is None:  # a leaf says where it is
-            found.append((place, 0, 0))
+            touched.append((place, 0, 0))
         else:
-            found.append((place, 0, FLOAT * block if mask == WHOLE else mask + 1))
+            touched.append((place, 0, FLOAT * block if mask == WHOLE else mask + 1))
     at += SLOT_WORDS * slots
     for place in range(at, at + LEAF_WORDS * leaves, LEAF_WORDS):
-        _note_leaf(words, place, total, block, found)
+        _note_leaf(words, place, total, block, touched)
     at += LEAF_WORDS * leaves
-    _note_sums(words, at, at + code, found)
+    _note_sums(words, at, at + code, touched)
     at += code
     for place in range(at, at + LEAF_WORDS * stores, LEAF_WORDS):
-        found += [(place + _BUFFER, 0, 0), (place + _ADDRESS, *_reach(words, place, total))]
+        touched += [(place + _BUFFER, 0, 0), (place + _ADDRESS, *_reach(words, place, total))]
     if at + LEAF_WORDS * stores != len(words):
         raise OutOfReach(f"vector code of {at + LEAF_WORDS * stores} words, got {len(words)}")
-    return found
+    return touched
 
 
-def _note_leaf(words: Sequence[Any], at: int, total: int, block: int, found: list[Touched]) -> None:
+def _note_leaf(words: Sequence[Any], at: int, total: int, block: int, touched: list[Touched]) -> None:
     kind = words[at]
     filled = words[at + _FILLED] if kind in (SCALAR, TILED) else 0 if kind == ADVANCES else block
-    found.append((at + _BUFFER, 0, FLOAT * filled))
-    found.append((at + _ADDRESS, *_reach(words, at, total)))
+    touched.append((at + _BUFFER, 0, FLOAT * filled))
+    touched.append((at + _ADDRESS, *_reach(words, at, total)))
 
 
 def _reach(words: Sequence[Any], at: int, total: int) -> tuple[int, int]:
@@ -77,9 +77,9 @@ def _reach(words: Sequence[Any], at: int, total: int) -> tuple[int, int]:
     return item * first, item * (last + 1)
 
 
-def _note_sums(words: Sequence[Any], at: int, end: int, found: list[Touched]) -> None:
+def _note_sums(words: Sequence[Any], at: int, end: int, touched: list[Touched]) -> None:
     """Where rows are added up."""
     while at < end:
         if words[at] == COLUMN_SUM:
-            found.append((at + 2, 0, FLOAT * words[at + 4]))
+            touched.append((at + 2, 0, FLOAT * words[at + 4]))
         at += words[at + 1]

@@ -69,9 +69,9 @@ def cond(writer: TapeWriter, row: Row) -> None:
     tapes = []
     for side in SIDES:
         tape, outs, saved = SubTape(writer, node.place), attrs[f"{side}_outs"], attrs[f"{side}_saved"]
-        made = tape.block(attrs[f"{side}_block"], given, [*outs, *saved])
-        _put(writer, tape, node.outputs[0], [made[name] for name in outs])
-        memory.parts[side] = {name: made[name] for name in saved}
+        results = tape.block(attrs[f"{side}_block"], given, [*outs, *saved])
+        _put(writer, tape, node.outputs[0], [results[name] for name in outs])
+        memory.parts[side] = {name: results[name] for name in saved}
         tapes.append(tape.close())
     writer.row("begin_choice", *tapes, memory.is_made)
     writer.row("choose", predicate, *tapes, memory.is_made)
@@ -95,8 +95,8 @@ def cond_grad(writer: TapeWriter, row: Row) -> None:
         tape, names = SubTape(writer, node.place), attrs[f"{side}_grads"]
         given = dict(zip(attrs["input_names"], captured, strict=True)) | memory.parts[side]
         given.update(zip(attrs[f"{side}_seeds"], grads, strict=True))
-        made = tape.block(attrs[f"{side}_block"], given, [name for name in names if name])
-        _put(writer, tape, node.outputs[0], [made.get(name) for name in names])
+        results = tape.block(attrs[f"{side}_block"], given, [name for name in names if name])
+        _put(writer, tape, node.outputs[0], [results.get(name) for name in names])
         tapes.append(tape.close())
     is_made = lines(1)
     writer.row("require_made", memory.is_made)
@@ -106,10 +106,10 @@ def cond_grad(writer: TapeWriter, row: Row) -> None:
 
 
 def _put(
-    writer: TapeWriter, tape: SubTape, outs: Sequence[Value | None] | None, found: Sequence[Any]
+    writer: TapeWriter, tape: SubTape, outs: Sequence[Value | None] | None, parts: Sequence[Any]
 ) -> None:  # fmt: skip
     """Rows that copy what a block has made to the results of the op; zeros where it has made nothing."""
-    for out, part in zip(outs or (), found, strict=True):
+    for out, part in zip(outs or (), parts, strict=True):
         if out is None:
             continue
         (target,) = settled(writer, [out])

@@ -129,10 +129,10 @@ def while_loop(writer: TapeWriter, row: Row) -> None:
     for name, variable in zip(attrs["x_names"], variables, strict=True):
         if attrs["save"]:
             memory.keep(body, name, variable)
-    made = body.block(attrs["body_block"], given, [*attrs["body_outs"], *saved])
+    results = body.block(attrs["body_block"], given, [*attrs["body_outs"], *saved])
     for name in saved:
-        memory.keep(body, name, made[name])
-    body.move_all([(made[name], variable) for name, variable in zip(attrs["body_outs"], variables, strict=True)])
+        memory.keep(body, name, results[name])
+    body.move_all([(results[name], variable) for name, variable in zip(attrs["body_outs"], variables, strict=True)])
     memory.pause_after(condition.seconds + body.seconds)
     writer.tape.growing.append(memory.grow)
     writer.context.held.append((node.place, memory))
@@ -175,9 +175,9 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
     carried = [body.new(grad) for grad in grads]
     given.update(zip(attrs["seeds"], carried, strict=True))
     given.update(memory.branches(given))
-    made = body.block(attrs["grad_block"], given, [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n])
-    totals = _add_up(writer, body, node.outputs[1], [made.get(name) for name in attrs["input_grads"]], back)
-    _hand_on(body, carried, [made.get(name) for name in attrs["x_grads"]])
+    results = body.block(attrs["grad_block"], given, [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n])
+    totals = _add_up(writer, body, node.outputs[1], [results.get(name) for name in attrs["input_grads"]], back)
+    _hand_on(body, carried, [results.get(name) for name in attrs["x_grads"]])
     state = body.close()
     for total in totals:
         cleared(writer, total)
@@ -208,9 +208,9 @@ def _add_up(
     return totals
 
 
-def _hand_on(body: SubTape, carried: Sequence[np.ndarray], found: Sequence[np.ndarray | None]) -> None:
+def _hand_on(body: SubTape, carried: Sequence[np.ndarray], grads: Sequence[np.ndarray | None]) -> None:
     """The gradients of the next pass on the way back; zeros where a pass gives none."""
-    body.move_all([(part, variable) for part, variable in zip(found, carried, strict=True) if part is not None])
-    for part, variable in zip(found, carried, strict=True):
+    body.move_all([(part, variable) for part, variable in zip(grads, carried, strict=True) if part is not None])
+    for part, variable in zip(grads, carried, strict=True):
         if part is None:
             body.row("clear_bytes", variable, variable.nbytes)

@@ -109,9 +109,9 @@ class SubTape:
         values = BoundValues(plan, arenas, FusedReductions(), arrays, {})
         self._tape.kept.append(values)
         self._write(plan, values, memories)
-        found = {name: builder.newest[name] for name in wanted}
-        require(all(value in plan.refs or value in memories for value in found.values()))
-        return {name: values.array(v) if v in plan.refs else memories[v] for name, v in found.items()}
+        results = {name: builder.newest[name] for name in wanted}
+        require(all(value in plan.refs or value in memories for value in results.values()))
+        return {name: values.array(v) if v in plan.refs else memories[v] for name, v in results.items()}
 
     def _write(self, plan: Plan, values: BoundValues, memories: dict[Value, Any]) -> None:
         scratch = Scratch()

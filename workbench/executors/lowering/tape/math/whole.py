@@ -22,8 +22,8 @@ _MOST = 4096  # elements: there are faster ways for many
 def is_whole(form: Lowered) -> bool:
     """Whether steps are about whole numbers, with truth values among them or not."""
     dtypes = [form.dtype_of(number) for number in range(form.first_step + len(form.steps))]
-    found = {dtype for number, dtype in enumerate(dtypes) if number in form.read or number >= len(form.dtypes)}
-    return _INT64 in found and found <= set(WHOLE)
+    kinds = {dtype for number, dtype in enumerate(dtypes) if number in form.read or number >= len(form.dtypes)}
+    return _INT64 in kinds and kinds <= set(WHOLE)
 
 
 def whole_steps(writer: TapeWriter, form: Lowered, ins: Arrays, outs: Arrays) -> None:

@@ -52,9 +52,9 @@ def write_update(
     split = Split(len(held), len(held + scalars))
     remaining = [split.uniform(r) for r, _ in wanted]
     given = [*held, *scalars]
-    numbers = [writer.temporary(()) for _ in split.found]
+    numbers = [writer.temporary(()) for _ in split.expressions]
     if numbers:
-        writer.vector(lower(split.found, [None if a is None else a.dtype for a in given]), (), given, numbers)
+        writer.vector(lower(split.expressions, [None if a is None else a.dtype for a in given]), (), given, numbers)
     given += numbers
     form = lower(remaining, [None if a is None else a.dtype for a in given])
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
