@@ -50,7 +50,7 @@ ROW_OF = {package: row for row, packages in ROWS.items() for package in packages
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "framework": ("", "values", "expr", "op", "program", "text"),
-    "ops": ("", "tensor", "math", "index", "linalg", "random", "conv", "nn", "loss", "update", "flow"),
+    "ops": ("", "tensor", "math", "index", "linalg", "random", "conv", "nn", "loss", "update", "flow", "distributed"),
     "ops.math": ("", "reductions", "products"),
     "base": ("", "dygraph"),
     "distributed": ("", "fleet"),

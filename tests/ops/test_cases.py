@@ -28,7 +28,13 @@ from workbench.framework.values.spec import size_of, spec_of
 
 HERE = Path(__file__).parent
 # Ops that cannot run from arrays alone: op type -> the test file that covers it.
-COVERED_ELSEWHERE = dict.fromkeys(("cond", "cond_grad", "while", "while_grad"), "control_flow/test_control_flow.py")
+_FLOW = ("cond", "cond_grad", "while", "while_grad")
+_GROUPS = ("c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all", "c_gen_nccl_id", "gen_nccl_id")
+_SERVERS = ("send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv")
+COVERED_ELSEWHERE = {
+    **dict.fromkeys(_FLOW, "control_flow/test_control_flow.py"),
+    **dict.fromkeys(_GROUPS + _SERVERS, "ops/distributed/test_declarations.py"),
+}
 
 
 def _collect() -> tuple[list[C.Case], dict[str, str]]:

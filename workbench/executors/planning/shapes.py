@@ -113,8 +113,10 @@ class Shapes:
         return None if slot is None else self.specs[slot]
 
     def _note(self, slot: Slot, spec: Any) -> None:
+        """What a rule gave for a slot; None stands for what was declared."""
         if isinstance(slot, list):
-            self.specs.update((v, s) for v, s in zip(slot, spec or (), strict=False) if v is not None)
+            specs = [None] * len(slot) if spec is None else spec
+            self.specs.update((v, s or v.spec) for v, s in zip(slot, specs, strict=False) if v is not None)
         elif slot is not None:
             self.specs[slot] = slot.spec if spec is None else spec
 

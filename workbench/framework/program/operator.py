@@ -123,8 +123,9 @@ class Operator:
         return self.record.draws(self.attrs) and not self.attrs.get("startup")
 
     def blocks(self) -> list[Block]:
-        """The sub-blocks held in attributes."""
-        return [value for value in self.attrs.values() if isinstance(value, type(self.block))]
+        """The sub-blocks held in attributes, alone or in lists."""
+        listed = (value if isinstance(value, list) else [value] for value in self.attrs.values())
+        return [value for values in listed for value in values if isinstance(value, type(self.block))]
 
     def __repr__(self) -> str:
         return written(self)

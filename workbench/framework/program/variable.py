@@ -13,7 +13,7 @@ from workbench.framework.program.held import held_values
 from workbench.framework.program.infer import infer_specs
 from workbench.framework.site import caller
 from workbench.framework.values.dtype import DType
-from workbench.framework.values.spec import DENSE, ROWS, Shape, Spec, require_place_for
+from workbench.framework.values.spec import DENSE, RAW, ROWS, Shape, Spec, require_place_for
 
 if TYPE_CHECKING:
     from workbench.framework.op.record import Op
@@ -31,6 +31,8 @@ _AT_ONCE = {  # what tensors of dynamic mode have
     "grad": "static.append_backward(loss) makes gradients, and fetching 'NAME@GRAD' gives one",
 }
 
+_TYPES = {ROWS: "VarType.SELECTED_ROWS", RAW: "VarType.RAW"}
+
 
 class NoValue(Unimplemented, TypeError):
     """The value of a variable of a Program was asked for while the Program was built; `float()` raises TypeErrors."""
@@ -43,7 +45,7 @@ class Variable(Infix):
         name: unique in its program.
         shape: tuple of ints, −1 for dimensions known only when the program runs.
         dtype: element type.
-        kind: `"dense"`, `"rows"` (sparse gradient) or `"stack"` (what a loop saved).
+        kind: `"dense"`, `"rows"` (sparse gradient), `"stack"` (what a loop saved) or `"raw"` (no tensor).
         persistable: kept in the scope between runs.
         stop_gradient: no gradient flows through it.
         is_data: declared with `static.data`; `need_check_feed`: fed values are checked against shape and dtype.
@@ -153,7 +155,7 @@ class Variable(Infix):
     @property
     def type(self) -> str:
         """Paddle's name for the kind of variable."""
-        return "VarType.SELECTED_ROWS" if self.is_selected_rows() else "VarType.LOD_TENSOR"
+        return _TYPES.get(self.kind, "VarType.LOD_TENSOR")
 
     def get_value(self, scope: Any = None) -> Any:
         """A copy of what a scope (by default the global one) holds for it, as a tensor.

@@ -20,7 +20,7 @@ from workbench.framework.site import Site
 from workbench.framework.text.fields import flags_of
 from workbench.framework.values.constants import check_size
 from workbench.framework.values.dtype import DType, as_dtype
-from workbench.framework.values.spec import DENSE, ROWS, STACK, Spec
+from workbench.framework.values.spec import DENSE, KINDS, Spec
 
 MAX_BLOCKS = 10_000
 MAX_NESTING = 64
@@ -34,8 +34,8 @@ def make_spec(shape: Sequence[int], dtype: str, kind: str = DENSE) -> Spec:
     Raises:
         InvalidArgument, InvalidType: no such dtype or kind, a dimension below −1, an absurd size.
     """
-    if kind not in (DENSE, ROWS, STACK):
-        raise InvalidArgument(f"{kind!r} is no kind of variable; the kinds are {one_of((DENSE, ROWS, STACK))}")
+    if kind not in KINDS:
+        raise InvalidArgument(f"{kind!r} is no kind of variable; the kinds are {one_of(KINDS)}")
     spec = Spec(tuple(shape), _exact_dtype(dtype), kind)
     check_size(spec.shape, spec.dtype)
     return spec

@@ -32,7 +32,7 @@ from workbench.framework.text.cursor import Cursor
 from workbench.framework.text.lexicon import Token
 from workbench.framework.values.constants import MAX_DEPTH, array_from_data
 from workbench.framework.values.portable import from_config
-from workbench.framework.values.spec import DENSE, ROWS, STACK, Spec, size_of
+from workbench.framework.values.spec import DENSE, KINDS, Spec, size_of
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
 _ELEMENTS = {"float": (float, int), "int": (int,), "uint": (int,), "bool": (bool,)}
@@ -172,7 +172,7 @@ class _Reader(Cursor):
         start = self.token
         word = self.word("a type such as float32[?, 10]")
         kind = DENSE
-        if word in (ROWS, STACK):
+        if word in KINDS and word != DENSE:
             kind, word = word, self.word("a dtype")
         shape = tuple(self.listed("[", "]", self.dimension))
         with self.located(start):

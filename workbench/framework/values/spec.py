@@ -10,7 +10,7 @@ from workbench.errors import DtypeError, InvalidType, ShapeError
 from workbench.framework.values.dtype import DType
 
 Shape = tuple[int, ...]
-DENSE, ROWS, STACK = "dense", "rows", "stack"
+DENSE, ROWS, STACK, RAW = KINDS = "dense", "rows", "stack", "raw"
 
 
 class Spec(NamedTuple):
@@ -18,7 +18,8 @@ class Spec(NamedTuple):
 
     Attributes:
         kind: `"dense"` for arrays; `"rows"` for a sparse gradient (rows + values, see `framework.values.rows`);
-            `"stack"` for what a loop saves for its gradient.
+            `"stack"` for what a loop saves for its gradient; `"raw"` for what is no tensor, such as the identity of a
+            group of processes.
     """
 
     shape: Shape
