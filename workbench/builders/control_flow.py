@@ -56,7 +56,7 @@ def cond(
             raise InvalidType(f"cond takes a function as {what}, got {function!r}")
     tell_without_effect("cond", {"return_names": return_names is not None})
     recorder = current_recorder()
-    if recorder.at_once:
+    if recorder.is_eager:
         chosen = true_fn if bool(pred) else false_fn
         return chosen() if chosen is not None else None
     with unchanged_on_error(default_main_program(), default_startup_program()):
@@ -122,7 +122,7 @@ def while_loop(
         raise InvalidArgument("while_loop needs at least one loop variable")
     tell_without_effect("while_loop", {"is_test": is_test})
     recorder = current_recorder()
-    if recorder.at_once:
+    if recorder.is_eager:
         return _loop_at_once(cond, body, list(loop_vars))
     with unchanged_on_error(default_main_program(), default_startup_program()):
         results: list[Any] = recorder.on_variables(_loop, cond, body, list(loop_vars), name or generate("while"))

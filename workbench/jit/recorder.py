@@ -39,7 +39,7 @@ class CaptureRecorder:
 
     name = "capture"
     zero_dim = True
-    at_once = False
+    is_eager = False
 
     def __init__(self, name: str, known: Sequence[Tensor] = ()) -> None:
         self.program, self.startup = Program(), Program()

@@ -27,7 +27,7 @@ class AutoCastRecorder:
 
     def __init__(self, inner: Recorder, policy: Policy) -> None:
         self.inner, self.policy = inner, policy
-        self.name, self.zero_dim, self.at_once = inner.name, inner.zero_dim, inner.at_once
+        self.name, self.zero_dim, self.is_eager = inner.name, inner.zero_dim, inner.is_eager
         if hasattr(inner, "gradients_of"):
             self.gradients_of = inner.gradients_of
 

@@ -41,7 +41,7 @@ class DynamicRecorder:
     """
 
     name = "dynamic"
-    zero_dim = at_once = True
+    zero_dim = is_eager = True
 
     def __init__(self) -> None:
         self._calls: dict[Any, PreparedOp] = {}

@@ -38,7 +38,7 @@ class Evaluator:
     """A recorder that computes with the array module `xp` and wraps results in `EvaluatedArray`."""
 
     name = "evaluate"
-    zero_dim, at_once = False, True
+    zero_dim, is_eager = False, True
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp

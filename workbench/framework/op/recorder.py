@@ -20,12 +20,12 @@ class Recorder(Protocol):
 
     Attributes:
         zero_dim: a result without dimensions has shape [] here, not [1], unless FLAGS_scalar_shape says otherwise.
-        at_once: ops are computed when they are applied, so that Python can look at values.
+        is_eager: ops are computed when they are applied, so that Python can look at values.
     """
 
     name: str
     zero_dim: bool
-    at_once: bool
+    is_eager: bool
 
     def record(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         """Handle one op (an `Op`), called with these `inputs` in slot order (None for absent, lists for list slots;

@@ -86,7 +86,7 @@ class StaticRecorder:
     """Appends every applied op to the current block of the default main program."""
 
     name = "static"
-    zero_dim = at_once = False
+    zero_dim = is_eager = False
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         inputs, attrs = op.every_input(inputs), op.complete(attrs)

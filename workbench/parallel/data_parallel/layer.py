@@ -135,7 +135,7 @@ def _require_at_once() -> None:
     Raises:
         Unimplemented: one is being recorded.
     """
-    if not getattr(current_recorder(), "at_once", True):
+    if not getattr(current_recorder(), "is_eager", True):
         raise Unimplemented(
             "a DataParallel model of several processes cannot be part of a captured step so far: its gradients would "
             "stay in this process\n  leave out jit.capture and jit.to_static, or capture the model within no_sync()"
