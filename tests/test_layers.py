@@ -55,6 +55,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "base": ("", "dygraph"),
     "distributed": ("", "fleet"),
     "fluid": ("",),
+    "builders": ("", "fluid"),
     "optimizer": ("lr", "", "rules"),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),

@@ -148,6 +148,45 @@ NAMES = {
         scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait split spawn launch Group
         SpawnContext ChildFailed cluster Cluster RankLost save_state_dict load_state_dict
     """,
+    "fluid": """
+        BuildStrategy CPUPlace CUDAPlace CompiledProgram ExecutionStrategy Executor LoDTensor ParallelExecutor ParamAttr
+        Program Scope Tensor Variable cpu_places cuda_places data default_main_program default_startup_program
+        disable_dygraph embedding enable_dygraph get_flags global_scope gradients in_dygraph_mode is_compiled_with_cuda
+        load load_program_state one_hot program_guard save scope_guard set_flags set_program_state
+        backward clip compiler core dygraph executor framework initializer io layers optimizer param_attr regularizer
+        unique_name
+    """,
+    "fluid.layers": """
+        accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max elementwise_min
+        elementwise_mul elementwise_sub fc fill_constant matmul mul one_hot pool2d reduce_max reduce_mean reduce_min
+        reduce_sum reshape scale softmax split squeeze sums unsqueeze cosine_decay exponential_decay inverse_time_decay
+        linear_lr_warmup natural_exp_decay noam_decay piecewise_decay polynomial_decay conv2d conv2d_transpose embedding
+        batch_norm layer_norm create_global_var create_parameter gather argsort topk mse_loss square_error_cost
+        softmax_with_cross_entropy clip pow equal greater_equal greater_than less_equal less_than logical_and
+        logical_not logical_or not_equal where increment sum argmax argmin mean abs ceil cos exp floor log round rsqrt
+        sign sin sqrt square elu gelu sigmoid softplus softsign tanh leaky_relu relu relu6 assign ones ones_like zeros
+        zeros_like stack unstack shape transpose expand_as cond while_loop case switch_case
+    """,
+    "fluid.optimizer": """
+        Adadelta AdadeltaOptimizer Adagrad AdagradOptimizer Adam AdamOptimizer Adamax AdamaxOptimizer LambOptimizer
+        Momentum MomentumOptimizer RMSProp RMSPropOptimizer SGD SGDOptimizer Optimizer
+    """,
+    "fluid.initializer": """
+        Constant ConstantInitializer MSRA MSRAInitializer Normal NormalInitializer NumpyArrayInitializer
+        TruncatedNormal TruncatedNormalInitializer Uniform UniformInitializer Xavier XavierInitializer Bilinear
+        BilinearInitializer
+    """,
+    "fluid.regularizer": "L1Decay L1DecayRegularizer L2Decay L2DecayRegularizer",
+    "fluid.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue",
+    "fluid.io": """
+        load_inference_model load_params load_persistables load_vars save_inference_model save_params save_persistables
+        save_vars load save load_program_state set_program_state DataLoader batch
+    """,
+    "fluid.compiler": "CompiledProgram ExecutionStrategy BuildStrategy",
+    "fluid.executor": "Executor global_scope scope_guard",
+    "fluid.param_attr": "ParamAttr",
+    "fluid.unique_name": "generate guard switch",
+    "fluid.backward": "append_backward gradients",
     "utils": "unique_name",
     "utils.unique_name": "generate guard",
 }

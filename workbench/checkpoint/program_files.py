@@ -208,6 +208,16 @@ def snapshot(program: Program, scope: Scope) -> tuple[dict[str, np.ndarray], dic
     return _snapshot(program, _persistables(program), scope)
 
 
+def values_between_steps(variables: Iterable[Variable], scope: Scope) -> dict[str, np.ndarray]:
+    """Copies of values, as they are between two steps of whoever trains in the scope.
+
+    Raises:
+        PreconditionNotMet: a variable has no value.
+    """
+    with scope.in_use():
+        return {name: np.array(array) for name, array in _values(variables, scope).items()}
+
+
 def restoring(program: Program, path: str | Path, tensors: dict[str, np.ndarray], metadata: dict[str, Any]) -> Restore:
     """What `snapshot` gave, checked against a program and ready to be written to a scope.
 

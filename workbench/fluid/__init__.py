@@ -1,5 +1,5 @@
-"""Names of Paddle up to 2.1's `paddle.fluid` that programs of dynamic mode in several processes use."""
+"""Names of Paddle 1.x (`paddle.fluid`), for programs written for it."""
 
-from workbench.facade import BASE, lazy
+from workbench.fluid.tables import FLUID, MODULES, first_names
 
-__getattr__, __dir__, __all__ = lazy("workbench.fluid", BASE, ["core", "dygraph", "framework"])
+__getattr__, __dir__, __all__ = first_names("workbench.fluid", FLUID, MODULES)

@@ -46,8 +46,12 @@ def checked_clip(owner: str, grad_clip: Any) -> ClipGradBase | None:
 
 
 def checked_rate(owner: str, rate: Any) -> Any:
-    """A number of at least 0, or a schedule."""
+    """A number of at least 0, a schedule, or a variable that the program computes the rate in, shape [1]."""
     if isinstance(rate, LRScheduler):
+        return rate
+    if isinstance(rate, Variable):
+        if rate.shape != (1,) or not rate.dtype.is_float:
+            raise InvalidArgument(f"{owner} takes a floating variable of shape [1] as learning rate, got {rate!r}")
         return rate
     if isinstance(rate, bool) or not isinstance(rate, int | float):
         raise InvalidType(f"{owner} takes a number or an optimizer.lr schedule as learning rate, got {rate!r}")

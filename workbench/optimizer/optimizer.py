@@ -53,7 +53,8 @@ class Optimizer:
     """Base class. A subclass names its update op and states, and gives the op's attributes.
 
     Args:
-        learning_rate: a number, or an `optimizer.lr` schedule read before every run or step.
+        learning_rate: a number, an `optimizer.lr` schedule read before every run or step, or a variable `[1]` that the
+            program computes (see `fluid.layers.exponential_decay`).
         parameters: what to update. In a program: Parameters or names, None for every trainable one. In dynamic mode:
             tensors, such as `layer.parameters()`. Or a list of dicts, one per group: `"params"` and options of its own:
             `"learning_rate"` (a factor on the rate), `"weight_decay"`, `"grad_clip"` and those of the optimizer.
@@ -227,7 +228,9 @@ class Optimizer:
         """Have the startup program fill all states, then the rate."""
         for parameter in parameters:
             self._settings(parameter).states_of(parameter, states)
-        if states.make_rate(parameters[0].dtype, self.get_lr()) and isinstance(self._learning_rate, LRScheduler):
+        if isinstance(self._learning_rate, Variable):
+            states.take_rate(self._learning_rate)
+        elif states.make_rate(parameters[0].dtype, self.get_lr()) and isinstance(self._learning_rate, LRScheduler):
             states.program.lr_schedulers[states.rate(parameters[0].dtype).name] = self._learning_rate
 
     # Updates, in either mode
@@ -302,18 +305,25 @@ class Optimizer:
     # The rate
 
     def get_lr(self) -> float:
-        """The current learning rate."""
+        """The current learning rate.
+
+        Raises:
+            PreconditionNotMet: the program computes it; fetch the variable instead.
+        """
         rate = self._learning_rate
+        if isinstance(rate, Variable):
+            raise PreconditionNotMet(f"the program computes the learning rate: fetch the variable {rate.name!r}")
         return float(rate()) if isinstance(rate, LRScheduler) else rate
 
     def set_lr(self, value: float) -> None:
         """Use another constant rate from the next run or step on.
 
         Raises:
-            PreconditionNotMet: the rate comes from a schedule.
+            PreconditionNotMet: the rate comes from a schedule, or the program computes it.
         """
         if isinstance(self._learning_rate, LRScheduler):
             raise PreconditionNotMet("the learning rate comes from a schedule, which alone can change it; step() that")
+        self.get_lr()
         self._learning_rate = checked_rate("set_lr", value)
         self._follow(ConstantRate(self._learning_rate))
 

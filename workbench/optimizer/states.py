@@ -106,7 +106,7 @@ class ProgramStates:
         return self.variables[key]
 
     def rate(self, dtype: DType) -> Variable:
-        """The learning rate variable: persistable, shape [1]."""
+        """The learning rate variable, shape [1]: persistable, or computed in every step."""
         assert self.rate_variable is not None, "the rate is made before updates are"
         return self.rate_variable
 
@@ -116,6 +116,11 @@ class ProgramStates:
             return False
         self.rate_variable = self._filled("learning_rate", (1,), wide(dtype), value)
         return True
+
+    def take_rate(self, variable: Variable) -> None:
+        """Have a rate that operators of the program compute, unless there is one already."""
+        if self.rate_variable is None:
+            self.rate_variable = variable
 
     def _filled(self, key: str, shape: tuple[int, ...], dtype: DType, value: float) -> Variable:
         block, startup = self.program.global_block(), self.startup.global_block()

@@ -137,6 +137,7 @@ class LoDTensor:
 
     @property
     def initialized(self) -> bool:
+        """Whether it has a value."""
         return self.array is not None
 
     def shape(self) -> list[int]:
@@ -145,6 +146,7 @@ class LoDTensor:
 
     @property
     def dtype(self) -> DType:
+        """Of its elements."""
         return as_dtype(self._value().dtype)
 
     def numpy(self) -> np.ndarray:

@@ -11,6 +11,8 @@ from workbench.dygraph.tensor.making import require_cpu
 from workbench.framework.op.recorder import has_mode, recording, set_mode
 from workbench.framework.program import guard
 
+_is_chosen = False  # by the program itself, be it the default
+
 
 def enable_static() -> None:
     """From now on ops append to the default main program.
@@ -20,7 +22,7 @@ def enable_static() -> None:
         >>> wb.in_dynamic_mode()
         False
     """
-    set_mode(guard.static_recorder)
+    _choose(guard.static_recorder)
 
 
 def disable_static(place: Any = None) -> None:
@@ -38,13 +40,25 @@ def disable_static(place: Any = None) -> None:
         True
     """
     require_cpu(place)
-    set_mode(dynamic_recorder)
+    _choose(dynamic_recorder)
+
+
+def _choose(recorder: Any) -> None:
+    global _is_chosen
+    _is_chosen = True
+    set_mode(recorder)
 
 
 def default_mode() -> None:
     """Dynamic mode, as in Paddle 2.x, unless a mode was chosen before (workbench is imported again)."""
     if not has_mode():
-        disable_static()
+        set_mode(dynamic_recorder)
+
+
+def static_by_default() -> None:
+    """Static mode, as in Paddle 1.x, unless the program has chosen one: what it begins to use builds programs."""
+    if not _is_chosen:
+        set_mode(guard.static_recorder)
 
 
 def in_dynamic_mode() -> bool:

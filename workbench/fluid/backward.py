@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.backward`."""
+
+from workbench.fluid.tables import BACKWARD, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.backward", BACKWARD)

@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.compiler`."""
+
+from workbench.fluid.tables import COMPILER, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.compiler", COMPILER)

@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.executor`."""
+
+from workbench.fluid.tables import EXECUTOR, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.executor", EXECUTOR)

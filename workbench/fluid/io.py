@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.io`."""
+
+from workbench.fluid.tables import IO, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.io", IO)

@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.optimizer`."""
+
+from workbench.fluid.tables import OPTIMIZER, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.optimizer", OPTIMIZER)

@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.regularizer`."""
+
+from workbench.fluid.tables import REGULARIZER, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.regularizer", REGULARIZER)

@@ -1,0 +1,146 @@
+"""Which name of Paddle 1.x's `paddle.fluid` comes from which module, and how its modules offer them.
+
+A program that uses such a name is static without `enable_static()`, as in 1.x, unless it has chosen a mode; `core`,
+`framework` and `dygraph`, which programs of dynamic mode import as well, leave the mode alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from workbench.dygraph.dispatch.mode import static_by_default
+from workbench.facade import BASE, lazy
+
+CONTROL_FLOW = {
+    "workbench.builders.control_flow": "cond while_loop",
+    "workbench.builders.branches": "case switch_case",
+}
+
+LAYERS = {  # `workbench.fluid.layers`
+    "workbench.builders.fluid.layers": (
+        "accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max "
+        "elementwise_min elementwise_mul elementwise_sub fc fill_constant matmul mul one_hot pool2d reduce_max "
+        "reduce_mean reduce_min reduce_sum reshape scale softmax split squeeze sums unsqueeze"
+    ),
+    "workbench.builders.fluid.schedules": (
+        "cosine_decay exponential_decay inverse_time_decay linear_lr_warmup natural_exp_decay noam_decay "
+        "piecewise_decay polynomial_decay"
+    ),
+    "workbench.builders.conv": "conv2d conv2d_transpose",
+    "workbench.builders.dense": "embedding",
+    "workbench.builders.norm": "batch_norm layer_norm",
+    "workbench.builders.variables": "create_global_var create_parameter",
+    "workbench.ops.index.gather": "gather",
+    "workbench.ops.index.sort": "argsort topk",
+    "workbench.ops.loss.losses": "mse_loss square_error_cost",
+    "workbench.ops.loss.softmax": "softmax_with_cross_entropy",
+    "workbench.ops.math.arithmetic": "clip pow",
+    "workbench.ops.math.compare": (
+        "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or not_equal where"
+    ),
+    "workbench.ops.math.reductions.accumulate": "increment sum=add_n",
+    "workbench.ops.math.reductions.extreme": "argmax argmin",
+    "workbench.ops.math.reductions.reduce": "mean",
+    "workbench.ops.math.unary": "abs ceil cos exp floor log round rsqrt sign sin sqrt square",
+    "workbench.ops.nn.activation": "elu gelu sigmoid softplus softsign tanh",
+    "workbench.ops.nn.piecewise": "leaky_relu relu relu6",
+    "workbench.ops.tensor.creation": "assign ones ones_like zeros zeros_like",
+    "workbench.ops.tensor.join": "stack unstack",
+    "workbench.ops.tensor.shape": "shape transpose",
+    "workbench.ops.tensor.tile": "expand_as",
+    **CONTROL_FLOW,
+}
+
+OPTIMIZER = {  # `workbench.fluid.optimizer`
+    "workbench.optimizer.rules.fluid": (
+        "Adadelta=AdadeltaOptimizer AdadeltaOptimizer Adagrad=AdagradOptimizer AdagradOptimizer Adam=AdamOptimizer "
+        "AdamOptimizer Adamax=AdamaxOptimizer AdamaxOptimizer LambOptimizer Momentum=MomentumOptimizer "
+        "MomentumOptimizer RMSProp=RMSPropOptimizer RMSPropOptimizer SGD=SGDOptimizer SGDOptimizer"
+    ),
+    "workbench.optimizer.optimizer": "Optimizer",
+}
+
+INITIALIZER = {  # `workbench.fluid.initializer`
+    "workbench.builders.fluid.initializers": (
+        "Constant=ConstantInitializer ConstantInitializer MSRA=MSRAInitializer MSRAInitializer "
+        "Normal=NormalInitializer NormalInitializer NumpyArrayInitializer TruncatedNormal=TruncatedNormalInitializer "
+        "TruncatedNormalInitializer Uniform=UniformInitializer UniformInitializer Xavier=XavierInitializer "
+        "XavierInitializer"
+    ),
+    "workbench.builders.initializer": "Initializer",
+    "workbench.builders.shaped_initializer": "Bilinear=BilinearInitializer BilinearInitializer",
+}
+
+REGULARIZER = {  # `workbench.fluid.regularizer`
+    "workbench.optimizer.rules.fluid": (
+        "L1Decay=L1DecayRegularizer L1DecayRegularizer L2Decay=L2DecayRegularizer L2DecayRegularizer"
+    ),
+}
+
+CLIP = {  # `workbench.fluid.clip`
+    "workbench.optimizer.clip": (
+        "GradientClipByGlobalNorm=ClipGradByGlobalNorm GradientClipByNorm=ClipGradByNorm "
+        "GradientClipByValue=ClipGradByValue"
+    ),
+}
+
+IO = {  # `workbench.fluid.io`
+    "workbench.checkpoint.model_folder": (
+        "load_inference_model load_params load_persistables load_vars save_inference_model save_params "
+        "save_persistables save_vars"
+    ),
+    "workbench.checkpoint.program_files": "load save",
+    "workbench.checkpoint.program_state": "load_program_state set_program_state",
+    "workbench.data": "DataLoader",
+    "workbench.data.batched": "batch",
+}
+
+COMPILER = {  # `workbench.fluid.compiler`
+    "workbench.executors.api.compiled": "CompiledProgram",
+    "workbench.executors.execution_strategy": "ExecutionStrategy",
+    "workbench.graph.strategy": "BuildStrategy",
+}
+
+EXECUTOR = {  # `workbench.fluid.executor`
+    "workbench.executors.api.executor": "Executor",
+    "workbench.runtime.scope": "global_scope scope_guard",
+}
+
+PARAM_ATTR = {"workbench.builders.param_attr": "ParamAttr"}  # `workbench.fluid.param_attr`
+
+UNIQUE_NAME = {"workbench.framework.names": "generate guard switch"}  # `workbench.fluid.unique_name`
+
+BACKWARD = {"workbench.autodiff": "append_backward gradients"}  # `workbench.fluid.backward`
+
+FLUID = {  # `workbench.fluid`
+    **BASE,
+    "workbench.autodiff": "gradients",
+    "workbench.builders.data": "data",
+    "workbench.builders.dense": "embedding",
+    "workbench.checkpoint.program_files": "load save",
+    "workbench.checkpoint.program_state": "load_program_state set_program_state",
+    "workbench.executors.api.parallel": "ParallelExecutor",
+    "workbench.ops.index.embedding": "one_hot",
+    "workbench.runtime.tensor": "LoDTensor Tensor=LoDTensor",
+}
+
+MODULES = (
+    "backward", "clip", "compiler", "core", "dygraph", "executor", "framework", "initializer", "io",
+    "layers", "optimizer", "param_attr", "regularizer", "unique_name",
+)  # fmt: skip
+EITHER_MODE = {"core", "dygraph", "framework"}
+
+
+def first_names(
+    module: str, table: dict[str, str], submodules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """As `facade.lazy`, for a module of 1.x: who uses a name of it is in static mode from then on."""
+    look_up, names, everything = lazy(module, table, submodules)
+
+    def __getattr__(name: str) -> Any:
+        if not name.startswith("__") and name not in EITHER_MODE:
+            static_by_default()
+        return look_up(name)
+
+    return __getattr__, names, everything
