@@ -22,11 +22,13 @@ import workbench as wb
 from workbench import static
 from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.feeding.split import split_sizes
-from workbench.parallel.cluster import cluster
+from workbench.experiments.training import ahead
+from workbench.parallel.cluster import cluster, engines
 from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.rank_calls import message
 from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.parallel.cluster.standing import Rank, Ranks
-from workbench.parallel.cluster.trained import divided
+from workbench.parallel.cluster.trained import alike, divided, require_rows
 
 LIMIT = 120
 
@@ -82,6 +84,26 @@ def test_two_ranks_train_with_the_bits_of_two_devices(ranks: Cluster) -> None:
     assert together.history["loss"] == alone.history["loss"] and len(alone.history["loss"]) == 14
     mine, theirs = here.parameters(), there.parameters()
     assert mine.keys() == theirs.keys() and all(np.array_equal(mine[n], theirs[n]) for n in mine)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_many_steps_are_sent_at_once_and_only_as_data(ranks: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, int]] = []
+
+    def noted(function: Any, arguments: Any) -> tuple[str, str, bytes]:
+        made = message(function, arguments)
+        assert [type(part) for part in made] == [str, str, bytes]
+        sent.append((function.__name__, len(made[2])))
+        return made
+
+    monkeypatch.setattr(engines, "message", noted)
+    monkeypatch.setattr(ahead, "_TOGETHER_S", 60.0)  # however slow this machine is
+    training = Training()
+    run = training.train(cluster=ranks, epochs=30).wait(100)
+    steps = [size for name, size in sent if name == "run_steps"]
+    assert run.step == 210 and len(steps) <= 2 * 8
+    assert "open_program" not in [name for name, _ in sent[3:]]
 
 
 @pytest.mark.processes
@@ -255,28 +277,37 @@ def test_a_rank_that_ends_by_itself_is_named_with_its_exit_code(ranks: Cluster) 
     assert len(ranks.ranks()) == 2
 
 
-@given(st.integers(1, 40), st.integers(1, 6))
-def test_a_batch_is_divided_as_over_devices_of_one_process(rows: int, devices: int) -> None:
-    feed = {"x": np.arange(rows * 2).reshape(rows, 2), "y": np.arange(rows)}
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 3))
+def test_batches_are_divided_as_over_devices_of_one_process(rows: int, devices: int, count: int) -> None:
+    feeds = [{"x": np.arange(rows * 2).reshape(rows, 2) + k, "y": np.arange(rows) * k} for k in range(count)]
     if rows < devices:
         with pytest.raises(InvalidArgument, match=f"{rows} rows cannot be divided over {devices} devices"):
-            divided(feed, devices)
+            require_rows(feeds[0], devices)
         return
-    parts = divided(feed, devices)
-    assert [len(part["x"]) for part in parts] == split_sizes(rows, devices)
-    assert np.array_equal(np.concatenate([part["y"] for part in parts]), feed["y"])
+    require_rows(feeds[0], devices)
+    parts = divided(feeds, devices).devices
+    assert [part["x"].shape[1] for part in parts] == split_sizes(rows, devices)
+    for k, feed in enumerate(feeds):
+        assert all(np.array_equal(np.concatenate([p[n][k] for p in parts]), feed[n]) for n in feed)
+
+
+def test_batches_of_other_shapes_are_not_sent_as_one() -> None:
+    kinds = [(4, np.float32), (4, np.float32), (3, np.float32), (4, np.float32), (4, np.float64)]
+    feeds = [{"x": np.full((rows, 2), k, dtype)} for k, (rows, dtype) in enumerate(kinds)]
+    found = [[int(feed["x"][0, 0]) for feed in together] for together in alike(feeds)]
+    assert found == [[0, 1], [2], [3], [4]]
 
 
 @pytest.mark.parametrize(
     ("feed", "said"),
     [
         ({"x": np.ones((4, 1)), "y": np.ones(3)}, "different numbers of rows"),
-        ({"x": np.float32(1.0)}, "'x' has none"),
+        ({"x": np.ones(())}, "'x' has none"),
     ],
 )
 def test_a_batch_that_has_no_rows_to_divide_is_refused(feed: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        divided(feed, 2)
+        require_rows(feed, 2)
 
 
 def test_the_table_of_ranks_lines_up_and_escapes() -> None:

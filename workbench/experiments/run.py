@@ -38,6 +38,10 @@ class Evaluated(dict[str, float]):
     """What evaluating validation data after a step gave; a step itself gives a plain dict."""
 
 
+class Underway(dict[str, float]):
+    """What a step gave behind which others have been begun: a run does not hold between them."""
+
+
 class Run:
     """A training run.
 
@@ -92,6 +96,7 @@ class Run:
         self.fetch: dict[str, str] = {}
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
+        self._lookers = 0  # of them those that want the run at rest
         self._started = False
         self._held = False
         self._until = 0  # a held run goes on to this step
@@ -116,6 +121,15 @@ class Run:
     @property
     def _holds(self) -> bool:
         return self._held and self.step >= self._until
+
+    def may_begin(self, step: int) -> bool:
+        """Whether a step may be begun behind so many, before these are known: nobody wants the run to hold there."""
+        return not (self._stopping or self._savers or (self._held and step >= self._until))
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether somebody looks at what every step leaves behind; see `subscribe`."""
+        return self._lookers > 0
 
     def trains(self, program: Any, loader: Any, fetch: dict[str, str], executor: Any, target: Any) -> None:
         """Note what it is a run of."""
@@ -357,14 +371,19 @@ class Run:
         """Completed steps by time spent running."""
         return self.step / self.seconds if self.seconds else 0.0
 
-    def subscribe(self, observer: Callable[[Run], None]) -> None:
+    def subscribe(self, observer: Callable[[Run], None], at_rest: bool = True) -> None:
         """Have `observer(run)` called on the training thread after every step, after every evaluation of validation
         data, then with the same `step` once more, and at the end.
+
+        Args:
+            at_rest: no other step has been begun when it is called, so that it may save and stop there. A cluster then
+                makes one step at a time; False is for what only counts and draws, and lets it go ahead.
 
         An exception in an observer fails the run at that step boundary.
         """
         if not callable(observer):
             raise InvalidArgument(f"subscribe takes a function of the run, got {observer!r}")
+        self._lookers += at_rest
         self._observers.append(observer)
 
     def _main(self) -> None:
@@ -389,7 +408,8 @@ class Run:
     def _timed(self, work: Iterator[dict[str, float]]) -> Iterator[dict[str, float]]:
         """The steps of `work`, asked for only while the run may go on."""
         try:
-            while self._may_go_on():
+            values: dict[str, float] | None = None
+            while isinstance(values, Underway) or self._may_go_on():
                 start = time.perf_counter()
                 values = next(work, None)
                 self.seconds += time.perf_counter() - start

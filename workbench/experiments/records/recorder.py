@@ -258,7 +258,7 @@ if hasattr(os, "register_at_fork"):
 def record(run: Run, settings: Mapping[str, Any], file: RunsFile | None = None) -> Record:
     """Record a run that has not begun; errors and drops of temporaries are kept too."""
     new = _records[run] = Record(run, RunsFile() if file is None else file, settings)
-    run.subscribe(_Watch(new))
+    run.subscribe(_Watch(new), at_rest=False)
     new._writer.take(new)
     return new
 

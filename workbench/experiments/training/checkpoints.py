@@ -14,7 +14,7 @@ from workbench.checkpoint.restore import Restore, as_before_on_error
 from workbench.checkpoint.tree import flatten, unflatten
 from workbench.data.loader import DataLoader
 from workbench.data.sampler import random_sampler_of
-from workbench.errors import InvalidArgument
+from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.inspection.device_values import Values, check_device_values, device_values, devices_restored
 from workbench.experiments.runners import Inspectable, executor_of, settle
 from workbench.experiments.training.kept import KeptFiles
@@ -76,8 +76,14 @@ def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.Path
     """Write a checkpoint between two steps; replaces the file whole.
 
     Raises:
+        PreconditionNotMet: the run has failed in a cluster, in the middle of steps that were sent ahead.
         OSError: it cannot be written; a file that was there is unchanged.
     """
+    if loop.is_adrift:
+        raise PreconditionNotMet(
+            f"the run failed behind step {position.step}, with further steps on their way to the ranks: batches and "
+            "schedules are ahead of it; go on from an earlier checkpoint"
+        )
     settle(loop.executor, loop.scope)
     tensors, metadata = snapshot(loop.program, loop.scope)
     executor = executor_of(loop.executor)

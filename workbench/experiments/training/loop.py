@@ -35,6 +35,9 @@ class Resumable(Protocol):
     def go_on(self, state: KeptFiles | None, run: Run) -> None:
         """Go on from what a checkpoint held of `state`."""
 
+    def may_look(self, step: int, ends_pass: bool) -> bool:
+        """Whether it may have to save behind a step."""
+
 
 class Parts(NamedTuple):
     """What a loop is made of, see `TrainingLoop`."""
@@ -56,6 +59,7 @@ class TrainingLoop:
         keeper: of checkpoints, None if none are kept.
         guard: is told of steps with a NaN or an Inf, None if nobody is.
         done, batches: passes done, and batches taken in the one that has begun.
+        is_adrift: batches and schedules are ahead of the steps that are known, for good: the run has failed there.
         metric: sum and number of the first fetches since the schedulers took a step, where one follows them.
     """
 
@@ -77,6 +81,7 @@ class TrainingLoop:
         self.keeper: Resumable | None = None
         self.guard: NaNGuard | None = None
         self.done = self.batches = 0
+        self.is_adrift = False
         self.metric = (0.0, 0)
         schedulers = program.lr_schedulers.values()
         self._is_followed = lr_step != "never" and any(isinstance(s, ReduceOnPlateau) for s in schedulers)
@@ -137,26 +142,29 @@ class TrainingLoop:
         try:
             with working(self.executor, self.scope):
                 yield from self._evaluate(run)  # a checkpoint may stand between a step and its evaluation
-                while not self._ends(run):
-                    yield from self._epoch(run)
+                yield from self._steps(run)
         finally:
             if dismiss is not None:
                 dismiss()
 
+    def _steps(self, run: Run) -> Iterator[dict[str, float]]:
+        """All of them, with the evaluations between them."""
+        while not self._ends(run):
+            yield from self._epoch(run)
+
     def _ends(self, run: Run) -> bool:
         """Whether no further step is wanted; an evaluation may have ended since the run is to stop."""
-        return run.is_stopping or self._is_over(run)
+        return run.is_stopping or self._is_over(run, run.step, self.done)
 
-    def _is_over(self, run: Run) -> bool:
-        is_enough = run.steps is not None and run.step >= run.steps
-        return is_enough or (self.passes is not None and self.done >= self.passes)
+    def _is_over(self, run: Run, step: int, done: int) -> bool:
+        is_enough = run.steps is not None and step >= run.steps
+        return is_enough or (self.passes is not None and done >= self.passes)
 
     def _epoch(self, run: Run) -> Iterator[dict[str, float]]:
         length, before = self.length, self.batches
         batches, count = batches_of(self.loader), before
         try:
-            left = batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, before, None)
-            for count, batch in enumerate(left, before + 1):
+            for count, batch in enumerate(self._left_of(batches, before), before + 1):
                 metrics = self._step(batch)
                 self.batches = count
                 if count == length:
@@ -169,43 +177,53 @@ class TrainingLoop:
         finally:
             close(batches)
         if count == 0:
-            raise InvalidArgument(
-                "the loader gave no batch; a generator is used up after one pass - train takes something that can be "
-                "iterated over again, such as a DataLoader or a list"
-            )
+            raise nothing_given()
         if length is None or count < length:
             self._end_of_pass(run)
             yield from self._evaluate(run)
 
+    def _left_of(self, batches: Iterator[Any], taken: int) -> Iterator[Any]:
+        """What is left of a pass; a DataLoader goes on by itself."""
+        return batches if isinstance(self.loader, DataLoader) else itertools.islice(batches, taken, None)
+
     def _end_of_pass(self, run: Run) -> None:
-        self.done, self.batches = self.done + 1, 0
-        run.complete_epoch()
+        self._count_pass(run)
         self._advance("epoch")
 
+    def _count_pass(self, run: Run) -> None:
+        self.done, self.batches = self.done + 1, 0
+        run.complete_epoch()
+
     def _evaluate(self, run: Run) -> Iterator[Evaluated]:
-        if self.validation is None or not self._is_due(run):
+        if not self._is_due(run, run.step, self.batches == 0, self.done):
             return
+        assert self.validation is not None
         settle(self.executor, self.scope)
         means = self.validation.evaluate(lambda: run.is_stopping)
         if means is not None:
             yield Evaluated(means)
 
-    def _is_due(self, run: Run) -> bool:
+    def _is_due(self, run: Run, step: int, ends_pass: bool, done: int) -> bool:
         """Whether there is a step to evaluate after, which has not been."""
-        if run.step == 0 or run.validated[-1:] == [run.step]:
+        if self.validation is None or step == 0 or run.validated[-1:] == [step]:
             return False
-        is_due = self.batches == 0 if self.valid_every is None else run.step % self.valid_every == 0
-        return is_due or self._is_over(run)
+        is_due = ends_pass if self.valid_every is None else step % self.valid_every == 0
+        return is_due or self._is_over(run, step, done)
 
     def _step(self, batch: Any) -> dict[str, float]:
         values = self.executor.run(
             self.program, feed=feed_of(batch, self._feeds), fetch_list=list(self.labels.values()), scope=self.scope
         )
+        metrics = self._means(values)
+        self._advance("step")
+        return metrics
+
+    def _means(self, values: Sequence[Any]) -> dict[str, float]:
+        """What is recorded of a step, of what was fetched."""
         metrics = {label: float(np.mean(value)) for label, value in zip(self.labels, values, strict=True)}
         if self._is_followed:
             total, count = self.metric
             self.metric = total + next(iter(metrics.values())), count + 1
-        self._advance("step")
         return metrics
 
     def _advance(self, when: str) -> None:
@@ -218,3 +236,11 @@ class TrainingLoop:
             else:
                 scheduler.step()
         self.metric = (0.0, 0)
+
+
+def nothing_given() -> InvalidArgument:
+    """Of a loader without a batch."""
+    return InvalidArgument(
+        "the loader gave no batch; a generator is used up after one pass - train takes something that can be "
+        "iterated over again, such as a DataLoader or a list"
+    )

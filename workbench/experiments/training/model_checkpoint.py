@@ -128,6 +128,12 @@ class Keeper:
         elif self._is_time(run):
             self._look(run)
 
+    def may_look(self, step: int, ends_pass: bool) -> bool:
+        """Whether it may have to save behind a step, to which the run has to come to rest then."""
+        if self.asked.every_n_train_steps is not None:
+            return step % self.asked.every_n_train_steps == 0
+        return ends_pass
+
     def _is_time(self, run: Run) -> bool:
         has_evaluated = run.validated[-1:] == [run.step]
         if self._is_validated and not has_evaluated:

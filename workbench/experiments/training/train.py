@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, Unavailable, described
+from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments.first_nan import NaNGuard
@@ -19,6 +19,7 @@ from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, executor_of, on_cluster, on_devices, runner_of
 from workbench.experiments.training import begun
+from workbench.experiments.training.ahead import LoopAhead
 from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.training.layer_parts import of_layer, require_recorded
@@ -35,6 +36,7 @@ from workbench.layers.layer import Layer
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.trained import ClusterExecutor
 from workbench.runtime.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -88,7 +90,7 @@ def train(
         executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
             the program trains on several devices.
         scope: where the parameters are; that executor's own, or `global_scope()` of the caller by default.
-        on_step: called with the run, on the training thread, after every step.
+        on_step: called with the run, on the training thread, after every step; a cluster makes one step at a time then.
         lr_step: when the program's learning-rate schedulers take a step. `ReduceOnPlateau` is given the first
             variable recorded: its value in this step, or its mean over the epoch ("epoch", which it is meant for).
         progress: a progress bar always, never, or (None) in a terminal or notebook.
@@ -165,14 +167,17 @@ def train(
     _check_batches(loader, runner)
     if stop_on_nan or (checkpoint, checkpoints) != (None, None):
         require_recorded(runner)
-    loop = TrainingLoop(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
+    if stop_on_nan and cluster is not None:
+        raise Unimplemented("stop_on_nan in a cluster; train with devices= of this process, or look at run.history")
+    kind = LoopAhead if isinstance(runner, ClusterExecutor) else TrainingLoop
+    loop = kind(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, total, epochs)
     executes = getattr(runner, "executor", runner)
     run.trains(None if executes is None else program, loader, labels, executes, target)
     run.saves_by(partial(_save, loop, run))
     keeper = None if checkpoints is None else keeper_of(checkpoints, run, loop)
     if keeper is not None and not _trainer(runner):
-        run.subscribe(keeper)
+        run.subscribe(keeper, at_rest=False)
     loop.attend(NaNGuard(run, stop_on_nan), keeper)
     if on_step is not None:
         run.subscribe(on_step)
@@ -187,7 +192,7 @@ def train(
     bar = bar_of(run, progress)
     _go_on(loop, run, restorable, bar)  # last: what refuses comes before
     if bar is not None:
-        run.subscribe(bar)
+        run.subscribe(bar, at_rest=False)
     if settings_made is not None:
         recorder.record(run, settings_made, file)
     if paused:

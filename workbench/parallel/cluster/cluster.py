@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.parallel.cluster import rank_programs
-from workbench.parallel.cluster.engines import Engines
+from workbench.parallel.cluster.engines import Asked, Engines
 from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.parallel.cluster.standing import Ranks
 
@@ -74,6 +74,14 @@ class Cluster:
     def ask_each(self, function: Any, arguments: list[Any], timeout: float | None = None) -> list[Any]:
         """The same with arguments of its own for every rank."""
         return self._engines.ask(function, arguments, self.timeout if timeout is None else timeout)
+
+    def send_each(self, function: Any, arguments: list[Any]) -> Asked:
+        """Ask without waiting, after what was asked before; `answers` waits."""
+        return self._engines.send(function, arguments)
+
+    def answers(self, asked: Asked, timeout: float) -> list[Any]:
+        """What the ranks say to what was sent; see `Engines.answers`."""
+        return self._engines.answers(asked, timeout)
 
     def ranks(self) -> Ranks:
         """Where the ranks stand, after the step in flight; also of those that are gone.

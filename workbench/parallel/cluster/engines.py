@@ -1,4 +1,8 @@
-"""The processes of a cluster: started under MPI through ipyparallel, asked all at once, replaced when one is lost."""
+"""The processes of a cluster: started under MPI through ipyparallel, asked all at once, replaced when one is lost.
+
+What is asked and answered is JSON and the bytes of arrays (see `rank_calls`); ipyparallel carries it, on this machine
+only, signed with a key that only this user can read.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
 from workbench import between
 from workbench.errors import Unavailable
+from workbench.parallel.cluster.rank_calls import call, message, unpacked
 from workbench.parallel.cluster.rank_errors import RankLost, first_cause, has_failed
 from workbench.parallel.launch.mpiexec import environment, find_launcher
+
+Asked: TypeAlias = Sequence[Any]  # what is to come of every rank
 
 START_PATIENCE = 120.0  # seconds for the ranks to come up
 FAREWELL = 5.0  # seconds for the other ranks to notice that one has failed, before they are interrupted
@@ -32,9 +39,6 @@ _WHILE_IT_LIVES = "((while kill -0 {}; do sleep 1; kill -0 $$ || exit; done; kil
 
 class Engines:
     """So many ranks under one mpiexec, listening on this machine only.
-
-    What is asked and answered travels through ipyparallel, which pickles it: between this process and those it has
-    started, signed with a key that only this user can read.
 
     Args:
         count: how many.
@@ -107,10 +111,28 @@ class Engines:
         return self._client is not None and len(self._client.ids) == self.count
 
     def ask(self, function: Callable[..., Any], arguments: Sequence[Sequence[Any]], timeout: float) -> list[Any]:
-        """Call a function of a module in every rank at once.
+        """Call a function of a module in every rank at once, and wait for what they say; see `send` and `answers`."""
+        return self.answers(self.send(function, arguments), timeout)
+
+    def send(self, function: Callable[..., Any], arguments: Sequence[Sequence[Any]]) -> Asked:
+        """Have a function of a module called in every rank, after what was asked of them before; do not wait.
 
         Args:
             arguments: of each rank's call; arrays and plain values.
+
+        Raises:
+            RankLost: a rank has died; names it and the signal. InvalidType: an argument that is no data.
+        """
+        self.require_alive()
+        written = [message(function, given) for given in arguments]
+        with self._sending:
+            ids = sorted(self._client.ids)
+            return [self._client[i].apply_async(call, *given) for i, given in zip(ids, written, strict=True)]
+
+    def answers(self, asked: Asked, timeout: float) -> list[Any]:
+        """Wait for what the ranks say.
+
+        Args:
             timeout: seconds.
 
         Returns:
@@ -120,20 +142,16 @@ class Engines:
             RankLost: a rank has died; names it and the signal. TimeoutError: not all have answered; they are
                 interrupted. Exception: what the first rank that failed has raised, named.
         """
-        self.require_alive()
-        with self._sending:
-            ids = sorted(self._client.ids)
-            answers = [self._client[i].apply_async(function, *given) for i, given in zip(ids, arguments, strict=True)]
         try:
-            self._await(answers, timeout)
+            self._await(asked, timeout)
         except BaseException:
             self.interrupt()
             raise
-        if all(answer.ready() and answer.successful() for answer in answers):
-            return [answer.get() for answer in answers]
-        raise self._loss() if not self.alive else first_cause(answers)
+        if all(answer.ready() and answer.successful() for answer in asked):
+            return [unpacked(answer.get()) for answer in asked]
+        raise self._loss() if not self.alive else first_cause(asked)
 
-    def _await(self, answers: Sequence[Any], timeout: float) -> None:
+    def _await(self, answers: Asked, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not all(answer.ready() for answer in answers):
             self._require_open()  # answers of ranks that another thread has closed never come

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
@@ -35,14 +35,22 @@ def has_failed(answer: Any) -> bool:
 
 def first_cause(answers: Sequence[Any]) -> BaseException:
     """The exception of the rank that failed by itself, not because of another one."""
-    failed = [(rank, answer.exception()) for rank, answer in enumerate(answers) if has_failed(answer)]
-    rank, error = min(failed, key=lambda each: (getattr(each[1], "ename", "") in _FOLLOWS, each[0]))
-    return _named(rank, error)
+    failed = {rank: answer.exception() for rank, answer in enumerate(answers) if has_failed(answer)}
+    return cause_of({rank: _kind_and_text(error) for rank, error in failed.items()})
 
 
-def _named(rank: int, error: Any) -> BaseException:
+def _kind_and_text(error: Any) -> tuple[str, str]:
+    return getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
+
+
+def cause_of(failed: Mapping[int, Sequence[str]]) -> BaseException:
+    """The same, of the kinds and texts of the exceptions of the ranks that have told of one."""
+    rank = min(failed, key=lambda each: (failed[each][0] in _FOLLOWS, each))
+    return _named(rank, *failed[rank])
+
+
+def _named(rank: int, kind: str, text: str) -> BaseException:
     """An exception of the kind that the rank has raised, if it is one of ours."""
-    kind, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
     known = getattr(errors, kind, None)
     cls = known if isinstance(known, type) and issubclass(known, EnforceNotMet) else ExecutionError
     told = f"rank {rank}: {text}" if cls is known else f"rank {rank}: {kind}: {text}"

@@ -1,4 +1,4 @@
-"""What a rank does for the kernel: a program is sent to it once, then every step is asked of it.
+"""What a rank does for the kernel: a program is sent to it once, then batches, many at a time, and it makes the steps.
 
 These functions run in the ranks. The kernel calls them by name, with plain values and arrays; no code travels.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import NotFound
+from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.framework.text.deserialize import program_from_dict
 from workbench.graph.loss import loss_of
@@ -51,15 +52,34 @@ class RankProgram:
             self.scope.var(name).tensor.take(np.array(value))
         self.program.lr_schedulers.update({name: ConstantRate(rate) for name, rate in rates.items()})
 
-    def run(
-        self, feeds: Sequence[Mapping[str, np.ndarray]], fetched: Sequence[str], rates: Mapping[str, float]
-    ) -> list[np.ndarray]:
-        """One step, each device fed its own; what is fetched of this rank's devices."""
-        for name, rate in rates.items():
-            self.program.lr_schedulers[name].last_lr = rate
-        values = self.executor.run_step([dict(feed) for feed in feeds], list(fetched))
-        self.step += 1
-        return values
+    def run_all(
+        self, first: int, stretches: Sequence[Mapping[str, Any]], fetched: Sequence[str], rates: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Step after step, as many as were sent together.
+
+        Args:
+            first: number of the first of them, from 0. Steps that come behind one that has failed are not made.
+            stretches: steps fed with the same shapes: `count`, and `feeds`, `{name: [count, …]}` of every device.
+            rates: of every learning rate, one for each step.
+
+        Returns:
+            `fetched`: of each name the values of this rank's devices, step by step; `seconds` it took; `error`: kind
+            and text of what kept a step from being applied, None if nothing did.
+        """
+        begun, made, error = time.perf_counter(), [], None
+        try:
+            if first != self.step:
+                raise PreconditionNotMet(f"step {first} was sent, this rank is at step {self.step}")
+            for feeds, number in _each_of(stretches):
+                for name, values in rates.items():
+                    self.program.lr_schedulers[name].last_lr = float(values[number])
+                made.append(self.executor.run_step(feeds, list(fetched)))
+                self.step += 1
+        except BaseException as raised:
+            error = [type(raised).__name__, str(raised)]
+        seconds = time.perf_counter() - begun
+        return {"fetched": [_stacked([step[i] for step in made]) for i in range(len(fetched))],
+                "made": len(made), "seconds": seconds, "error": error}  # fmt: skip
 
     def values(self) -> dict[str, np.ndarray]:
         """What the persistable variables hold."""
@@ -81,11 +101,11 @@ def take_values(key: str, values: Mapping[str, np.ndarray], rates: Mapping[str, 
     _program(key).take(values, rates)
 
 
-def run_step(
-    key: str, feeds: Sequence[Mapping[str, np.ndarray]], fetched: Sequence[str], rates: Mapping[str, float]
-) -> list[np.ndarray]:
-    """See `RankProgram.run`."""
-    return _program(key).run(feeds, fetched, rates)
+def run_steps(
+    key: str, first: int, stretches: Sequence[Mapping[str, Any]], fetched: Sequence[str], rates: Mapping[str, Any]
+) -> dict[str, Any]:
+    """See `RankProgram.run_all`."""
+    return _program(key).run_all(first, stretches, fetched, rates)
 
 
 def values_of(key: str) -> dict[str, np.ndarray]:
@@ -107,6 +127,20 @@ def standing() -> dict[str, Any]:
         "state": "waiting" if held is None else "training",
         "program": "" if held is None else held.program.name or "",
     }
+
+
+def _each_of(stretches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[dict[str, np.ndarray]], int]]:
+    """What the devices are fed, and the number of the step among those that came together."""
+    number = 0
+    for stretch in stretches:
+        for at in range(stretch["count"]):
+            yield [{name: array[at] for name, array in device.items()} for device in stretch["feeds"]], number
+            number += 1
+
+
+def _stacked(values: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """As one array, where all have one shape."""
+    return np.stack(values) if values and len({value.shape for value in values}) == 1 else values
 
 
 def _program(key: str) -> RankProgram:

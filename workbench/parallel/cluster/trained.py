@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,9 +18,12 @@ from workbench.framework.program.program import Program
 from workbench.framework.values.random import process_entropy, program_seed
 from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
-from workbench.parallel.cluster.rank_errors import RankLost
+from workbench.parallel.cluster.engines import Asked
+from workbench.parallel.cluster.rank_errors import RankLost, cause_of
 from workbench.runtime.scope import Scope
 from workbench.runtime.undisturbed import undisturbed
+
+Arrays: TypeAlias = Mapping[str, np.ndarray]  # of a batch
 
 _keys = itertools.count(1)
 
@@ -28,9 +31,10 @@ _keys = itertools.count(1)
 class ClusterExecutor:
     """Runs a program's steps in the ranks of a cluster; any other program here.
 
-    The program and the values of its variables are sent once, when a run begins. Every batch is divided over the
-    ranks as over devices; the parameters come back when they are asked for (`settle`), which a run does for
-    evaluations, for checkpoints and at its end. Learning rate schedules stay here, and their rates are sent.
+    The program and the values of its variables are sent once, when a run begins. Batches are sent many at a time,
+    ahead of the steps they are for; each is divided over the ranks as over devices. The parameters come back when they
+    are asked for (`settle`), which a run does for evaluations, for checkpoints and at its end. Learning rate schedules
+    stay here, and their rates are sent.
 
     Args:
         cluster: the ranks. program: what is trained.
@@ -40,6 +44,7 @@ class ClusterExecutor:
         self.cluster, self.program = cluster, program
         self._key = f"{program.name or 'program'} {next(_keys)}"
         self._other = Executor()
+        self._begun = 0  # steps that were sent
         self._is_ahead = False  # the ranks have made steps that the scope here does not know
 
     @property
@@ -73,8 +78,8 @@ class ClusterExecutor:
         document = {**document_of(self.program), "random_seed": seed}  # of this process, if the program has none
         self.cluster.ask(rank_programs.open_program, self._key, document, self.cluster.devices)
         values, _ = snapshot(self.program, scope)
-        self.cluster.ask(rank_programs.take_values, self._key, values, self._rates())
-        self._is_ahead = False
+        self.cluster.ask(rank_programs.take_values, self._key, values, self.rates())
+        self._begun, self._is_ahead = 0, False
 
     def settle(self, scope: Scope) -> None:
         """Have the scope hold what the ranks' steps have made of the values."""
@@ -89,17 +94,58 @@ class ClusterExecutor:
         """A step of the program on all ranks; what is fetched of all devices, joined along dimension 0."""
         if program is not self.program:
             return self._other.run(program, feed=feed, fetch_list=fetch_list, scope=scope)
-        rates = self._rates()
-        feeds = divided(feed, self.device_count)
-        each, fetched = self.cluster.devices, list(fetch_list)
-        self._is_ahead = True
-        told = self.cluster.ask_each(
-            rank_programs.run_step,
-            [(self._key, feeds[i : i + each], fetched, rates) for i in range(0, len(feeds), each)],
-        )
-        return [np.concatenate([np.atleast_1d(value) for value in values]) for values in zip(*told, strict=True)]
+        made = self.receive(self.send([(self.prepared(feed), self.rates())], fetch_list))
+        if made.error is not None:
+            raise made.error
+        return made.values[0]
 
-    def _rates(self) -> dict[str, float]:
+    def prepared(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """A batch as arrays that can be divided over all devices.
+
+        Raises:
+            InvalidArgument: a feed without rows, feeds of different numbers of rows, or fewer rows than devices.
+        """
+        arrays = {name: np.asarray(value) for name, value in feed.items()}
+        require_rows(arrays, self.device_count)
+        return arrays
+
+    def send(self, steps: Sequence[tuple[Arrays, Mapping[str, float]]], fetched: Sequence[str]) -> Sent:
+        """Have the ranks make steps, behind those that were sent before; do not wait.
+
+        Args:
+            steps: what each is fed, see `prepared`, and its learning rates.
+
+        Raises:
+            RankLost: a rank is gone.
+        """
+        names = steps[0][1]
+        rates = {name: np.array([rates[name] for _, rates in steps]) for name in names}
+        stretches = [divided(batches, self.device_count) for batches in alike([feed for feed, _ in steps])]
+        each = self.cluster.devices
+        given = [
+            (self._key, self._begun, [one.of(i * each, each) for one in stretches], list(fetched), rates)
+            for i in range(self.cluster.size)
+        ]
+        self._is_ahead = True
+        asked = self.cluster.send_each(rank_programs.run_steps, given)
+        self._begun += len(steps)
+        return Sent(len(steps), asked)
+
+    def receive(self, sent: Sent) -> Made:
+        """Wait for what has become of steps that were sent.
+
+        Raises:
+            RankLost, TimeoutError: see `Cluster.ask`.
+        """
+        told = self.cluster.answers(sent.asked, self.cluster.timeout)
+        made = min(one["made"] for one in told)
+        failed = {rank: one["error"] for rank, one in enumerate(told) if one["error"] is not None}
+        of_ranks = [one["fetched"] for one in told]
+        values = [_joined(of_ranks, step) for step in range(made)]
+        return Made(values, max(one["seconds"] for one in told), cause_of(failed) if failed else None)
+
+    def rates(self) -> dict[str, float]:
+        """The learning rates that schedules give now."""
         return {name: float(schedule()) for name, schedule in self.program.lr_schedulers.items()}
 
 
@@ -108,13 +154,49 @@ def _adopt(scope: Scope, values: Mapping[str, np.ndarray]) -> None:
         scope.root.var(name).tensor.take(value)
 
 
-def divided(feed: Mapping[str, Any], devices: int) -> list[dict[str, np.ndarray]]:
-    """The rows of a batch by device, as one process divides them over so many.
+class Sent(NamedTuple):
+    """Steps that were sent: how many, and what is to come of each rank."""
+
+    steps: int
+    asked: Asked
+
+
+class Made(NamedTuple):
+    """What has become of them: what those fetched that were applied, how long the ranks took, what went wrong."""
+
+    values: list[list[np.ndarray]]
+    seconds: float
+    error: BaseException | None
+
+
+def _joined(of_ranks: Sequence[Sequence[Any]], step: int) -> list[np.ndarray]:
+    """What was fetched of all devices in a step."""
+    return [np.concatenate([np.atleast_1d(name[step]) for name in names]) for names in zip(*of_ranks, strict=True)]
+
+
+class Divided(NamedTuple):
+    """Batches of the same shapes, one after the other, by device: `{name: [batches, rows, …]}`."""
+
+    batches: int
+    devices: list[dict[str, np.ndarray]]
+
+    def of(self, first: int, devices: int) -> dict[str, Any]:
+        """What the devices of a rank get."""
+        return {"count": self.batches, "feeds": self.devices[first : first + devices]}
+
+
+def alike(feeds: Sequence[Arrays]) -> Iterator[list[Arrays]]:
+    """The batches that follow each other and have the same names, shapes and dtypes together."""
+    for _, found in itertools.groupby(feeds, lambda feed: [(n, a.shape, a.dtype) for n, a in feed.items()]):
+        yield list(found)
+
+
+def require_rows(arrays: Arrays, devices: int) -> None:
+    """Refuse a batch whose rows cannot be divided over so many devices.
 
     Raises:
         InvalidArgument: a feed without rows, feeds of different numbers of rows, or fewer rows than devices.
     """
-    arrays = {name: np.asarray(value) for name, value in feed.items()}
     flat = [name for name, array in arrays.items() if array.ndim == 0]
     if flat:
         raise InvalidArgument(f"a cluster divides batches by their rows; feed {flat[0]!r} has none, it is a number")
@@ -124,5 +206,12 @@ def divided(feed: Mapping[str, Any], devices: int) -> list[dict[str, np.ndarray]
     rows = next(iter(counts.values()), 0)
     if rows < devices:
         raise InvalidArgument(f"a batch of {rows} rows cannot be divided over {devices} devices")
+
+
+def divided(batches: Sequence[Arrays], devices: int) -> Divided:
+    """The rows of batches of the same shapes by device, as one process divides them over so many."""
+    together = {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+    rows = next(iter(together.values())).shape[1]
     ends = list(itertools.accumulate(split_sizes(rows, devices), initial=0))
-    return [{name: array[start:end] for name, array in arrays.items()} for start, end in itertools.pairwise(ends)]
+    parts = [{n: array[:, start:end] for n, array in together.items()} for start, end in itertools.pairwise(ends)]
+    return Divided(len(batches), parts)
