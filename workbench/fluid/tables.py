@@ -111,6 +111,15 @@ PARAM_ATTR = {"workbench.builders.param_attr": "ParamAttr"}  # `workbench.fluid.
 
 UNIQUE_NAME = {"workbench.framework.names": "generate guard switch"}  # `workbench.fluid.unique_name`
 
+ROLE_MAKER = {  # `workbench.fluid.incubate.fleet.base.role_maker`
+    "workbench.parallel.roles.base": "RoleMakerBase",
+    "workbench.parallel.roles.cloud": "PaddleCloudRoleMaker",
+    "workbench.parallel.roles.general": "GeneralRoleMaker",
+    "workbench.parallel.roles.mpi": "MPIRoleMaker MPISymetricRoleMaker",
+    "workbench.parallel.roles.role": "Role",
+    "workbench.parallel.roles.user_defined": "UserDefinedCollectiveRoleMaker UserDefinedRoleMaker",
+}
+
 BACKWARD = {"workbench.autodiff": "append_backward gradients"}  # `workbench.fluid.backward`
 
 FLUID = {  # `workbench.fluid`
@@ -126,7 +135,7 @@ FLUID = {  # `workbench.fluid`
 }
 
 MODULES = (
-    "backward", "clip", "compiler", "core", "dygraph", "executor", "framework", "initializer", "io",
+    "backward", "clip", "compiler", "core", "dygraph", "executor", "framework", "incubate", "initializer", "io",
     "layers", "optimizer", "param_attr", "regularizer", "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}

@@ -61,8 +61,9 @@ def server_job_variables(rank: int, hosts: Sequence[str], servers: Sequence[str]
             "PADDLE_CURRENT_ENDPOINT": trainers[rank],
         }
         return shared | own
-    ip, _, port = servers[rank - len(trainers)].rpartition(":")
-    return shared | {"TRAINING_ROLE": "PSERVER", "POD_IP": ip, "PADDLE_PORT": port}
+    number = rank - len(trainers)
+    ip, _, port = servers[number].rpartition(":")
+    return shared | {"TRAINING_ROLE": "PSERVER", "PADDLE_PSERVER_ID": str(number), "POD_IP": ip, "PADDLE_PORT": port}
 
 
 def server_endpoints(hosts: Sequence[str], count: int, start_port: int) -> list[str]:
