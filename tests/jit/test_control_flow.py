@@ -52,9 +52,20 @@ def test_a_step_learns_through_a_branch() -> None:
     assert np.allclose(*found)
 
 
-def test_the_gradient_of_a_loop_needs_the_whole_step() -> None:
-    function = wb.jit.to_static(lambda x: doubled_until(x)[1])
-    with pytest.raises(Unimplemented, match=r"jit\.capture"):
+@pytest.mark.parametrize("start", [1.0, 3.0, 20.0])
+def test_gradients_pass_through_loops(start: float) -> None:
+    found = []
+    for make in (lambda f: f, wb.jit.to_static):
+        x = wb.to_tensor([start, 0.5], stop_gradient=False)
+        y = make(lambda x: wb.tanh(doubled_until(x)[1] * 0.1))(x)
+        (y * y).sum().backward()
+        found.append(x.grad.numpy())
+    assert np.allclose(*found, rtol=1e-6)
+
+
+def test_the_gradient_of_a_branch_that_draws_needs_the_whole_step() -> None:
+    function = wb.jit.to_static(lambda x: static.nn.cond(x.sum() > 0, lambda: wb.nn.functional.dropout(x), lambda: x))
+    with pytest.raises(Unimplemented, match=r"(?s)draws random numbers.*jit\.capture"):
         function(wb.to_tensor([1.0], stop_gradient=False))
 
 

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.stress.tripwire import Tripwire
 from workbench.errors import InvalidArgument
-from workbench.jit.captured_tensor import CapturedTensor, NeedsValue
+from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 
 NAMES = ("recorded_function", "recorded_step", "leaf_gradients", "bindings", "shared_storage")
 FILES = [f"jit/{name}.py" for name in NAMES]

@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import EnforceNotMet, PreconditionNotMet, Unimplemented
-from workbench.jit.captured_tensor import NeedsValue
+from workbench.jit.values.captured_tensor import NeedsValue
 
 kept: list[Any] = []
 counted = 0

@@ -12,7 +12,7 @@ from tests.jit.models import LABELS, MODELS, parameters
 from workbench import nn
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework.notice import Notice
-from workbench.jit.captured_tensor import NeedsValue
+from workbench.jit.values.captured_tensor import NeedsValue
 
 
 class Net(nn.Layer):
@@ -159,10 +159,10 @@ def test_methods_decorated_in_a_class() -> None:
     assert one(wb.ones([1])).item() == 5.0 and one.forward.captures == 2
 
 
-def test_branches_are_refused_and_the_function_can_be_had_back() -> None:
+def test_asking_for_values_is_refused_and_the_function_can_be_had_back() -> None:
     class Branching(nn.Layer):
         def forward(self, x: Any) -> Any:
-            return x if x.sum() > 0 else -x
+            return x if bool(x.sum() > 0) else -x
 
     net = wb.jit.to_static(Branching())
     with pytest.raises(NeedsValue, match=re.escape("static.nn.cond")):

@@ -19,6 +19,7 @@ import importlib.abc
 import importlib.util
 import io
 import json
+import linecache
 import os
 import random
 import select
@@ -177,9 +178,16 @@ def _pieces(source: str) -> list[tuple[Any, bool]]:
     try:
         parsed = doctest.DocTestParser().get_examples(source)
         modes = ["single" if e.want.strip() else "exec" for e in parsed]
-        return [(compile(e.source, "<example>", m), e.exc_msg is not None) for e, m in zip(parsed, modes)]
+        return [(_compiled(e.source, m), e.exc_msg is not None) for e, m in zip(parsed, modes)]
     except (SyntaxError, ValueError):  # blocks with `>>>` on every line
-        return [(compile(unprompted(source), "<example>", "exec"), False)]
+        return [(_compiled(unprompted(source), "exec"), False)]
+
+
+def _compiled(source: str, mode: str) -> Any:
+    """A piece of an example, whose source can be looked up as that of a notebook's cell can."""
+    name = f"<example {len(linecache.cache)}>"
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    return compile(source, name, mode)
 
 
 def unprompted(source: str) -> str:

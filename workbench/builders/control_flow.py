@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench.builders.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import generate
@@ -63,15 +65,31 @@ def cond(
         return recorder.on_variables(_cond, pred, true_fn, false_fn, name or generate("cond"))
 
 
-def _cond(pred: Any, true_fn: Function | None, false_fn: Function | None, name: str) -> Any:
+def settled_cond(pred: Any, true_fn: Function, false_fn: Function, settle: Function) -> Any:
+    """As `cond`, of two functions whose results are made alike when both are known.
+
+    Args:
+        settle: takes what the functions return, and returns two results of one structure; arrays without dimensions
+            among them become tensors.
+    """
+    with unchanged_on_error(default_main_program(), default_startup_program()):
+        return current_recorder().on_variables(_cond, pred, true_fn, false_fn, generate("cond"), settle)
+
+
+def _cond(
+    pred: Any, true_fn: Function | None, false_fn: Function | None, name: str, settle: Function | None = None
+) -> Any:
     if not isinstance(pred, Variable):
         raise not_a_variable("cond takes a Variable as pred", pred)
-    true_block, true_out = _build(true_fn or _nothing, ())
-    false_block, false_out = _build(false_fn or _nothing, ())
+    true_block, true_out = _traced(true_fn or _nothing, ())
+    false_block, false_out = _traced(false_fn or _nothing, ())
+    if settle is not None:
+        true_out, false_out = settle(true_out, false_out)
+    true_out, false_out = _ended(true_block, true_out), _ended(false_block, false_out)
     same_structure("what true_fn and false_fn return", true_out, false_out)
     true_outs, false_outs = flatten(true_out), flatten(false_out)
-    if true_out is None:
-        return None  # without outputs a functional cond has no effect
+    if not true_outs or true_out is None:
+        return true_out  # without outputs a functional cond has no effect
     captured = _captured([true_block, false_block], [*true_outs, *false_outs])
     outs, _ = cond_op(
         pred,
@@ -172,6 +190,8 @@ def _as_variable(value: Any, what: str) -> Variable:
     if isinstance(value, bool | int | float):
         dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
         return FILL_CONSTANT(shape=(1,), value=value, dtype=dtype)
+    if isinstance(value, np.ndarray) and not value.ndim:
+        return FILL_CONSTANT(shape=(), value=value.item(), dtype=value.dtype.name)
     if not isinstance(value, Variable):
         raise not_a_variable(f"control flow takes Variables in {what}", value)
     return value
@@ -179,21 +199,30 @@ def _as_variable(value: Any, what: str) -> Variable:
 
 def _build(function: Function, xs: Sequence[Variable], x_names: Sequence[str] = ()) -> tuple[Block, Any]:
     """Run `function` with a new block as the current one; its results are values of that block."""
+    block, result = _traced(function, xs, x_names)
+    return block, _ended(block, result)
+
+
+def _traced(function: Function, xs: Sequence[Variable], x_names: Sequence[str] = ()) -> tuple[Block, Any]:
+    """A new block of what `function` does, and what it returns."""
     program = default_main_program()
-    outer = program.current_block()
     block = program.create_block()
-    try:
+    program.rollback()
+    with program.block_guard(block):
         for variable, name in zip(xs, x_names, strict=True):
             inner = Variable(block, name, variable.shape, variable.dtype, stop_gradient=variable.stop_gradient)
             block.add_var(inner)
         block.inputs = list(x_names)
-        result = function(*(block.vars[n] for n in x_names))
+        return block, function(*(block.vars[n] for n in x_names))
+
+
+def _ended(block: Block, result: Any) -> Any:
+    """The results of a block as values of it."""
+    with block.program.block_guard(block):
         if result is not None:
             result = pack(result, _own_outputs(block, flatten(result)))
         _refuse_outer_writes(block)
-    finally:
-        program._current = outer.idx
-    return block, result
+    return result
 
 
 def _own_outputs(block: Block, leaves: list[Any]) -> list[Variable]:

@@ -2,7 +2,6 @@
 
 from workbench.errors import suggesting
 from workbench.jit.capture import CapturedStep, capture
-from workbench.jit.captured_tensor import NeedsValue
 from workbench.jit.saving import load, save
 from workbench.jit.static_function import (
     StaticFunction,
@@ -14,6 +13,7 @@ from workbench.jit.static_function import (
     to_static,
 )
 from workbench.jit.translated_layer import TranslatedLayer
+from workbench.jit.values.captured_tensor import NeedsValue
 
 __all__ = [
     "CapturedStep",

@@ -11,11 +11,11 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
 from workbench.graph.strategy import BuildStrategy
-from workbench.jit.arguments import Arguments
 from workbench.jit.recorded_function import RecordedFunction
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
+from workbench.jit.values.arguments import Arguments
 from workbench.runtime.devices import cpu_places
 
 

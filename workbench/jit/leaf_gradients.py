@@ -23,8 +23,8 @@ from workbench.framework.program.roles import BACKWARD, OPTIMIZE
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import DENSE
-from workbench.jit.bindings import TensorBindings
-from workbench.jit.captured_tensor import CapturedTensor
+from workbench.jit.values.bindings import TensorBindings
+from workbench.jit.values.captured_tensor import CapturedTensor
 from workbench.ops.tensor.creation import ASSIGN
 from workbench.runtime.undisturbed import Call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.autodiff.backward import gradients
@@ -13,7 +13,7 @@ from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
-from workbench.framework.values.spec import DENSE
+from workbench.framework.values.spec import STACK
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,11 @@ def partitioned(
     Args:
         arguments: names of the data that stays part of the forward program, read or not.
 
+    What a branch or a loop keeps for its gradient stays inside of one program: the second one runs it again, from the
+    values it was given.
+
     Raises:
-        Unimplemented: a gradient needs what a loop keeps for it.
+        Unimplemented: a branch or loop to be run again draws random numbers, which would be others.
     """
     block = program.global_block()
     forward_ops = set(map(id, block.ops))
@@ -57,23 +60,44 @@ def partitioned(
         grads = gradients(list(outputs), list(inputs), given)
     backward_ops = [op for op in block.ops if id(op) not in forward_ops]
     later = set(map(id, backward_ops))
+    again = [op for op in block.ops if id(op) in forward_ops and _is_run_again(op, _read_from_outside(backward_ops))]
+    once = forward_ops.difference(map(id, again))
     names = {variable.name for variable in given}
-    needed = [name for name in _read_from_outside(backward_ops) if name not in names]
+    needed = [name for name in _read_from_outside([*again, *backward_ops]) if name not in names]
     saved = [name for name in needed if not block.var(name).persistable]
     forward = program.keep_operators(lambda op: id(op) not in later, [block.var(name) for name in arguments])
-    backward = program.keep_operators(lambda op: id(op) not in forward_ops, given)
+    backward = program.keep_operators(lambda op: id(op) not in once, given)
     for name in saved:
         variable = backward.global_block().var(name)
-        if variable.kind != DENSE:
-            raise Unimplemented(
-                "the gradient of a loop or branch cannot be taken outside of the function that was recorded; "
-                "record the whole step with jit.capture"
-            )
         variable.is_data, variable.stop_gradient = True, True
     reads = [name for name in needed if block.var(name).persistable]
     return Partition(
         forward, backward, saved, reads, [v.name for v in given], [None if v is None else v.name for v in grads]
     )
+
+
+def _is_run_again(op: Operator, read: Sequence[str]) -> bool:
+    """Whether gradients read what an operator has kept of its passes.
+
+    Raises:
+        Unimplemented: it draws random numbers.
+    """
+    if not any(name in read and op.block.var(name).kind == STACK for name in op.output_arg_names):
+        return False
+    if any(inner.draws for inner in _inside(op)):
+        raise Unimplemented(
+            "the gradient of a loop or branch that draws random numbers cannot be taken outside of the function that "
+            f"was recorded; record the whole step with jit.capture\n  at {op.site}"
+        )
+    return True
+
+
+def _inside(op: Operator) -> Iterator[Operator]:
+    """The operators of the blocks that an operator runs."""
+    for block in op.blocks():
+        for inner in block.ops:
+            yield inner
+            yield from _inside(inner)
 
 
 def _given(block: Block, output: Variable) -> Variable:

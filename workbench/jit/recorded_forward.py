@@ -13,12 +13,12 @@ from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import Unimplemented
 from workbench.executors.running.engine import Engine
 from workbench.framework.program.variable import Variable
-from workbench.jit.arguments import leaves, mapped
-from workbench.jit.captured_tensor import CapturedTensor
 from workbench.jit.partition import Partition, partitioned
 from workbench.jit.recorded_step import RecordedStep, engine_of
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
+from workbench.jit.values.arguments import leaves, mapped
+from workbench.jit.values.captured_tensor import CapturedTensor
 from workbench.runtime.tensor import LoDTensor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -22,11 +23,11 @@ from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
 from workbench.framework.values.spec import Spec
-from workbench.jit.arguments import Arguments
-from workbench.jit.captured_tensor import NeedsValue
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
+from workbench.jit.values.arguments import Arguments
+from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.precision.auto_cast import AutoCastRecorder
 from workbench.precision.policy import Policy
 from workbench.runtime.tensor import LoDTensor
@@ -118,18 +119,23 @@ class RecordedFunction:
         self._check(given)
         self._tell(others)
         surroundings = Surroundings(self._function, given.others(self._parameters))
-        recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
         randoms = _random_states()
+        recorder, feeds, outputs = self._attempt(given, surroundings)
+        self._require_pure(surroundings, randoms)
+        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.by_tensor.values())
+        self.captures += 1
+        return self._made(recorder, feeds, outputs, surroundings)
+
+    def _attempt(self, given: Arguments, surroundings: Surroundings) -> tuple[CaptureRecorder, list[str], Any]:
+        """What was recorded, the names of its arguments and what the function returns."""
+        recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
         try:
             feeds, outputs = self._followed(recorder, given)
         except BaseException:  # one call each, so that no Ctrl-C leaves placeholders in `grad`
             deque(recorder.bindings.putting_back, 0)
             raise
         deque(recorder.leaf_gradients.putting_back, 0)
-        self._require_pure(surroundings, randoms)
-        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.by_tensor.values())
-        self.captures += 1
-        return self._made(recorder, feeds, outputs, surroundings)
+        return recorder, feeds, outputs
 
     def _followed(self, recorder: CaptureRecorder, given: Arguments) -> tuple[list[str], Any]:
         """Run the function while it is recorded; the names of its arguments and what it returns."""
@@ -165,7 +171,8 @@ class RecordedFunction:
                 f"the function changes {change.name}, which only Python does: a run of what is recorded would not\n"
                 f"  keep it in a tensor, return what it follows from, or change it outside of the function\n  at {site}"
             )
-        if _random_states() != randoms:
+        drawn = _random_states() != randoms
+        if drawn and (threading.active_count() == 1 or surroundings.may_draw):  # threads that load data draw, too
             raise NeedsValue(
                 "the function draws random numbers outside of tensors (random, numpy.random), which would be the same "
                 "in every run of what is recorded\n  draw them with paddle.rand and the like, or pass them as arguments"

@@ -25,12 +25,12 @@ from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.strategy import BuildStrategy
-from workbench.jit.arguments import leaves, mapped
-from workbench.jit.bindings import BoundTensor
-from workbench.jit.captured_tensor import CapturedTensor
 from workbench.jit.recorder import CaptureRecorder
-from workbench.jit.shared_storage import fix_where_seen
 from workbench.jit.surroundings import Surroundings
+from workbench.jit.values.arguments import leaves, mapped
+from workbench.jit.values.bindings import BoundTensor
+from workbench.jit.values.captured_tensor import CapturedTensor
+from workbench.jit.values.shared_storage import fix_where_seen
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import LoDTensor, Moves

@@ -21,10 +21,10 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
-from workbench.jit.arguments import mapped
-from workbench.jit.bindings import TensorBindings
-from workbench.jit.captured_tensor import CapturedTensor, NeedsValue
 from workbench.jit.leaf_gradients import LeafGradients
+from workbench.jit.values.arguments import mapped
+from workbench.jit.values.bindings import TensorBindings
+from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 from workbench.ops.tensor.creation import ASSIGN
 
 

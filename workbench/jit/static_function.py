@@ -16,13 +16,15 @@ from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.spec import Spec
-from workbench.jit.arguments import Arguments, leaves, mapped
-from workbench.jit.captured_tensor import CapturedTensor
+from workbench.jit.branches.rewriting import Unfit
+from workbench.jit.branches.translation import Translation
 from workbench.jit.recorded_forward import RecordedForward
 from workbench.jit.recorded_function import RecordedFunction
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings, is_layer
+from workbench.jit.values.arguments import Arguments, leaves, mapped
+from workbench.jit.values.captured_tensor import BranchOnValue, CapturedTensor, NeedsValue
 
 _switch = {"is_on": True}
 
@@ -55,6 +57,7 @@ class StaticFunction(RecordedFunction):
     def __init__(self, function: Callable[..., Any], input_spec: Any = None) -> None:
         super().__init__(function)
         self.dygraph_function = function
+        self._translation = Translation()
         self._specs = None if input_spec is None else list(leaves(input_spec))
         for spec in self._specs or ():
             if not isinstance(spec, InputSpec | Tensor | int | float | str | bool | None):
@@ -113,6 +116,31 @@ class StaticFunction(RecordedFunction):
     def _spec(self, spec: Spec, number: int) -> Spec:
         specs = self._tensor_specs()
         return specs[number].spec if specs else spec
+
+    def _attempt(self, given: Arguments, surroundings: Surroundings) -> tuple[CaptureRecorder, list[str], Any]:
+        """As it is written; where a branch asks for the value of a tensor, once more with that branch rewritten."""
+        while True:
+            try:
+                with self._translation.in_effect():
+                    return super()._attempt(given, surroundings)
+            except BranchOnValue as refused:
+                self._extend(refused, surroundings)
+            except UnboundLocalError as error:
+                self._tell_unassigned(error)
+                raise
+
+    def _extend(self, refused: BranchOnValue, surroundings: Surroundings) -> None:
+        try:
+            self._translation.extend(refused, surroundings.functions)
+        except Unfit as reason:
+            raise NeedsValue(f"{refused}\n  it is not turned into one of them by itself: {reason}") from None
+
+    def _tell_unassigned(self, error: UnboundLocalError) -> None:
+        if self._translation.is_used:
+            error.add_note(
+                "What is assigned on one side alone of a branch that follows values of tensors, or first in such a "
+                "loop, is not there behind it; assign it before."
+            )
 
     def _made(
         self, recorder: CaptureRecorder, feeds: Sequence[str], outputs: Any, surroundings: Surroundings
@@ -206,8 +234,10 @@ def to_static(
 ) -> Any:
     """Run a function or a layer as a program: recorded when it is called, and for every other signature once more.
 
-    Gradients pass through its calls. Python is not translated: a branch that follows the value of a tensor is refused,
-    with its line; `static.nn.cond` and `static.nn.while_loop` are recorded.
+    Gradients pass through its calls. An `if`, a `while` or an `a if b else c` that follows the value of a tensor is
+    recorded as `static.nn.cond` or `static.nn.while_loop`, where the source is at hand and both sides only assign
+    variables, or return; behind it a variable has tensors and numbers of one dtype and rank from either side. What
+    else follows values is refused, with its line and the reason.
 
     Args:
         function: a function, method, or layer (whose `forward` it is then); None gives a decorator.
@@ -262,7 +292,7 @@ def _written(forward: Any) -> Any:
 
 
 def not_to_static(func: Any = None) -> Any:
-    """Mark a function that is called by others as it is written; all are, so nothing changes.
+    """Mark a function that is called by others as it is written; all are, but for branches on values of tensors.
 
     Example:
         >>> @wb.jit.not_to_static
@@ -273,7 +303,7 @@ def not_to_static(func: Any = None) -> Any:
 
 
 def ignore_module(modules: Sequence[Any]) -> None:
-    """Name modules whose code is not to be translated; none is, so nothing changes.
+    """Name modules whose code is not to be translated; that of installed ones never is, so nothing changes.
 
     Raises:
         InvalidType: no list of modules.
@@ -287,7 +317,7 @@ def ignore_module(modules: Sequence[Any]) -> None:
 
 
 def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
-    """Paddle's choice of which transformed code to log; a notice says that no code is transformed here.
+    """Paddle's choice of which transformed code to log; a notice says that none is logged here.
 
     Raises:
         InvalidType: no int.
@@ -296,11 +326,11 @@ def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
         >>> wb.jit.set_code_level(2)
     """
     _require_int("set_code_level", level)
-    tell("jit.set_code_level is without effect: functions are recorded while they run, no code is transformed")
+    tell("jit.set_code_level is without effect: functions are recorded while they run")
 
 
 def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
-    """Paddle's choice of how much to log of transforming code; a notice says that no code is transformed here.
+    """Paddle's choice of how much to log of transforming code; a notice says that nothing is logged here.
 
     Raises:
         InvalidType: no int.
@@ -309,7 +339,7 @@ def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
         >>> wb.jit.set_verbosity(1)
     """
     _require_int("set_verbosity", level)
-    tell("jit.set_verbosity is without effect: functions are recorded while they run, no code is transformed")
+    tell("jit.set_verbosity is without effect: functions are recorded while they run")
 
 
 def _require_int(what: str, level: Any) -> None:

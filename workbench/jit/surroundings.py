@@ -8,115 +8,24 @@ noticed before the next run; a change made by the function itself cannot be reco
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
+from workbench.jit.values.watches import PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch, entries
 
 _MANY = 256  # entries of a container beyond which only the container itself is looked at
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 _MEMBERS = "_parameters", "_buffers", "_sub_layers"
 _HOOKS = "_forward_pre_hooks", "_forward_post_hooks"
 _LARGE = 1 << 14  # bytes of an array beyond which it is not looked at before every run
 _MISSING = object()
-
-
-class Change(NamedTuple):
-    """Something that is not as it was: its name, before and after."""
-
-    name: str
-    before: Any
-    after: Any
-
-    def __str__(self) -> str:
-        if isinstance(self.before, _PLAIN) and isinstance(self.after, _PLAIN):
-            return f"{self.name} was {self.before!r} and is {self.after!r}"
-        return f"{self.name} is another object"
-
-
-Read = Callable[[], Any]  # gives a value as it is now
-
-
-class ValueWatch:
-    """Values that are read, and what they were.
-
-    Attributes:
-        reads, kept: functions that give them, and what these gave, side by side. names: what users call them.
-    """
-
-    def __init__(self) -> None:
-        self.reads: list[Read] = []
-        self.kept: list[Any] = []
-        self.names: list[str] = []
-        self._places: set[Any] = set()
-
-    def add(self, name: str, place: Any, read: Read) -> bool:
-        """Watch a value; False if that is done already.
-
-        Args:
-            place: equal for two functions that read the same.
-        """
-        if place in self._places:
-            return False
-        self._places.add(place)
-        self.reads.append(read)
-        self.kept.append(read())
-        self.names.append(name)
-        return True
-
-    def changes(self) -> Iterator[Change]:
-        """What is not as it was; a plain value that is equal to another one is the same."""
-        for i, (read, kept) in enumerate(zip(self.reads, self.kept, strict=True)):
-            now = read()
-            if now is kept:
-                continue
-            if _is_plain(now) and type(now) is type(kept) and now == kept:
-                self.kept[i] = now
-            else:
-                yield Change(self.names[i], kept, now)
-
-
-class ContainerWatch:
-    """The entries of a list, dict or set."""
-
-    def __init__(self, label: str, container: Any) -> None:
-        self._label, self._container = label, container
-        self._kept = _entries(container)
-
-    def is_unchanged(self) -> bool:
-        """Whether it has the entries it had."""
-        now = _entries(self._container)
-        return len(now) == len(self._kept) and all(
-            a is b or (_is_plain(a) and type(a) is type(b) and a == b) for a, b in zip(now, self._kept, strict=True)
-        )
-
-    def changes(self) -> Iterator[Change]:
-        """It, if it is not as it was."""
-        if not self.is_unchanged():
-            yield Change(f"what is in {self._label}", self._kept, self._container)
-
-
-class ArrayWatch:
-    """The numbers in an array."""
-
-    def __init__(self, label: str, array: np.ndarray) -> None:
-        self._label, self._array = label, array
-        self._kept = array.tobytes()
-
-    def is_unchanged(self) -> bool:
-        """Whether it holds what it held."""
-        return self._array.tobytes() == self._kept
-
-    def changes(self) -> Iterator[Change]:
-        """It, if it is not as it was."""
-        if not self.is_unchanged():
-            yield Change(f"what is in {self._label}", self._kept, self._array)
 
 
 class Surroundings:
@@ -129,7 +38,8 @@ class Surroundings:
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
         self.watched = ValueWatch()
         self._containers: dict[int, ContainerWatch | ArrayWatch] = {}
-        self._codes: dict[tuple[CodeType, int], None] = {}
+        self._codes: dict[tuple[CodeType, int], FunctionType | None] = {}
+        self._libraries: set[str] = set()
         self._seen: dict[int, Any] = {}
         self._found(getattr(function, "__name__", "function"), function)
         for name, value in args.items():
@@ -146,6 +56,16 @@ class Surroundings:
     def containers(self) -> list[ContainerWatch | ArrayWatch]:
         """Lists, dicts, sets and arrays whose entries are read."""
         return list(self._containers.values())
+
+    @property
+    def functions(self) -> list[FunctionType]:
+        """The functions of the user that are called."""
+        return [function for function in self._codes.values() if function is not None]
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether something is called that might draw random numbers, for all that is known of it."""
+        return any(not _draws_nothing(module) for module in self._libraries)
 
     def site_of_change(self, name: str) -> Site | None:
         """Where the code that was read stores to a name."""
@@ -164,7 +84,8 @@ class Surroundings:
 
     def _found(self, label: str, value: Any) -> None:
         """Something that is read: look at what it leads to."""
-        if isinstance(value, (*_PLAIN, Tensor, type, BuiltinFunctionType)) or id(value) in self._seen:
+        self._libraries.update(_library_names(value))
+        if isinstance(value, (*PLAIN, Tensor, type, BuiltinFunctionType)) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if isinstance(value, MethodType):
@@ -192,7 +113,7 @@ class Surroundings:
             return
         if not isinstance(value, tuple):
             self._containers[id(value)] = ContainerWatch(label, value)
-        for part in _entries(value):
+        for part in entries(value):
             self._found(label, part)
 
     def _found_array(self, label: str, array: np.ndarray) -> None:
@@ -209,7 +130,7 @@ class Surroundings:
         attributes = vars(layer)
         is_own = is_ours(_file_of(type(layer)))
         for name, value in attributes.items():
-            if isinstance(value, _PLAIN):
+            if isinstance(value, PLAIN):
                 self._watch(f"{label}.{name}", attributes, name)
             elif name not in _MEMBERS and not is_own:
                 self._found(f"{label}.{name}", value)
@@ -237,7 +158,7 @@ class Surroundings:
         key = code, id(next(iter(known.values()), None))
         if key in self._codes:
             return
-        self._codes[key] = None
+        self._codes[key] = function
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         if function.__defaults__:
             read = partial(getattr, function, "__defaults__")
@@ -268,9 +189,11 @@ class Surroundings:
                 value = known[name]
             else:
                 continue
+            self._libraries.update(_library_names(value, path))
             value = self._follow(name, value, path)
             if stored is not None and value is not _MISSING:
                 known[stored] = value
+        self._libraries.update(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
                 self._codes[inner, 0] = None
@@ -309,7 +232,7 @@ class Surroundings:
                 self._read(member.fget, _first_argument(member.fget, value))
             elif self._watch(f"{base.__name__}.{name}", vars(base), name):
                 self._found(f"{base.__name__}.{name}", member)
-            return member if isinstance(member, _PLAIN) else _MISSING
+            return member if isinstance(member, PLAIN) else _MISSING
         return _MISSING
 
 
@@ -345,15 +268,30 @@ def is_layer(value: Any) -> bool:
     return hasattr(value, "_sub_layers") and hasattr(type(value), "forward")
 
 
+def _library_names(value: Any, path: Sequence[str] = ()) -> Iterator[str]:
+    """The name of a module that nobody changes, and of what is read of it; or of the module a value comes from."""
+    if isinstance(value, ModuleType):
+        if _is_library(vars(value)):
+            yield ".".join([value.__name__, *path])
+        return
+    made_by = getattr(value, "__self__", None)
+    owner: Any = value if isinstance(value, type | FunctionType) else type(value if made_by is None else made_by)
+    module = sys.modules.get(owner.__module__)
+    if module is not None and not isinstance(value, (*PLAIN, Tensor)) and _is_library(vars(module)):
+        yield f"{module.__name__}.{getattr(value, '__name__', '')}"
+
+
+def _draws_nothing(name: str) -> bool:
+    """Whether what is called so is known to leave the generators of `random` and `numpy.random` alone."""
+    first, *rest = name.split(".")
+    if first == "numpy":
+        return bool(rest) and "random" not in rest
+    return first == "workbench" or (first in sys.stdlib_module_names and first != "random")
+
+
 def _first_argument(function: Any, value: Any) -> dict[str, Any]:
     code = getattr(function, "__code__", None)
     return {code.co_varnames[0]: value} if code is not None and code.co_argcount else {}
-
-
-def _entries(container: Any) -> list[Any]:
-    if isinstance(container, dict):
-        return [*container, *container.values()]
-    return list(container)
 
 
 def _content(cell: Any) -> Any:
@@ -363,17 +301,11 @@ def _content(cell: Any) -> Any:
         return _MISSING
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
-
-
 def _is_users(value: Any) -> bool:
     return not is_ours(_file_of(type(value)))
 
 
 def _file_of(owner: type) -> str:
-    import sys
-
     return str(getattr(sys.modules.get(owner.__module__), "__file__", "") or "")
 
 

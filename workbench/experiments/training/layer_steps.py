@@ -19,8 +19,8 @@ from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.values.dtype import as_dtype
 from workbench.jit.capture import CapturedStep
-from workbench.jit.captured_tensor import NeedsValue
 from workbench.jit.recorded_step import RecordedStep
+from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.layers.layer import Layer
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer

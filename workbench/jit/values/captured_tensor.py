@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import CodeType
 from typing import Any, NoReturn, Protocol
 
 from workbench.dygraph.kinds import kind_like
@@ -18,6 +20,18 @@ _FOR_VALUES = (
 
 class NeedsValue(Unimplemented, TypeError):
     """Python asked for a value that is there only when what is recorded is run; `float()` raises TypeErrors."""
+
+
+class BranchOnValue(NeedsValue):
+    """A branch or a loop follows the value of a tensor.
+
+    Attributes:
+        code, instruction: the code object that asks for the value, and the offset of the instruction, in bytes.
+    """
+
+    def __init__(self, message: str, code: CodeType, instruction: int) -> None:
+        super().__init__(message)
+        self.code, self.instruction = code, instruction
 
 
 class RecordsTensors(Protocol):
@@ -143,19 +157,28 @@ class CapturedTensor(Tensor):
         self._refuse("retain_grads() asks for the gradient of a value in the middle of the step; use paddle.grad")
 
     def _refuse(self, what: str, advice: str = _FOR_VALUES) -> NoReturn:
-        site = caller()
+        raise NeedsValue(self._refusal(what, advice))
+
+    def _refusal(self, what: str, advice: str) -> str:
         if not self._recorder.is_open:
-            raise NeedsValue(
+            return (
                 f"{what}, but tensor {self.name!r} stood for a value while a function was recorded, and that is over; "
-                f"have the function return it\n  at {site}"
+                f"have the function return it\n  at {caller()}"
             )
-        raise NeedsValue(
+        return (
             f"{what}, while the function is recorded: what is recorded is run later, on the values of each call\n"
-            f"  {advice}\n  at {site}"
+            f"  {advice}\n  at {caller()}"
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the function is still being recorded."""
+        return self._recorder.is_open
+
     def __bool__(self) -> bool:
-        self._refuse("a branch follows the value of a tensor here")
+        asking = sys._getframe(1)
+        message = self._refusal("a branch follows the value of a tensor here", _FOR_VALUES)
+        raise BranchOnValue(message, asking.f_code, asking.f_lasti)
 
     def __repr__(self) -> str:
         if self._recorder.is_open:

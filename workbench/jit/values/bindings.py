@@ -17,7 +17,7 @@ from workbench.framework import names
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
-from workbench.jit.shared_storage import SharedStorage, storage_of
+from workbench.jit.values.shared_storage import SharedStorage, storage_of
 from workbench.runtime.scope import Scope
 from workbench.runtime.tensor import Moves
 from workbench.runtime.undisturbed import Call

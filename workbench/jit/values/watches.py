@@ -1,0 +1,114 @@
+"""Watches: values, containers and arrays as they were, to be looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
+
+
+class Change(NamedTuple):
+    """Something that is not as it was: its name, before and after."""
+
+    name: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        if isinstance(self.before, PLAIN) and isinstance(self.after, PLAIN):
+            return f"{self.name} was {self.before!r} and is {self.after!r}"
+        return f"{self.name} is another object"
+
+
+Read = Callable[[], Any]  # gives a value as it is now
+
+
+class ValueWatch:
+    """Values that are read, and what they were.
+
+    Attributes:
+        reads, kept: functions that give them, and what these gave, side by side. names: what users call them.
+    """
+
+    def __init__(self) -> None:
+        self.reads: list[Read] = []
+        self.kept: list[Any] = []
+        self.names: list[str] = []
+        self._places: set[Any] = set()
+
+    def add(self, name: str, place: Any, read: Read) -> bool:
+        """Watch a value; False if that is done already.
+
+        Args:
+            place: equal for two functions that read the same.
+        """
+        if place in self._places:
+            return False
+        self._places.add(place)
+        self.reads.append(read)
+        self.kept.append(read())
+        self.names.append(name)
+        return True
+
+    def changes(self) -> Iterator[Change]:
+        """What is not as it was; a plain value that is equal to another one is the same."""
+        for i, (read, kept) in enumerate(zip(self.reads, self.kept, strict=True)):
+            now = read()
+            if now is kept:
+                continue
+            if is_plain(now) and type(now) is type(kept) and now == kept:
+                self.kept[i] = now
+            else:
+                yield Change(self.names[i], kept, now)
+
+
+class ContainerWatch:
+    """The entries of a list, dict or set."""
+
+    def __init__(self, label: str, container: Any) -> None:
+        self._label, self._container = label, container
+        self._kept = entries(container)
+
+    def is_unchanged(self) -> bool:
+        """Whether it has the entries it had."""
+        now = entries(self._container)
+        return len(now) == len(self._kept) and all(
+            a is b or (is_plain(a) and type(a) is type(b) and a == b) for a, b in zip(now, self._kept, strict=True)
+        )
+
+    def changes(self) -> Iterator[Change]:
+        """It, if it is not as it was."""
+        if not self.is_unchanged():
+            yield Change(f"what is in {self._label}", self._kept, self._container)
+
+
+class ArrayWatch:
+    """The numbers in an array."""
+
+    def __init__(self, label: str, array: np.ndarray) -> None:
+        self._label, self._array = label, array
+        self._kept = array.tobytes()
+
+    def is_unchanged(self) -> bool:
+        """Whether it holds what it held."""
+        return self._array.tobytes() == self._kept
+
+    def changes(self) -> Iterator[Change]:
+        """It, if it is not as it was."""
+        if not self.is_unchanged():
+            yield Change(f"what is in {self._label}", self._kept, self._array)
+
+
+def entries(container: Any) -> list[Any]:
+    """What is in a list, dict or set; keys before values."""
+    if isinstance(container, dict):
+        return [*container, *container.values()]
+    return list(container)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a text or the like, or a tuple of them: equal ones are the same."""
+    return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(map(is_plain, value)))
