@@ -30,7 +30,9 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(shares, name, value)
     monkeypatch.setattr(shares, "shared_schedule", lambda *_: None)
     monkeypatch.setattr(schedule, "processors", lambda: 64)
-    monkeypatch.setattr(TeamTrial, "took", lambda self, _: setattr(self, "together", not self.together))
+    init = TeamTrial.__init__
+    monkeypatch.setattr(TeamTrial, "__init__", lambda self: (init(self), setattr(self, "together", True))[0])
+    monkeypatch.setattr(TeamTrial, "end", lambda self, _: setattr(self, "together", not self.together))
     with override(cpu_tape=True):
         if library.kernels() is None:
             pytest.skip(f"no compiled kernels: {library.why_not()}")
@@ -192,7 +194,7 @@ def test_two_devices_keep_a_thread_each(monkeypatch: pytest.MonkeyPatch) -> None
 class Clock:
     """A step that takes so long with a team, and so long without."""
 
-    def __init__(self, together: float, alone: float) -> None:
+    def __init__(self, together: int, alone: int) -> None:
         self.trial, self.times = TeamTrial(), (alone, together)
 
     def run(self, steps: int) -> int:
@@ -200,17 +202,18 @@ class Clock:
         ways = []
         for _ in range(steps):
             ways.append(self.trial.together)
-            self.trial.took(self.times[self.trial.together])
+            self.trial.begin(0)
+            self.trial.end(self.times[self.trial.together])
         return sum(ways)
 
 
 def test_the_quicker_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert Clock(together=1.0, alone=2.0).run(1000) > 980
-    assert Clock(together=2.0, alone=1.0).run(1000) < 20
-    clock = Clock(together=1.0, alone=2.0)
+    assert Clock(together=1, alone=2).run(1000) > 950
+    assert Clock(together=2, alone=1).run(1000) < 50
+    clock = Clock(together=1, alone=2)
     clock.run(100)
-    clock.times = 1.0, 5.0  # other programs need the processors now
+    clock.times = 1, 5  # other programs need the processors now
     assert clock.run(1000) < 160
 
 
@@ -218,7 +221,8 @@ def test_the_quicker_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def labelled_by_others(monkeypatch: pytest.MonkeyPatch) -> tuple[Model, Any, dict[str, np.ndarray]]:
     """The caller's thread leaves to others what is theirs. A batch whose last label is none."""
     monkeypatch.setattr(team, "_leaders", lambda blocks, threads: list(team._own(0, blocks, threads)))
-    monkeypatch.setattr(TeamTrial, "took", lambda self, _: None)  # alone it would have to do them all
+    monkeypatch.setattr(TeamTrial, "begin", lambda self, _: setattr(self, "together", True))
+    monkeypatch.setattr(TeamTrial, "end", lambda self, _: None)  # alone it would have to do them all
     strategy = static.ExecutionStrategy()
     strategy.num_threads, strategy.timeout = 4, 10.0
     model, bad = labelled().start(), batch(200)

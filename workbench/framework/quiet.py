@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,13 +12,18 @@ import numpy as np
 Result = TypeVar("Result")
 
 
+def quiet_context() -> Context:
+    """A context of its own in which NumPy keeps quiet."""
+    context = copy_context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
 class _QuietContext(threading.local):
     """A context of this thread in which NumPy keeps quiet: to enter it costs a fraction of `np.errstate`."""
 
     def __init__(self) -> None:
-        context = copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run: Callable[..., Any] = context.run
+        self.run: Callable[..., Any] = quiet_context().run
 
 
 quiet = _QuietContext()
@@ -30,9 +35,4 @@ def quietly(function: Callable[[], Result]) -> Result:
 
     It runs in a context of its own, so that the switch goes with it wherever a signal handler raises.
     """
-    return copy_context().run(_ignoring, function)
-
-
-def _ignoring(function: Callable[[], Result]) -> Result:
-    with np.errstate(all="ignore"):
-        return function()
+    return quiet_context().run(function)

@@ -49,13 +49,15 @@ class OneBlasThread:
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """What the function returns."""
-        return next(map(_call_first, [partial(self._within, function, *args), self._pledge() or self._begin()]))
+        call = partial(function, *args)
+        return next(map(_call_first, [call, self._pledge() or self._begin(), self._held_to_one()]))
 
-    def _within(self, function: Callable[..., Result], *args: Any) -> Result:
+    def _held_to_one(self) -> bool:
+        """See to it that there is one thread, also where others have changed that since the pledge began."""
         for ask, change in self._controls or ():
             if ask() != 1:
                 change(1, None)
-        return function(*args)
+        return True
 
     def _begin(self) -> _Pledge:
         if self._controls is None:

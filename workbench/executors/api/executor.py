@@ -15,7 +15,7 @@ from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import run_in_order
 from workbench.executors.running.engine import Engine, refuse_in_mid_step
-from workbench.executors.running.pruned import pruned_program, run_pruned
+from workbench.executors.running.pruned import needed, pruned_program
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.order import is_startup
@@ -104,21 +104,22 @@ class Executor:
         if not (isinstance(scope, Scope) and isinstance(program, (Program, CompiledProgram))):
             raise _refused(program, scope)
         if isinstance(program, CompiledProgram):
-            ran = program.engine_for(self.place, scope)
-            return run_pruned(ran, feed, fetch_list, return_numpy, return_merged, use_prune)
+            engine, names = needed(program.engine_for(self.place, scope), feed, fetch_list, use_prune)
+            return engine.run(feed, names, return_numpy, return_merged)
         if FLAG_VALUES["FLAGS_executor"] == "reference":
             return self._run_in_order(program, feed, fetch_list, scope, return_numpy, use_prune)
-        uid, version, known, engine = self._newest
-        if uid != program.uid or version != program.version or known is not scope or engine is None:
+        uid, version, known, whole = self._newest
+        if uid != program.uid or version != program.version or known is not scope or whole is None:
             if is_startup(program):
                 return self._run_in_order(program, feed, fetch_list, scope, return_numpy, use_prune)
-            engine = self._engine(program, scope)
+            whole = self._engine(program, scope)
         if type(feed) is not dict:
             feed = self._as_dict(feed, fetch_list, program)
         try:
-            return run_pruned(engine, feed, fetch_list, return_numpy, use_prune=use_prune)
+            engine, names = needed(whole, feed, fetch_list, use_prune)
+            return engine.run(feed, names, return_numpy)
         except NotFound:
-            return self._run_beside(scope, engine, feed, fetch_list, return_numpy, use_prune)
+            return self._run_beside(scope, whole, feed, fetch_list, return_numpy, use_prune)
 
     def compiled(self, program: Program | None = None, scope: Scope | None = None) -> CompiledProgram:
         """What runs when `run` is told to run a program: to look into its steps.
@@ -173,18 +174,19 @@ class Executor:
         return run_in_order(pruned, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
 
     def _run_beside(
-        self, scope: Scope, engine: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, prune: bool
+        self, scope: Scope, whole: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, prune: bool
     ) -> list[Any]:
         """A step of which some of what is fetched is in the scope, and unknown to the program.
 
         Raises:
             NotFound: the one that is being handled, if nothing is.
         """
-        in_scope = self._only_in_scope(engine.program, fetch_list, scope, return_numpy)
+        in_scope = self._only_in_scope(whole.program, fetch_list, scope, return_numpy)
         if not in_scope:
             raise
         rest = [item for item in as_items(fetch_list) if _name(item) not in in_scope]
-        results = iter(run_pruned(engine, feed, rest, return_numpy, use_prune=prune))
+        engine, fetches = needed(whole, feed, rest, prune)
+        results = iter(engine.run(feed, fetches, return_numpy))
         names = [_name(item) for item in split_optimize_ops(fetch_list)[0]]
         return [in_scope[name] if name in in_scope else next(results) for name in names]
 

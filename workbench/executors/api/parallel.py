@@ -9,7 +9,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import run_pruned
+from workbench.executors.running.pruned import needed
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
@@ -106,7 +106,8 @@ class ParallelExecutor(Debugging):
             PeerTimeout: one did not come within `ExecutionStrategy.timeout`.
             EnforceNotMet: or a subclass, naming the feed, variable or operator, the device and the line.
         """
-        return run_pruned(self._engine, feed, fetch_list, return_numpy)
+        engine, names = needed(self._engine, feed, fetch_list)
+        return engine.run(feed, names, return_numpy)
 
     def drop_local_exe_scopes(self) -> None:
         """Give the memory of temporaries back at once; waits for a step of another thread.

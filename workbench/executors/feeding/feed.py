@@ -59,6 +59,8 @@ def as_dict(feed: Feed, program: Program) -> Mapping[str, Any]:
 
 def fed_names(feed: Feed | Fed) -> tuple[str, ...]:
     """What a feed of any form names."""
+    if type(feed) is dict and {str}.issuperset(map(type, feed)):
+        return tuple(sorted(feed))
     names = (k.name if isinstance(k, Variable) else k for arrays in _dicts(feed) for k in arrays)
     return tuple(sorted(set(names)))
 

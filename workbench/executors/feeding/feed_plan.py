@@ -8,6 +8,7 @@ A signature is the names of a feed in order, with the type, shape and dtype of e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from types import EllipsisType
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ Row = tuple[tuple[str, Index], ...]  # of one device: (name, rows) for every var
 Signature = tuple[Any, ...]
 
 _NO_ARRAYS = object()
+_shape_and_dtype = attrgetter("shape", "dtype")
 
 
 class FeedPlan(NamedTuple):
@@ -119,12 +121,13 @@ def signature_of(arrays: Mapping[Any, Any]) -> Signature:
 
     The type belongs to it: other libraries' arrays have shapes and dtypes too, and are converted first.
     """
+    values = arrays.values()
     try:
-        return tuple([(name, type(a), a.shape, a.dtype) for name, a in arrays.items()])
+        return *arrays, *map(type, values), *map(_shape_and_dtype, values)
     except AttributeError:
         return (_NO_ARRAYS,)
 
 
 def types_of(feed: Mapping[Any, Any]) -> Signature:
     """Keys and types of a feed: what its conversion depends on."""
-    return tuple([(key, type(value)) for key, value in feed.items()])
+    return *feed, *map(type, feed.values())

@@ -91,6 +91,7 @@ class Splitter:
         rule: `"floor"` or `"ceil"`, see `split_sizes`.
         partial: devices may be left without data, as in inference graphs (X-31); never in training graphs (X-32).
         reads: names the program reads and nothing writes; a feed without one of them is refused.
+        unneeded: names that may be fed, too, and are left out.
 
     Raises:
         InvalidArgument: an unknown rule, or no device.
@@ -103,11 +104,12 @@ class Splitter:
         rule: str = "floor",
         partial: bool = False,
         reads: Collection[str] = (),
+        unneeded: Collection[str] = (),
     ) -> None:
         split_sizes(0, len(places), rule)
         self.program, self.places, self.devices = program, tuple(places), len(places)
         self.rule, self.partial = rule, partial
-        self.reads = sorted(reads)
+        self.reads, self._unneeded = sorted(reads), frozenset(unneeded)
         self._plans: dict[Signature, FeedPlan] = {}
         self._conversions: dict[Signature, FeedConversion] = {}
 
@@ -166,14 +168,16 @@ class Splitter:
         known = self._conversions.get(types)
         if known is not None:
             return known(feed)
-        variables = [fed_variable(self.program, name) for name in feed]
+        needed = [key for key in feed if (key.name if isinstance(key, Variable) else key) not in self._unneeded]
+        variables = [fed_variable(self.program, key) for key in needed]
         arrays: Arrays = {}
         entries = []
-        for (key, value), variable in zip(feed.items(), variables, strict=True):
+        for key, variable in zip(needed, variables, strict=True):
+            value = feed[key]
             convert = conversion(variable, value)
             arrays[variable.name] = convert(value)
             entries.append((key, variable.name, convert))
-        if any(convert is not as_it_is or key != name for key, name, convert in entries):
+        if len(needed) < len(feed) or any(convert is not as_it_is or key != name for key, name, convert in entries):
             _keep(self._conversions, types, FeedConversion(tuple(entries)), _CONVERSIONS)
         return arrays
 
@@ -185,8 +189,10 @@ class Splitter:
             if not isinstance(element, Mapping):
                 hint = by_name(self.program, feed)
                 raise InvalidType(f"feed takes a list of dicts, got {described(element)} in it{hint}")
-        used = [i for i, element in enumerate(feed) if element]
-        return [self._arrays(element) for element in feed[: used[-1] + 1 if used else 0]]
+        dicts = [self._arrays(element) for element in feed]
+        while dicts and not dicts[-1]:
+            dicts.pop()
+        return dicts
 
     # A dict: every array is split
 

@@ -119,6 +119,8 @@ class Merger:
             return
         if self._plain:
             np.concatenate(arrays, out=out)
+        elif len(arrays) == 1:
+            out[...] = arrays[0]
         else:
             in_one_call(self.filling(out, arrays))
 

@@ -12,7 +12,7 @@ from workbench.executors.inspection.nan_finder import NotFinite, find_nan
 from workbench.executors.inspection.stepper import Stepper
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import needed, run_pruned
+from workbench.executors.running.pruned import needed
 from workbench.graph.ssa import Graph
 
 
@@ -40,7 +40,8 @@ class Debugging:
         Raises:
             EnforceNotMet: or a subclass, as `run` does.
         """
-        return run_pruned(self._to_debug(), feed, fetch_list, return_numpy=True, merged=return_merged)
+        engine, names = needed(self._to_debug(), feed, fetch_list)
+        return engine.run(feed, names, merged=return_merged)
 
     def drop_temporaries(self) -> int:
         """Give the memory of temporaries back to the system; within a step of this thread at the end of it.
@@ -59,7 +60,8 @@ class Debugging:
         Raises:
             EnforceNotMet: as `run` would, for a feed or a parameter that is missing.
         """
-        return Stepper(*needed(self._to_debug(), feed, fetch_list))
+        engine, names = needed(self._to_debug(), feed, fetch_list)
+        return Stepper(engine, feed, names)
 
     def graph(self, fetch_list: Any = None, observed: bool = False) -> Graph:
         """The graph of a step that fetches these variables, after all passes: to be printed and read, not changed.
@@ -72,7 +74,7 @@ class Debugging:
         Raises:
             EnforceNotMet: or a subclass, as `run` does for the same fetches.
         """
-        engine, _, names = needed(self._to_debug(), None, fetch_list)
+        engine, names = needed(self._to_debug(), None, fetch_list)
         engine.start()
         return engine.graph(names, observed=observed)
 
@@ -82,7 +84,7 @@ class Debugging:
         Raises:
             EnforceNotMet: or a subclass, as `run` does for the same feed and fetches.
         """
-        engine, feed, names = needed(self._to_debug(), feed, fetch_list)
+        engine, names = needed(self._to_debug(), feed, fetch_list)
         with engine.scope.in_use(engine.execution.timeout):
             return engine.binding(names, engine.prepare(feed)).plan
 
@@ -114,4 +116,5 @@ class Debugging:
         Returns:
             None if there is none. Nothing is applied.
         """
-        return find_nan(*needed(self._to_debug(), feed, fetch_list))
+        engine, names = needed(self._to_debug(), feed, fetch_list)
+        return find_nan(engine, feed, names)

@@ -100,8 +100,8 @@ class Binding:
 
     def reset(self) -> None:
         """After a step that failed: no thread is at it, no flag up, no object kept."""
-        if not self.pool.lost:
-            self.pool.settle()
+        if self.pool.is_unsettled and not self.pool.lost:
+            self.pool.begin()
         for flag in self.lowering.flags:
             flag.lower()
         for program in self.speculative:

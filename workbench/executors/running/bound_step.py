@@ -13,12 +13,12 @@ from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.running.team_trial import TeamTrial
-from workbench.executors.running.transaction import explain, run_in_python
+from workbench.executors.running.transaction import explain
 from workbench.executors.running.watching.telltales import Telltales
 from workbench.executors.running.watching.watch import Watching
 from workbench.executors.running.whole_step import WholeStep, whole_step
-from workbench.executors.workers.task import Task
 from workbench.framework.outside import is_from_outside
+from workbench.framework.quiet import quiet_context
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.ending import require_time, the_end
 
@@ -53,8 +53,9 @@ class BoundStep:
         self.has_run = self.is_open = False
         self.team = TeamTrial() if binding.has_team else None
         self.alone = LedPrograms(binding.led(binding.speculative), binding.led(binding.commit))
-        self._run = _way_to_run(binding)
-        self._run_watched = partial(one_blas_thread.run, run_in_python, binding)
+        self._is_native = all(program.is_native for program in binding.speculative)
+        run = binding.pool.run
+        self._run: Callable[..., Any] = partial(one_blas_thread.run, run) if binding.calls_blas else run
 
     @cached_property
     def telltales(self) -> Telltales:
@@ -76,8 +77,11 @@ class BoundStep:
         self.is_open = True
         try:
             own = programs is self.binding.speculative or programs is self.alone.speculative
-            run = self._run if own else self._run_watched
-            run(list(map(_task_of, programs)))
+            tasks = list(map(_task_of, programs))
+            if own and self._is_native:
+                self._run(tasks)
+            else:
+                one_blas_thread.run(quiet_context().run, self.binding.pool.run, tasks)
             self.is_open = False
         except BaseException as error:
             if not isinstance(error, Exception) or is_from_outside(error):
@@ -108,11 +112,3 @@ class BoundStep:
         if self.whole is not None:
             self.whole.close()
         self.is_open = False
-
-
-def _way_to_run(binding: Binding) -> Callable[[Sequence[Task]], Any]:
-    if not all(program.is_native for program in binding.speculative):
-        return partial(one_blas_thread.run, run_in_python, binding)
-    if binding.calls_blas:
-        return partial(one_blas_thread.run, binding.pool.run)
-    return binding.pool.run

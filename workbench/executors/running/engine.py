@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench import between
 from workbench.config import FLAG_VALUES
@@ -39,6 +38,7 @@ from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import Guard
 from workbench.executors.running.watching.report import Reporter
 from workbench.executors.workers.pool import WorkerPool
+from workbench.framework.program.operator import Operator
 from workbench.framework.program.order import feeds_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
@@ -59,6 +59,14 @@ _PRUNED = 16  # engines for pruned programs
 _numbers = itertools.count(1)
 
 
+class Listed(NamedTuple):
+    """Updates in a fetch list, the operators copied from them in the snapshot, and whether there are others."""
+
+    ops: Sequence[Operator]
+    copies: Sequence[Operator]
+    leaves_out: bool
+
+
 class Engine:
     """A snapshot of a program on a list of devices.
 
@@ -70,6 +78,8 @@ class Engine:
         state: where the step is, of the whole and its pruned programs. guards: who is told of a NaN in any of them.
         trainers: who trains together with this process; None if nobody does.
         started: whether strategies are settled and the devices have their scopes; `replicas` are these.
+        pruned, listed: what `running.pruned` has found out: engines of pruned programs, and updates in fetch lists.
+        unneeded: what may be fed to a pruned program, and is left out.
     """
 
     def __init__(
@@ -86,7 +96,9 @@ class Engine:
         self.started = False
         self._execution = spec.execution
         self.replicas: Replicas
-        self._pruned: Cache[Engine] = Cache(_PRUNED)
+        self.pruned: Cache[Engine] = Cache(_PRUNED)
+        self.listed: Cache[Listed] = Cache(_PRUNED)
+        self.unneeded = _names_in(self.whole.program) - _names_in(spec.program)
         self._iteration = 0
         self._pool: WorkerPool
         self._splitter: Splitter
@@ -114,7 +126,7 @@ class Engine:
             self._pool.control is not None,
         )  # fmt: skip
         reads = feeds_of(spec.program.global_block())
-        self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads)
+        self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads, self.unneeded)
         devices = [open_device(place) for place in spec.places]
         if group is not None and not separable:
             self.trainers = self._joined(group, settings)
@@ -140,9 +152,9 @@ class Engine:
             return self.whole.replicas
         return Replicas(self.scope, len(self.spec.places), self.shares.replicas if self.shares else None)
 
-    def pruned(self, key: Any, make: Callable[[], Program]) -> Engine:
-        """An engine for the program pruned, kept under `key`; the devices and their values are the same (C-7)."""
-        return self._pruned.get(key, lambda: Engine(replace(self.spec, program=make()), self.scope, whole=self.whole))
+    def part(self, program: Program) -> Engine:
+        """An engine for the program pruned; the devices and their values are the same (C-7)."""
+        return Engine(replace(self.spec, program=program), self.scope, whole=self.whole)
 
     def _check_sharer(self) -> None:
         """X-5."""
@@ -246,11 +258,11 @@ class Engine:
             step = self._cache.find(fetches, fed, self._pool)
             if self._execution._dry_run:
                 return _nothing(fetches)
-            run = self._runner.way() if LISTENERS or FLAG_VALUES["FLAGS_check_nan_inf"] else self._runner.run
+            way = self._runner.watched_way if LISTENERS or FLAG_VALUES["FLAGS_check_nan_inf"] else self._runner.way
             try:
                 if self._execution.num_iteration_per_run > 1:
-                    self._repeat(partial(run, step, fed, return_numpy, merged))
-                return run(step, fed, return_numpy, merged)
+                    self._repeat(lambda: way(step, fed, merged)(step, fed, return_numpy, merged))
+                return way(step, fed, merged)(step, fed, return_numpy, merged)
             finally:
                 self.whole._count()
         except Exception as error:
@@ -462,12 +474,16 @@ class Engine:
         self._iteration = 0
         self.state.forget()
         freed = dict.fromkeys(range(len(self.spec.places)), 0)
-        for engine in (self, *self._pruned.values()):
+        for engine in (self, *self.pruned.values()):
             if engine.started:
                 engine._cache.release(freed)
         self.reporter.dropped(self.state.steps, freed, cause)
         self.reporter.memory(self.state.steps, dict(self.arenas))
         return sum(freed.values())
+
+
+def _names_in(program: Program) -> frozenset[str]:
+    return frozenset(program.global_block().vars)
 
 
 def _inside() -> EnforceNotMet:

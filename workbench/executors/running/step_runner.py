@@ -55,32 +55,33 @@ class StepRunner:
         self._schedules = spec.program.lr_schedulers
         self._guards, self._reporter, self._draws = guards, reporter, draws
 
-    def way(self) -> StepFunction:
-        """How a step is run while somebody listens, or looks for NaN; called with (step, fed, return_numpy, merged)."""
-        asked = perf_counter_ns()
-        is_told = not LISTENERS.keys() <= BESIDE and events.heard(self._reporter.name, BESIDE)
-        return partial(self._watched_step, asked) if is_told or FLAG_VALUES["FLAGS_check_nan_inf"] else self.run
+    def way(self, step: BoundStep, fed: Fed, merged: bool) -> StepFunction:
+        """How a step is run: by a team where that is quicker, else in one call, if it takes the feed that way.
 
-    def run(self, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-        """One step: by a team where that is quicker, else in one call, if it takes the feed that way."""
+        Returns:
+            what is called with (step, fed, return_numpy, merged).
+        """
         whole, team = step.whole, step.team
-        begun = 0 if team is None else perf_counter_ns()
         if step.is_open or (whole is not None and whole.is_open):
             self._put_in_order(step, whole)
-        together = team is not None and team.together
-        results = None
-        if not together and whole is not None and merged and (fed.plan is whole.recipe or whole.takes(fed)):
-            results = self._in_one_call(step, whole, fed)
-            if results is not None and not return_numpy:
-                results = list(map(LoDTensor, results))
-        if results is None:
-            results = self._in_parts(step, fed, return_numpy, merged, step.binding if together else step.alone)
         if team is not None:
-            team.took(perf_counter_ns() - begun)
-        return results
+            team.begin(perf_counter_ns())
+            if team.together:
+                return partial(self._in_parts, step.binding)
+        if whole is not None and merged and (fed.plan is whole.recipe or whole.takes(fed)):
+            return self._in_one_call
+        return partial(self._in_parts, step.alone)
+
+    def watched_way(self, step: BoundStep, fed: Fed, merged: bool) -> StepFunction:
+        """The same while somebody listens, or looks for NaN."""
+        asked = perf_counter_ns()
+        is_told = not LISTENERS.keys() <= BESIDE and events.heard(self._reporter.name, BESIDE)
+        if is_told or FLAG_VALUES["FLAGS_check_nan_inf"]:
+            return partial(self._watched_step, asked)
+        return self.way(step, fed, merged)
 
     def _in_parts(
-        self, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool, phases: Binding | Watched | LedPrograms
+        self, phases: Binding | Watched | LedPrograms, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool
     ) -> list[Any]:
         """Load, speculate, fetch, commit.
 
@@ -96,10 +97,12 @@ class StepRunner:
         self.commit(step, phases.commit, counters, fills)
         if merged and not (step.has_run or self._draws):
             step.join(self._state.counter)
+        if step.team is not None:
+            step.team.end(perf_counter_ns())
         return results
 
     def _watched_step(self, asked: int, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
-        """The same for those who listen, or look for NaN; they are told when it is over.
+        """A step for those who listen, or look for NaN; they are told when it is over.
 
         Args:
             asked: when somebody asked whether they do. What is prepared for them since is not in the step's time.
@@ -114,10 +117,10 @@ class StepRunner:
         begun = state.begun + perf_counter_ns() - max(asked, state.begun)
         try:
             if binding.is_native and not finite:
-                return self.run(step, fed, return_numpy, merged)
+                return self.way(step, fed, merged)(step, fed, return_numpy, merged)
             if step.is_open or (step.whole is not None and step.whole.is_open):
                 self._put_in_order(step, step.whole)
-            return self._in_parts(step, fed, return_numpy, merged, watched)
+            return self._in_parts(watched, step, fed, return_numpy, merged)
         finally:
             end = perf_counter_ns()
             if stamps is not None:
@@ -204,9 +207,10 @@ class StepRunner:
 
     # In one call
 
-    def _in_one_call(self, step: BoundStep, whole: WholeStep, fed: Fed) -> list[Any] | None:
-        """The step as one call; None, and nothing done, if it cannot be: phase by phase it is done, or they say why."""
-        state = self._state
+    def _in_one_call(self, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:
+        """The step as one call; phase by phase where it comes upon something that kernels decline."""
+        whole, state = step.whole, self._state
+        assert whole is not None
         if self._schedules:
             self._load_rates(step.binding)
         looking = bool(self._guards.all)
@@ -216,18 +220,28 @@ class StepRunner:
             results = whole.run(fed, looking)
             if results is not None:
                 state.apply(step)
-                return results
-            if not whole.commits and not whole.blemished:
-                step.part()
             else:
-                state.speculate()
-                if whole.blemished:
-                    self._call_guards(step, fed)
-                self.commit(step, step.alone.commit, [], [])
-                results = step.collector.collect(True, True)[0]
+                results = self._completed(step, whole, fed)
         except BaseException:
             self._put_in_order(step, whole if not state.is_applied else None)
             raise
+        if results is None:
+            return self._in_parts(step.alone, step, fed, return_numpy, merged)
+        if step.team is not None:
+            step.team.end(perf_counter_ns())
+        return results if return_numpy else list(map(LoDTensor, results))
+
+    def _completed(self, step: BoundStep, whole: WholeStep, fed: Fed) -> list[Any] | None:
+        """The results of a step whose call did not come to its end; None if it has done nothing."""
+        results = None
+        if not whole.commits and not whole.blemished:
+            step.part()
+        else:
+            self._state.speculate()
+            if whole.blemished:
+                self._call_guards(step, fed)
+            self.commit(step, step.alone.commit, [], [])
+            results = step.collector.collect(True, True)[0]
         step.reset()
         return results
 

@@ -1,13 +1,16 @@
 """Whether a step is quicker with a team of threads or on one alone, as it turns out while it runs.
 
 Both do the same, bit by bit. What a plan expects is right on processors that have nothing else to do; where other
-programs need them, a team waits for threads that do not get one.
+programs need them, or two of them are one core's, a team waits for threads that do not get one. A trial lets the two
+ways take turns, so that both meet the same neighbours; the first turn of each only warms memory up, and of the others
+the quickest counts. One thread is kept unless a team is clearly quicker.
 """
 
 from __future__ import annotations
 
-_FIRST, _LONGEST = 4, 512  # steps between trials of the other way; twice as many each time this one is quicker
-_WEIGHT = 0.25  # of the newest step in the mean
+_TURNS = 6  # of each way in a trial, the first of which does not count
+_FIRST, _LONGEST = 16, 512  # steps between trials; twice as many each time the outcome is the same
+_CLEARLY = 0.95  # of the time of one thread
 
 
 class TeamTrial:
@@ -18,23 +21,34 @@ class TeamTrial:
     """
 
     def __init__(self) -> None:
-        self.together = True
-        self._mean = 0.0
-        self._steps, self._until = 0, _FIRST
-        self._tries = False
+        self.together = self._is_chosen = False
+        self._begun: int | None = None
+        self._took: tuple[list[float], list[float]] = [], []  # in the trial under way, alone and together
+        self._until, self._steps = _FIRST, 0  # until the next trial
 
-    def took(self, duration: float) -> None:
-        """A step has been run the way it was to be; what it took."""
-        if self._tries:
-            self._end_trial(duration)
+    def begin(self, now: int) -> None:
+        """A step begins, the way it is to be run."""
+        self._begun = now
+
+    def end(self, now: int) -> None:
+        """It has been run; one that has not begun, because somebody watches it, or that fails, does not count.
+
+        Args:
+            now: by the clock that `begin` was told.
+        """
+        begun, self._begun = self._begun, None
+        if begun is None:
             return
-        self._steps += 1
-        self._mean = duration if self._steps == 1 else self._mean + _WEIGHT * (duration - self._mean)
-        if self._steps >= self._until:
-            self._tries, self.together = True, not self.together
+        if self._steps:
+            self._steps -= 1
+            return
+        self._took[self.together].append(now - begun)
+        self.together = not self.together
+        if len(self._took[True]) == _TURNS:
+            self._choose()
 
-    def _end_trial(self, duration: float) -> None:
-        is_quicker = duration < self._mean
-        self._until = _FIRST if is_quicker else min(2 * self._until, _LONGEST)
-        self.together ^= not is_quicker
-        self._tries, self._steps = False, 0
+    def _choose(self) -> None:
+        alone, together = (min(took[1:]) for took in self._took)
+        before, self._is_chosen = self._is_chosen, together < _CLEARLY * alone
+        self._until = _FIRST if self._is_chosen is not before else min(2 * self._until, _LONGEST)
+        self._took, self._steps, self.together = ([], []), self._until, self._is_chosen

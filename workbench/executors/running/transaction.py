@@ -49,7 +49,7 @@ def load(binding: Binding, fed: Fed) -> None:
         cell.value = np.array(sources[place][name][index])
 
 
-def run_in_python(binding: Binding, tasks: Sequence[Task]) -> None:
+def _run_in_python(binding: Binding, tasks: Sequence[Task]) -> None:
     """Run tasks of which some are Python's; NumPy says nothing of infinities and NaN."""
     quietly(partial(binding.pool.run, tasks))
 
@@ -161,7 +161,8 @@ def _as_c_functions(binding: Binding, tasks: Sequence[Task]) -> tuple[list[Fill]
         return [], []
     if task.piece is None or control is None:
         return None, []
-    binding.pool.settle()
+    if binding.pool.is_unsettled:
+        binding.pool.begin()
     return [partial(control.run_through, task.piece.address)], [task.piece.rewinding()]
 
 
@@ -176,7 +177,7 @@ def _run_to_the_end(binding: Binding, tasks: Sequence[Task]) -> BaseException | 
     for task in tasks:
         task.rewind()
     try:
-        binding.pool.run(tasks) if binding.is_native else run_in_python(binding, tasks)
+        binding.pool.run(tasks) if binding.is_native else _run_in_python(binding, tasks)
         return None
     except BaseException as error:
         binding.pool.failed = False  # the others have stopped; what is left of them has to be run

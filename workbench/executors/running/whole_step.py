@@ -140,10 +140,8 @@ class WholeStep:
             objects[number] = id(sources[place][name])
             number += 1
         self._words[words.TOLD] = self._stretches if looking else 0
-        if self._has_flags:
-            self._pool.begin()  # they hold numbers of steps
-        else:
-            self._pool.settle()
+        if self._has_flags or self._pool.is_unsettled:  # flags hold numbers of steps
+            self._pool.begin()
         status = self._call()
         while status in (PAUSED, HELD):  # so that signals are answered
             status = self._call()

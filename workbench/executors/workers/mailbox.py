@@ -91,9 +91,6 @@ class PostedTask:
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox, self._number = mailbox, mailbox.words[GO] + 1
 
-    def begin(self, state: int) -> None:
-        self._mailbox.post(state)
-
     @property
     def over(self) -> bool:
         """Whether the worker is done with it, or it was never posted."""

@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any
 
@@ -26,6 +27,7 @@ from workbench.runtime.native.image import Kernels
 from workbench.runtime.undisturbed import in_one_call
 from workbench.runtime.words.codes import FINISHED, LAST, STATE
 
+_is_complete = attrgetter("complete")
 _STUCK = 0.1  # seconds after which a thread that is to stop is given up if a signal comes
 
 
@@ -73,12 +75,14 @@ class WorkerPool:
         failed: whether somebody has failed in this step, so that all others stop.
         lost: whether a thread was left behind that had not come to rest: what it was bound to is not to be used again,
             nor is the pool.
+        is_unsettled: whether there is something left of an earlier step, so that the next one has to `begin`, too, if
+            it waits for nobody.
     """
 
     def __init__(self, timeout: float, kernels: Kernels | None = None) -> None:
         self.timeout = timeout
         self.control = None if kernels is None else Control(kernels)
-        self._failed = self.lost = False
+        self._failed = self.lost = self.is_unsettled = False
         self._deadline = 0.0
         self._workers: list[_Worker] = []
         self._begun: list[tuple[str, Task]] = []
@@ -91,6 +95,7 @@ class WorkerPool:
     @failed.setter
     def failed(self, value: bool) -> None:
         self._failed = value
+        self.is_unsettled |= value
         if self.control is not None:
             self.control.fail(value)
 
@@ -106,6 +111,7 @@ class WorkerPool:
             tasks[0].run()
             return
         workers = self._hire(len(tasks) - 1)
+        self.is_unsettled = True
         try:
             for worker, task in zip(workers, tasks[1:], strict=True):
                 self._begun.append((worker.name, task))
@@ -114,12 +120,17 @@ class WorkerPool:
             for name, task in self._begun:
                 task.wait(self, name)
             self._begun = []
+            self.is_unsettled = self._failed
         except BaseException as error:
             self._drain()
             raise _first_cause(error, tasks[1:]) from None
-        errors = [task.error for task in tasks[1:] if task.error is not None]
+        if not all(map(_is_complete, tasks[1:])):
+            self._tell_errors(tasks[1:])
+
+    def _tell_errors(self, tasks: Sequence[Task]) -> None:
+        errors = [task.error for task in tasks if task.error is not None]
         if errors:
-            raise _first_cause(errors[0], tasks[1:])
+            raise _first_cause(errors[0], tasks)
 
     def begin(self) -> None:
         """A new step, or a part of one: nobody has failed."""
@@ -129,11 +140,7 @@ class WorkerPool:
         if self.control is not None:
             self.control.begin()
         self._deadline = time.monotonic() + self.timeout
-
-    def settle(self) -> None:
-        """`begin`, if there is anything left of an earlier step; for a step that waits for nobody."""
-        if self._failed or self._begun:
-            self.begin()
+        self.is_unsettled = False
 
     def wait_for(self, lock: Any, what: str) -> None:
         """Acquire a lock that another thread releases."""
@@ -218,7 +225,7 @@ class _Worker:
             posted = PostedTask(self._mailbox)
             task.hand_out_as(posted)
             self._mailbox.task = task, pool
-            posted.begin(task.piece.address)
+            self._mailbox.post(task.piece.address)
             return
         post = [] if self._mailbox is None else self._mailbox.posting(0)
         in_one_call((task.handing_out(), partial(self._jobs.put, (task, pool)), *post))

@@ -22,10 +22,7 @@ class Piece(Protocol):
     @property
     def address(self) -> int: ...
 
-    @property
-    def done(self) -> bool: ...
-
-    def rewind(self) -> None: ...
+    def ends(self) -> bool: ...
 
     def rewinding(self) -> Call: ...
 
@@ -106,9 +103,7 @@ class Task:
                 pool.wait_for(self._rest, name)
             return
         posted.wait(pool, name)
-        piece = self.piece
-        if piece is not None and piece.done:
-            piece.rewind()
+        if self.piece is not None and self.piece.ends():
             self.complete = True
 
     def comes_to_rest(self, seconds: float) -> bool:

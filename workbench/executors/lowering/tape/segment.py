@@ -120,10 +120,12 @@ class Segment:
         """Whether it has come beyond its first row, and not been wound back."""
         return self._words[AT] != self._words[START]
 
-    @property
-    def done(self) -> bool:
-        """Whether it has come to its end."""
-        return self._words[AT] >= self.end
+    def ends(self) -> bool:
+        """Whether it has come to its end; then the next run begins at the first row."""
+        is_over: bool = self._words[AT] >= self.end
+        if is_over:
+            self._words[AT] = self._words[START]
+        return is_over
 
     def __call__(self) -> None:
         """Run it, or what is left of it after an error.
@@ -135,7 +137,7 @@ class Segment:
         while status:
             self.answer(status)
             status = self._run(self.address)
-        self.rewind()
+        self._words[AT] = self._words[START]
 
     def answer(self, status: int) -> None:
         """Do what has to be done before it can go on."""
