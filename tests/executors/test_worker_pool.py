@@ -85,9 +85,9 @@ def test_what_a_failure_left_is_cleared_before_a_step_that_waits_for_nobody() ->
     pool = WorkerPool(PATIENCE, kernels())
     with pytest.raises(ValueError, match="of the test"):
         in_pool(pool, [fail], [np.zeros(1).sum])
-    assert pool.failed
-    pool.settle()
-    assert not pool.failed
+    assert pool.failed and pool.is_unsettled
+    pool.begin()
+    assert not (pool.failed or pool.is_unsettled)
 
 
 def test_who_was_not_even_told_to_stop_is_waited_for_before_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,8 @@ def test_who_was_not_even_told_to_stop_is_waited_for_before_the_next_step(monkey
         patched.setattr(pool, "_drain", interrupted)
         in_pool(pool, [fail], [lambda: late.wait(PATIENCE)])
     threading.Timer(0.1, late.set).start()
-    pool.settle()
+    assert pool.is_unsettled
+    pool.begin()
     assert late.is_set() and not pool.failed
 
 

@@ -150,7 +150,7 @@ EQUIVALENT: tuple[Equivalent, ...] = (
     Equivalent("joins_natively", "False", "True", "no element-wise op has a list of operands"),
     Equivalent("ReplicatedValues._buckets", "0", "1", "updates of one parameter are never joined"),
     Equivalent("WholeStep._prepare", "1", "2", "NumPy takes any negative number for the dimension that follows"),
-    Equivalent("StepRunner.way", "LISTENERS.keys() <= BESIDE", "LISTENERS.keys() < BESIDE",
+    Equivalent("StepRunner.watched_way", "LISTENERS.keys() <= BESIDE", "LISTENERS.keys() < BESIDE",
                "where they are the same, nobody is heard who wants anything else: the next question says so, too"),
     Equivalent("WorkerPool._drain", "time.monotonic() - begun > min(_STUCK, self.timeout / 2)",
                "time.monotonic() - begun >= min(_STUCK, self.timeout / 2)", "nobody waits for exactly so long"),

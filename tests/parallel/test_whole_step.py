@@ -24,7 +24,6 @@ from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.lowering.tape import writer
 from workbench.executors.running import bound_step
 from workbench.executors.running import whole_step as module
-from workbench.executors.workers.pool import WorkerPool
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.words.codes import PAUSED
@@ -296,12 +295,23 @@ def test_mappings_that_make_arrays_are_asked_once_and_their_arrays_kept() -> Non
     assert run.state == same.state
 
 
+def before_the_call(function: Callable[[], Any]) -> Any:
+    """Have something done when a step has its feed, right before it is one call."""
+    run = module.WholeStep.run
+
+    def then_run(self: module.WholeStep, *given: Any) -> Any:
+        function()
+        return run(self, *given)
+
+    return mock.patch.object(module.WholeStep, "run", then_run)
+
+
 def test_a_feed_changed_by_another_thread_meanwhile() -> None:
     run, same = Run(classifier()), Run(classifier())
     for number in range(4):
         feed = batch(8, number)
         expected = same.step(dict(feed))
-        with mock.patch.object(WorkerPool, "settle", lambda pool, feed=feed: feed.clear()):
+        with before_the_call(feed.clear):
             assert bits(run.step(feed)) == bits(expected)
     assert calls_of(run)() == 3 and run.state == same.state
 
@@ -309,12 +319,10 @@ def test_a_feed_changed_by_another_thread_meanwhile() -> None:
 def test_a_step_in_the_middle_of_another_is_refused() -> None:
     run, same = Run(classifier()), Run(classifier())
 
-    def within(pool: WorkerPool) -> None:
-        run.step(batch(8, 9))
-
     for number in range(4):
         if number == 2:
-            with mock.patch.object(WorkerPool, "settle", within), pytest.raises(PreconditionNotMet, match="under way"):
+            within = before_the_call(lambda: run.step(batch(8, 9)))
+            with within, pytest.raises(PreconditionNotMet, match="under way"):
                 run.step(batch(8, number))
         assert bits(run.step(batch(8, number))) == bits(same.step(batch(8, number)))
     assert run.state == same.state
