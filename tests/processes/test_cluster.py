@@ -211,20 +211,53 @@ def test_what_is_closed_says_so() -> None:
 
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
-def test_a_dashboard_says_what_it_cannot_see_of_a_cluster(ranks: Cluster) -> None:
+def test_a_dashboard_shows_what_every_rank_does(ranks: Cluster) -> None:
     training = Training()
-    run = training.train(cluster=ranks, steps=20, name="far", paused=True)
-    for target in (run, training.main):
-        page = wb.dashboard(target)
-        told = page.messages()
-        unseen = told["state"]["subject"]["unseen"]
-        assert "2 ranks of a cluster" in unseen and "%ranks" in unseen
-        assert told["state"]["runs"][-1]["label"] == "far, 2 ranks"
-        assert len(told["graph"]["devices"]) == 2 and "all_reduce" in " ".join(told["graph"]["tables"]["type"])
-        assert unseen in repr(page) and "scopes dropped" not in repr(page)
-        with pytest.raises(PreconditionNotMet, match="2 ranks of a cluster"):
-            page.panel("scopes").figure()
-        page.close()
+    run = training.train(cluster=ranks, epochs=10**5, name="far", paused=True)
+    page = wb.dashboard(run)
+    before = page.messages()
+    assert before["state"]["subject"]["unseen"] is None and "sample" not in before
+    assert before["state"]["subject"]["devices"] == ["rank 0", "rank 1"] and before["graph"]["process"].tolist() == [
+        0,
+        1,
+    ]
+    assert before["state"]["runs"][-1]["label"] == "far, 2 ranks"
+    assert run.advance(3, timeout=30)
+    told = page.messages()
+    sample, graph = told["sample"], told["graph"]
+    batches = list(training.loader.again().arrays())
+    assert sample["feeds"]["rows"] == {"x": [3, 4], "label": [3, 4]} and sample["feeds"]["first"]["x"] == [0, 3]
+    shown = sample["feeds"]["previews"]["x"][1]["rows"][0]
+    assert np.allclose(shown, batches[sample["step"] - 1][0][3])
+    spans, types = sample["spans"], graph["tables"]["type"]
+    assert set(spans["process"].tolist()) == {0, 1} and set(spans["device"].tolist()) == {-1, 0, 1}
+    for node, label, device in zip(spans["node"], spans["label"], spans["device"], strict=True):
+        assert types[graph["node"]["type"][node]] in sample["labels"][label].split("+")
+        assert device < 0 or graph["node"]["device"][node] == device
+    assert all(0 <= start <= end <= sample["seconds"] * 1e6 * 1.001 for start, end in zip(spans["start"], spans["end"]))
+    assert sample["clocks"]["within"][0] == 0 < sample["clocks"]["within"][1] < 1e6
+    parameters = {v.name for v in training.main.all_parameters()}
+    assert {(one["name"], one["device"]) for one in told["scopes"]["live"] if one["kind"] == "parameter"} == {
+        (name, device) for name in parameters for device in (0, 1)
+    }
+    assert len(told["scopes"]["memory"]["bytes"]) == 2 and "clocks of 2 ranks, aligned to ± " in repr(page)
+    assert page.panel("timeline").figure() is not None
+    page.close()
+    run.stop()
+    run.wait(60)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_drop_from_the_dashboard_gives_back_the_memory_of_all_ranks(ranks: Cluster) -> None:
+    run = Training().train(cluster=ranks, epochs=10**5, paused=True)
+    page = wb.dashboard(run)
+    assert run.advance(3, timeout=30)
+    watch = page._model.watch
+    page.messages()
+    assert watch.can_drop() and watch.drop() > 0 == watch.drop()
+    assert run.advance(1, timeout=30)
+    page.close()
     run.stop()
     run.wait(60)
 

@@ -3,6 +3,7 @@
 export const ROW = 42; // height of a row, and of the box in it
 export const BOX = 32;
 const GAP = 16; // between bands
+const BETWEEN = 18; // more, between those of different processes
 const INSET = 7; // above and below the boxes of a lane
 const TAG = 15;
 
@@ -26,6 +27,7 @@ export function bands(model, rows, deep) {
     for (let kind = 0; kind < 3; kind++) put(3 * device + kind);
     if (y > start) devices.push({ device, y: start, height: y - start });
     if (y > start) y += GAP;
+    if (device + 1 < count && model.process?.[device] !== model.process?.[device + 1]) y += BETWEEN;
     if (device + 1 !== middle || !rows[model.shared]) continue;
     put(model.shared);
     y += GAP;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Folds } from "./fold.js";
+import { bands } from "./bands.js";
 import { layout } from "./layout.js";
 import { COLLECTIVE, Model } from "./model.js";
 import { convolutions, inference, nothing, training } from "../../fixtures/graph.js";
@@ -185,4 +186,18 @@ test("a program of 20,000 nodes is folded and laid out in about a second, unfold
   };
   const times = [once(), once(), once()]; // the machine may be busy with other things
   assert.ok(Math.min(...times) < 1500, `${times} ms`);
+});
+
+test("bands of different processes stand farther apart than those of one", () => {
+  const gaps = (process) => {
+    const { devices } = bands(
+      { devices: ["a", "b", "c", "d"], process, shared: 12 },
+      Array(13).fill(1),
+      Array(13).fill(0),
+    );
+    return devices.slice(1).map(({ y }, k) => y - devices[k].y - devices[k].height);
+  };
+  const [plain, grouped] = [gaps([0, 0, 0, 0]), gaps([0, 0, 0, 1])];
+  assert.deepEqual(grouped.slice(0, 2), plain.slice(0, 2));
+  assert.ok(grouped[2] > plain[2]);
 });

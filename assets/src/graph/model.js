@@ -11,6 +11,7 @@ export class Model {
     this.message = message;
     this.count = node.label.length;
     this.devices = message.devices;
+    this.process = message.process ?? new Int32Array(message.devices.length); // of every device
     this.types = tables.type;
     const collective = tables.type.map((type) => COLLECTIVES.has(type));
     const kinds = tables.role.map((role) => KINDS.indexOf(roleKind(role)));

@@ -1,4 +1,5 @@
-// Lanes: one for the collectives, then one per device and thread. Spans of a lane that overlap get rows of their own;
+// Lanes: one for the collectives (of several processes one for those of each, whose "thread" is the process), then one
+// per device and thread. Spans of a lane that overlap get rows of their own;
 // one that ran for several devices is in a lane of each. A place is {lane, row, position}: positions in the lanes, in
 // the rows of that lane and in that row.
 import { covered } from "./spans.js";
@@ -16,7 +17,7 @@ export function lanesOf(spans) {
     found.get(key).spans.push(i);
   };
   for (let i = 0; i < spans.count; i++) {
-    if (spans.kinds[i] === "collective") add(i, -1, 0);
+    if (spans.kinds[i] === "collective") add(i, -1, spans.process(i));
     else for (const device of spans.devicesOf(i)) add(i, device, spans.thread(i));
   }
   const lanes = [...found.values()].sort((a, b) => a.device - b.device || a.thread - b.thread);
@@ -24,7 +25,8 @@ export function lanesOf(spans) {
 }
 
 function labelOf(spans, device, thread) {
-  return device < 0 ? "collectives" : `${spans.deviceLabel(device)}, thread ${thread}`;
+  if (device >= 0) return `${spans.deviceLabel(device)}, thread ${thread}`;
+  return spans.hasProcesses ? `collectives, rank ${thread}` : "collectives";
 }
 
 function filled({ spans: positions, ...lane }, spans) {

@@ -26,6 +26,16 @@ const spansOf = (list) => {
   });
 };
 
+test("of several processes each has a lane for the collectives it told of", () => {
+  const spans = spansOf([at(0, 4, -1), at(1, 5, -1), at(0, 1, 0), at(0, 1, 1)]);
+  spans.sample.spans.process = Int32Array.of(0, 1, 0, 1);
+  const names = lanesOf(spans).map(({ label, rows }) => [label, rows.flat()]);
+  assert.deepEqual(names.slice(0, 2), [
+    ["collectives, rank 0", [0]],
+    ["collectives, rank 1", [1]],
+  ]);
+});
+
 test("collectives come first, then devices, then threads", () => {
   const lanes = lanesOf(spansOf([at(0, 1, 1, 2), at(0, 1, 10), at(0, 1, 1, 0), at(3, 4, -1, 5), at(0, 1, 0)]));
   assert.deepEqual(

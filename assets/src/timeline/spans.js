@@ -36,6 +36,15 @@ export class Spans {
     return this.sample.spans.device?.[i] ?? 0;
   }
 
+  // Whether several processes made the step, and which of them told of a span.
+  get hasProcesses() {
+    return this.sample.spans?.process !== undefined;
+  }
+
+  process(i) {
+    return this.sample.spans?.process?.[i] ?? 0;
+  }
+
   thread(i) {
     return this.sample.spans.thread?.[i] ?? 0;
   }

@@ -23,7 +23,14 @@ export function noteWords(spans, newest = spans.sample) {
   const lasted = spans.sample.seconds || spans.count ? `, ${time(spans.duration)}` : ""; // nobody measured it
   const step = `step ${count(spans.sample.step)}${lasted}`;
   if (!spans.count) return `${step}; its ops were not timed`;
-  return [step, slowestWords(newest, spans.devices), collectiveWords(spans)].filter(Boolean).join("; ");
+  const parts = [step, slowestWords(newest, spans.devices), collectiveWords(spans), clockWords(spans.sample.clocks)];
+  return parts.filter(Boolean).join("; ");
+}
+
+// "clocks of 2 ranks aligned to ± 2.1 µs": of the rank about which least is known.
+export function clockWords(clocks) {
+  if (!clocks || clocks.within.length < 2) return "";
+  return `clocks of ${clocks.within.length} ranks aligned to ± ${time(Math.max(...clocks.within))}`;
 }
 
 function collectiveWords(spans) {

@@ -4,7 +4,7 @@ import { lanesOf } from "./lanes.js";
 import { Spans } from "./spans.js";
 import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 import { View } from "./view.js";
-import { axis, details, gist, noteWords, percent, spoken } from "./words.js";
+import { axis, clockWords, details, gist, noteWords, percent, spoken } from "./words.js";
 
 const graph = decoded(graphMessage());
 const sample = decoded(sampleMessage({ step: 1200 }));
@@ -84,4 +84,10 @@ test("collectives that take no time are counted all the same", () => {
   sample.spans.collective.forEach((is, i) => is && (still.spans.end[i] = sample.spans.start[i]));
   assert.match(noteWords(new Spans(still, graph)), /; 3 collectives took no time of their own$/);
   assert.match(noteWords(new Spans(decoded(sampleMessage({ devices: 1 })), graph)), /; no collectives$/);
+});
+
+test("of several clocks the note says how well they are aligned", () => {
+  assert.equal(clockWords(undefined), "");
+  assert.equal(clockWords({ within: [0] }), "");
+  assert.equal(clockWords({ within: [0, 2.5, 1] }), "clocks of 3 ranks aligned to ± 2.5 µs");
 });

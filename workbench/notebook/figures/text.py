@@ -45,13 +45,20 @@ def describe(messages: Mapping[str, Any]) -> str:
     lines += _graph(graph) if graph else []
     fed = newest_fed(given)
     lines += _fed(fed) if fed else []
-    lines += _slow(sample, graph) if sample else []
+    lines += [*_slow(sample, graph), *_clocks(sample)] if sample else []
     unseen = ((state or {}).get("subject") or {}).get("unseen")
     if unseen:
         lines.append(f"feeds, memory, timeline: {unseen}")
     elif "scopes" in given:
         lines += _scopes(given["scopes"])
     return "\n".join(lines)
+
+
+def _clocks(sample: Message) -> Iterator[str]:
+    """Of a step of several processes, whose times come from clocks of their own."""
+    within = floats(sample.get("clocks"), "within")
+    if len(within) > 1:
+        yield f"times are those of the clocks of {len(within)} ranks, aligned to ± {seconds_text(within.max() / 1e6)}"
 
 
 def _newest(curves: Any) -> Message | None:

@@ -34,7 +34,10 @@ _SIZE = 6.5
 
 
 class TimelineRow(NamedTuple):
-    """A row of the picture: device (-1 across devices), thread, and which of the rows that these have."""
+    """A row of the picture: device (-1 across devices), thread, and which of the rows that these have.
+
+    Across devices the thread is the process that told of it, -1 where there is one.
+    """
 
     device: int
     thread: int
@@ -74,11 +77,12 @@ def rows_of(spans: Message) -> list[TimelineRow]:
     """The row of every span; spans of one device and thread that run at the same time are in different ones."""
     device, thread = ints(spans, "device"), ints(spans, "thread")
     together = ints(spans, "collective") or [0] * len(device)
+    process = ints(spans, "process") or [-1] * len(device)
     start, end = floats(spans, "start"), floats(spans, "end")
     rows = [TimelineRow(-1, -1, 0)] * len(device)
     free: dict[tuple[int, int], list[float]] = {}  # when each row of a device and thread is free again
     for k in sorted(range(len(device)), key=lambda k: (start[k], k)):
-        key = (-1, -1) if together[k] or device[k] < 0 else (device[k], thread[k])
+        key = (-1, process[k]) if together[k] or device[k] < 0 else (device[k], thread[k])
         ends = free.setdefault(key, [])
         number = next((n for n, until in enumerate(ends) if until <= start[k]), len(ends))
         ends[number : number + 1] = [float(end[k])]
@@ -98,7 +102,8 @@ def _names(axes: Axes, lines: Sequence[TimelineRow], places: Sequence[str]) -> N
     for y, row in enumerate(lines):
         first = y == 0 or lines[y - 1].device != row.device
         name = "across devices" if row.device < 0 else at(places, row.device, f"device {row.device}")
-        thread = "" if row.device < 0 or row.number else f"thread {row.thread}"
+        kind = "thread" if row.device >= 0 else "rank"
+        thread = "" if row.thread < 0 or row.number else f"{kind} {row.thread}"
         left = -(_LEFT - 0.12) / (_WIDTH - _LEFT - _RIGHT)
         if first:
             axes.text(left, y + 0.5, name, transform=axes.get_yaxis_transform(), va="center", weight="bold")

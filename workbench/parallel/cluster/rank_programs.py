@@ -9,7 +9,8 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +23,19 @@ from workbench.optimizer.lr.schedule import ConstantRate
 from workbench.runtime.comm.mpi.group import world
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope
+
+
+class Watcher(Protocol):
+    """Who looks at the steps of this rank; made in it, by a function that the kernel names."""
+
+    def look(self) -> None:
+        """The next step is to be looked at."""
+
+    def told(self) -> dict[str, Any]:
+        """What there is to tell since the last time, as data."""
+
+    def close(self) -> None:
+        """Look no more."""
 
 
 class RankProgram:
@@ -45,6 +59,7 @@ class RankProgram:
         compiled = CompiledProgram(self.program)
         self.executor = compiled.with_data_parallel(loss_of(self.program), strategy, places=cpu_places(devices))
         self.executor.bind(self.scope)
+        self._watcher: Watcher | None = None
 
     def take(self, values: Mapping[str, np.ndarray], rates: Mapping[str, float]) -> None:
         """Have the persistable variables hold these values; schedules stay with the kernel, which sends their rates."""
@@ -53,7 +68,13 @@ class RankProgram:
         self.program.lr_schedulers.update({name: ConstantRate(rate) for name, rate in rates.items()})
 
     def run_all(
-        self, first: int, stretches: Sequence[Mapping[str, Any]], fetched: Sequence[str], rates: Mapping[str, Any]
+        self,
+        first: int,
+        stretches: Sequence[Mapping[str, Any]],
+        fetched: Sequence[str],
+        rates: Mapping[str, Any],
+        watcher: Sequence[str],
+        looks: bool,
     ) -> dict[str, Any]:
         """Step after step, as many as were sent together.
 
@@ -61,15 +82,18 @@ class RankProgram:
             first: number of the first of them, from 0. Steps that come behind one that has failed are not made.
             stretches: steps fed with the same shapes: `count`, and `feeds`, `{name: [count, …]}` of every device.
             rates: of every learning rate, one for each step.
+            watcher: module and name of what makes one that watches this rank; nothing for nobody. looks: whether it is
+                to look at the first of these steps.
 
         Returns:
             `fetched`: of each name the values of this rank's devices, step by step; `seconds` it took; `error`: kind
-            and text of what kept a step from being applied, None if nothing did.
+            and text of what kept a step from being applied, None if nothing did; `told`: what the watcher has to say.
         """
         begun, made, error = time.perf_counter(), [], None
         try:
             if first != self.step:
                 raise PreconditionNotMet(f"step {first} was sent, this rank is at step {self.step}")
+            self._be_watched(watcher, looks)
             for feeds, number in _each_of(stretches):
                 for name, values in rates.items():
                     self.program.lr_schedulers[name].last_lr = float(values[number])
@@ -79,7 +103,18 @@ class RankProgram:
             error = [type(raised).__name__, str(raised)]
         seconds = time.perf_counter() - begun
         return {"fetched": [_stacked([step[i] for step in made]) for i in range(len(fetched))],
-                "made": len(made), "seconds": seconds, "error": error}  # fmt: skip
+                "made": len(made), "seconds": seconds, "error": error,
+                "told": None if self._watcher is None else self._watcher.told()}  # fmt: skip
+
+    def _be_watched(self, watcher: Sequence[str], looks: bool) -> None:
+        if self._watcher is None and watcher:
+            module, name = watcher
+            self._watcher = getattr(import_module(module), name)(self.executor.inspection)
+        elif self._watcher is not None and not watcher:
+            self._watcher.close()
+            self._watcher = None
+        if self._watcher is not None and looks:
+            self._watcher.look()
 
     def values(self) -> dict[str, np.ndarray]:
         """What the persistable variables hold."""
@@ -102,10 +137,21 @@ def take_values(key: str, values: Mapping[str, np.ndarray], rates: Mapping[str, 
 
 
 def run_steps(
-    key: str, first: int, stretches: Sequence[Mapping[str, Any]], fetched: Sequence[str], rates: Mapping[str, Any]
+    key: str,
+    first: int,
+    stretches: Sequence[Mapping[str, Any]],
+    fetched: Sequence[str],
+    rates: Mapping[str, Any],
+    watcher: Sequence[str],
+    looks: bool,
 ) -> dict[str, Any]:
     """See `RankProgram.run_all`."""
-    return _program(key).run_all(first, stretches, fetched, rates)
+    return _program(key).run_all(first, stretches, fetched, rates, watcher, looks)
+
+
+def drop_temporaries(key: str) -> int:
+    """Give the memory for temporaries of this rank back; how many bytes that were."""
+    return _program(key).executor.drop_temporaries()
 
 
 def values_of(key: str) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -45,6 +45,9 @@ class ClusterExecutor:
         self._key = f"{program.name or 'program'} {next(_keys)}"
         self._other = Executor()
         self._begun = 0  # steps that were sent
+        self._watcher: list[str] = []
+        self._hearers: list[Callable[[list[Any]], None]] = []
+        self._looks = False
         self._is_ahead = False  # the ranks have made steps that the scope here does not know
 
     @property
@@ -121,9 +124,18 @@ class ClusterExecutor:
         names = steps[0][1]
         rates = {name: np.array([rates[name] for _, rates in steps]) for name in names}
         stretches = [divided(batches, self.device_count) for batches in alike([feed for feed, _ in steps])]
-        each = self.cluster.devices
+        each, watcher = self.cluster.devices, self._watcher
+        looks, self._looks = self._looks, False
         given = [
-            (self._key, self._begun, [one.of(i * each, each) for one in stretches], list(fetched), rates)
+            (
+                self._key,
+                self._begun,
+                [one.of(i * each, each) for one in stretches],
+                list(fetched),
+                rates,
+                watcher,
+                looks,
+            )
             for i in range(self.cluster.size)
         ]
         self._is_ahead = True
@@ -141,8 +153,39 @@ class ClusterExecutor:
         made = min(one["made"] for one in told)
         failed = {rank: one["error"] for rank, one in enumerate(told) if one["error"] is not None}
         of_ranks = [one["fetched"] for one in told]
+        if all(one["told"] is not None for one in told):
+            for hear in self._hearers:
+                hear([one["told"] for one in told])
         values = [_joined(of_ranks, step) for step in range(made)]
         return Made(values, max(one["seconds"] for one in told), cause_of(failed) if failed else None)
+
+    def watch(self, watcher: Callable[..., Any], hear: Callable[[list[Any]], None]) -> Callable[[], None]:
+        """Have the ranks watched while they make steps; several may hear of it.
+
+        Args:
+            watcher: a function of a module, which makes a `Watcher` of an `Inspection` in every rank; the same for all.
+            hear: is called with what the watchers tell, by rank, on the thread that makes the steps.
+
+        Returns:
+            what ends that.
+        """
+        self._watcher, self._looks = [watcher.__module__, watcher.__qualname__], True
+        self._hearers = [*self._hearers, hear]
+
+        def end() -> None:
+            self._hearers = [other for other in self._hearers if other is not hear]
+            if not self._hearers:
+                self._watcher = []
+
+        return end
+
+    def look(self) -> None:
+        """Have the next step that is sent looked at by the watchers."""
+        self._looks = True
+
+    def drop_temporaries(self) -> int:
+        """Give the memory for temporaries of all ranks back, behind the steps that were sent; how many bytes."""
+        return sum(self.cluster.ask(rank_programs.drop_temporaries, self._key))
 
     def rates(self) -> dict[str, float]:
         """The learning rates that schedules give now."""

@@ -18,7 +18,7 @@ from workbench.notebook.dashboard.model.curves import Curves
 from workbench.notebook.dashboard.model.differences import differences
 from workbench.notebook.dashboard.model.newcomers import Newcomers
 from workbench.notebook.dashboard.model.subject import Subject
-from workbench.notebook.dashboard.watching.elsewhere import Elsewhere
+from workbench.notebook.dashboard.watching.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.fetched import FetchedHistory
 from workbench.notebook.dashboard.watching.memory_trace import Past
 from workbench.notebook.dashboard.watching.nan_message import nan_message
@@ -158,7 +158,7 @@ class Model:
             return Watch(executor, run.name, list(run.fetch.values()), first, _past_of(run))
         program = run.program
         if isinstance(run.executor, ClusterExecutor):
-            return Elsewhere(run.executor, run.name, list(run.fetch.values()), first)
+            return ClusterWatch(run.executor, run.name, list(run.fetch.values()), first)
         return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
 
     def _follow(self, run: Run, watch: Watch | Unwatched) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.executors.profiling.chrome import write_trace
 from workbench.notebook.dashboard.model.model import Model
+from workbench.notebook.dashboard.watching.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.node_message import node_message, statistics_now, statistics_of_nan
 from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
@@ -33,6 +34,9 @@ def _of_node(model: Model, kind: str, message: Message) -> Message:
     node, nan = watch.graph.nodes[number], model.nan
     if nan is not None and message.get("step") == nan.step:
         return statistics_of_nan(nan, node)
+    if isinstance(watch, ClusterWatch):
+        why = "its values are in the ranks of a cluster; a run on devices of this process, devices=2, shows them"
+        return {"type": kind, "error": why, "note": "", "values": []}
     newest = watch.newest_batch() if isinstance(watch, Watch) else None
     if not isinstance(watch, Watch) or newest is None:
         return {"type": kind, "error": "no step has been looked at yet: run one", "note": "", "values": []}

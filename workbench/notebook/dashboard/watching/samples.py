@@ -49,16 +49,20 @@ class Samples:
         """Keep a step; `graph` is the number of the graph that ran."""
         assert sampled.step is not None
         self._began = self._began or sampled.start
-        self.kept.append(sample_message(sampled, graph, self._began))
         told = Told(sampled)
         self._told[sampled.number + 1] = told
         self.newest = sampled
-        self._sizes.append(_size(self.kept[-1]) + told.nbytes)
+        self.keep(sample_message(sampled, graph, self._began), told.nbytes)
+
+    def keep(self, message: Message, nbytes: int = 0) -> None:
+        """Keep the message of a step, and so many bytes beside it."""
+        self.kept.append(message)
+        self._sizes.append(_size(message) + nbytes)
         while len(self.kept) > 2 and sum(self._sizes) > self._limit:
             half = (len(self.kept) + 1) // 2
             self.kept[:half] = self.kept[: half - 1 : 2]
             self._sizes[:half] = self._sizes[: half - 1 : 2]
-            self._told = {kept["step"]: self._told[kept["step"]] for kept in self.kept}
+            self._told = {step: self._told[step] for kept in self.kept if (step := kept["step"]) in self._told}
 
     @property
     def last(self) -> Message | None:

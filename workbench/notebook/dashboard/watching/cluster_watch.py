@@ -1,0 +1,156 @@
+"""Watching a run whose steps the ranks of a cluster make: their graph, and what they tell of themselves."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from workbench.executors.planning.shapes import Shapes
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Spec
+from workbench.notebook.dashboard.watching import rank_watch
+from workbench.notebook.dashboard.watching.graph_message import graph_message
+from workbench.notebook.dashboard.watching.joined_ranks import joined_sample, joined_scopes
+from workbench.notebook.dashboard.watching.live_values import totals
+from workbench.notebook.dashboard.watching.rank_graph import graphs_of_ranks
+from workbench.notebook.dashboard.watching.throttle import Throttle
+from workbench.notebook.dashboard.watching.unwatched import Unwatched
+from workbench.notebook.messages import Message, column
+from workbench.notebook.summary import count
+from workbench.parallel.cluster.trained import ClusterExecutor
+
+_SAMPLE_S = 0.3  # seconds between two steps that are looked at
+_HEARD = 256  # messages of the ranks that wait
+_ROWS = 2000
+
+
+class ClusterWatch(Unwatched):
+    """Stands where a `Watch` is when the steps are made in other processes, and tells the page the same.
+
+    The values of a node's results are in the ranks, and are not looked into from here.
+
+    Args:
+        executor: what has the ranks make them.
+        title, fetches, number: as of any graph.
+    """
+
+    def __init__(self, executor: ClusterExecutor, title: str, fetches: Sequence[str], number: int = 1) -> None:
+        cluster = executor.cluster
+        graphs = graphs_of_ranks(executor.program, cluster.size, cluster.devices, fetches)
+        super().__init__(title, graphs.whole, number)
+        self._executor, self._each, self._ranks = executor, cluster.devices, cluster.size
+        self._numbers, self._known = graphs.numbers, rank_watch.checksum(graphs.own)
+        self.strategy = f"AllReduce, in {cluster.size} process{'es' * (cluster.size != 1)}"
+        self._throttle, self._rows = Throttle(_SAMPLE_S), list[tuple[float, ...]]()
+        self._scopes: list[Message] | None = None
+        self._scopes_changed, self._has_run, self._began = False, False, 0
+        self._heard: deque[list[Message]] = deque(maxlen=_HEARD)
+        self._end = executor.watch(rank_watch.watch, self._heard.append)
+
+    def what(self) -> str:
+        """`2 ranks`, and their devices if they have several each."""
+        ranks = count(self._ranks, "rank")
+        return ranks if self._each == 1 else f"{ranks} of {self._each} devices"
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._end()
+
+    def follow(self, goes_on: bool) -> tuple[bool, bool]:
+        """Take over what the ranks have told; whether the graph is another one, and whether a step was looked at."""
+        before, looked = self.graph_number, False
+        with self._throttle.taking() if self._heard else nullcontext():
+            while self._heard:
+                looked = self._take(self._heard.popleft()) or looked
+        if goes_on and self._throttle.is_due():
+            self._executor.look()
+        return self.graph_number != before, looked
+
+    def _take(self, told: list[Message]) -> bool:
+        scopes = [one["scopes"] for one in told]
+        if any(one is not None for one in scopes):
+            known = self._scopes or scopes
+            self._scopes = [now or old for now, old in zip(scopes, known, strict=True)]
+            self._scopes_changed = all(one is not None for one in self._scopes)
+        clocks = told[0]["clocks"]
+        steps = [{one["sample"]["step"]: one for one in rank["samples"]} for rank in told]
+        together = sorted(set.intersection(*(set(found) for found in steps)))
+        for step in together:
+            self._see([found[step] for found in steps], clocks)
+        return bool(together)
+
+    def _see(self, told: Sequence[Message], clocks: Sequence[Sequence[int]]) -> None:
+        is_known = all(one["sample"]["graph"] == self._known for one in told)
+        sample = joined_sample(told, self._numbers if is_known else None, clocks, self._began)
+        self._began = self._began or sample.pop("begun")
+        if sample["feeds"]:
+            sample["feeds"]["devices"] = self.devices
+            self._fit(sample["feeds"])
+            counts: list[int] = next(iter(sample["feeds"]["rows"].values()), [])
+            self._rows.append((sample["step"], *counts))
+            del self._rows[:-_ROWS]
+        self.samples.keep({**sample, "graph": self.graph_number})
+
+    def _fit(self, feeds: Mapping[str, Any]) -> None:
+        """Once the shapes of the feeds are known, so are those of everything else."""
+        if self._has_run:
+            return
+        given = {
+            (name, device): Spec(tuple(shape), as_dtype(feeds["dtypes"][name]))
+            for name in feeds["names"]
+            for device, shape in enumerate(feeds["shapes"][name])
+        }
+        self.shapes, self._has_run = Shapes(self.graph, given), True
+        self.graph_number += 1
+
+    def sample_next(self) -> None:
+        """Have the next step looked at, whenever it comes."""
+        self._executor.look()
+
+    def can_drop(self) -> bool:
+        """Whether there may be temporaries."""
+        return self._has_run and self._executor.cluster.alive
+
+    def drop(self) -> int:
+        """Drop them in all ranks; returns how many bytes that were."""
+        return self._executor.drop_temporaries()
+
+    def memory_changed(self) -> bool:
+        """Whether the ranks have told of their memory since the last time."""
+        changed, self._scopes_changed = self._scopes_changed, False
+        return changed
+
+    # Messages
+
+    def sample_at(self, step: int) -> Message | None:
+        """The message `sample` of a step that was looked at, or the last one before it."""
+        sample = self.samples.at(step)
+        return None if sample is None else {**sample, "slowest": self._slowest()}
+
+    def sampled(self) -> list[Message]:
+        """The messages `sample` and `samples`, once there is one."""
+        last = self.samples.last
+        return [] if last is None else [{**last, "slowest": self._slowest()}, self.samples.message()]
+
+    def _slowest(self) -> Message | None:
+        ops = [op._asdict() for op in self.samples.slowest(self.graph_number)[:3]]
+        return {**ops[0], "next": ops[1:]} if ops else None
+
+    def graph_message(self) -> Message:
+        """The message `graph`, with the process of every device."""
+        made = graph_message(self.graph_number, self.title, self.graph, self.shapes)
+        return {**made, "process": column([device // self._each for device in range(len(self.devices))], "int32")}
+
+    def scopes_message(self) -> Message:
+        """The message `scopes`."""
+        if self._scopes is None or not all(self._scopes):
+            return super().scopes_message()
+        steps = column([row[0] for row in self._rows], "float64")
+        rows = [column([row[1 + d] for row in self._rows], "float32") for d in range(len(self.devices))]
+        return {
+            "type": "scopes", "devices": self.devices, "strategy": "AllReduce",
+            **joined_scopes(self._scopes, self._each),
+            "feeds": {"step": steps, "rows": rows}, "totals": [totals("AllReduce", self.graph)],
+        }  # fmt: skip
