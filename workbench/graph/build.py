@@ -112,7 +112,8 @@ class _GraphBuilder:
 
     def _copy(self, op: Operator, place: int) -> None:
         record = op.record
-        inputs = [self._slot(op.inputs.get(s.name), s.is_list, place, self._read) for s in record.inputs]
+        read = {slot: names for slot, names in op.inputs.items() if slot not in record.named_only}
+        inputs = [self._slot(read.get(s.name), s.is_list, place, self._read) for s in record.inputs]
         outputs = [self._slot(op.outputs.get(s.name), s.is_list, place, self._write) for s in record.outputs]
         self.graph.nodes.append(Node(op.type, (place,), inputs, outputs, op.call_attrs(), op.role, (op,)))
 

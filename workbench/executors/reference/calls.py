@@ -51,8 +51,10 @@ def make_call(op: Operator) -> Call:
     record = op.record
     ins: list[Any] = []
     for slot in record.inputs:
-        names = op.inputs.get(slot.name)
-        ins.append(None if not names and not slot.is_list else names if slot.is_list else names and names[0])
+        names = op.inputs.get(slot.name) if slot.name not in record.named_only else None
+        ins.append(
+            None if names is None or (not names and not slot.is_list) else names if slot.is_list else names and names[0]
+        )
     outs = [tuple(op.outputs.get(slot.name, ())) for slot in record.outputs]
     attrs = op.call_attrs()
     if "wanted" in record.needs:

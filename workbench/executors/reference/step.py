@@ -64,7 +64,7 @@ def prepare(program: Program, fetches: Sequence[str]) -> Prepared:
     block = program.global_block()
     persistables = frozenset(v.name for v in block.vars.values() if v.persistable)
     calls = make_calls(block, {*persistables, *fetches})
-    names = {n for call in calls for n in call.op.input_arg_names if n in persistables}
+    names = {n for call in calls for n in call.op.value_names if n in persistables}
     names.update(persistables.intersection(fetches).difference(*(call.written for call in calls)))
     reads = [block.vars[n] for n in sorted(names)]
     draws = any(op.draws for op in program.all_ops())

@@ -29,6 +29,7 @@ def op(
     grad: Callable[..., Any] | None = None,
     saved: str | None = None,
     shape_only: str = "",
+    named_only: str = "",
     no_grad: str = "",
     sparse: str = "",
     needs: str = "",
@@ -44,7 +45,8 @@ def op(
         type: the op's name in a Program.
         slots: `"X, Y? -> Out"`, see `record.py`.
         saved: slots whose values `grad` reads; by default every input.
-        shape_only, no_grad, sparse, needs, like_x, same_rows, replicated, by_products: see `Op`, written as `"X, Y"`.
+        shape_only, named_only, no_grad, sparse, needs, like_x, same_rows, replicated, by_products: see `Op`,
+            written as `"X, Y"`.
         record: any further field of `Op`.
     """
     before, _, after = slots.partition("->")
@@ -59,9 +61,10 @@ def op(
         return register(
             Op(
                 type, inputs, outputs, forward, infer,
-                grad=grad, saved=kept, shape_only=_names(shape_only), no_grad=_names(no_grad),
-                sparse=_names(sparse), needs=_names(needs), like_x=_names(like_x), same_rows=_names(same_rows),
-                replicated=_names(replicated), by_products=_names(by_products), doc=doc, **record,
+                grad=grad, saved=kept, shape_only=_names(shape_only), named_only=_names(named_only),
+                no_grad=_names(no_grad), sparse=_names(sparse), needs=_names(needs), like_x=_names(like_x),
+                same_rows=_names(same_rows), replicated=_names(replicated), by_products=_names(by_products),
+                doc=doc, **record,
             )
         )  # fmt: skip
 

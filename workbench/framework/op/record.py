@@ -79,6 +79,8 @@ class Op:
         by_products: names of the output slots no gradient goes through: statistics, for one.
         replicated: names of the output slots that hold the same on all devices although the inputs do not, as they
             follow from sums over all devices.
+        named_only: names of the input slots that only name variables, whose values nobody has or needs; the body gets
+            None for them.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
         sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
@@ -128,6 +130,7 @@ class Op:
     saved: tuple[str, ...] = ()
     shape_only: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
+    named_only: tuple[str, ...] = ()
     no_grad: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.framework.names import EMPTY
 from workbench.framework.op.record import Op, find_op
-from workbench.framework.program.roles import FORWARD, ROLE, ROLE_VAR
+from workbench.framework.program.roles import FORWARD, OPTIMIZE, ROLE, ROLE_VAR
 from workbench.framework.written import written
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ class Operator:
         return [name for names in self.inputs.values() for name in names]
 
     @property
+    def value_names(self) -> list[str]:
+        """All variables whose values are read, in slot order."""
+        unread = self.record.named_only
+        if not unread:
+            return self.input_arg_names
+        return [name for slot, names in self.inputs.items() if slot not in unread for name in names]
+
+    @property
     def output_arg_names(self) -> list[str]:
         """All variables written, in slot order."""
         return [name for names in self.outputs.values() for name in names if name != EMPTY]
@@ -116,6 +124,11 @@ class Operator:
         """The attributes the op's rules take (without roles)."""
         known = self.record.attrs
         return {key: value for key, value in self.attrs.items() if key in known}
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it updates on a parameter server: `op_role_var` then has the names of the trainers' program (T-7)."""
+        return self.block.idx > 0 and bool(self.role & OPTIMIZE)
 
     @property
     def draws(self) -> bool:

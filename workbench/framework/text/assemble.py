@@ -159,6 +159,6 @@ def finish(program: Program) -> None:
         for name in block.inputs:
             block.var(name)
         for op in block.ops:
-            _check_names(block, op.attrs.get(ROLE_VAR) or ())
+            _check_names(block, () if op.is_served else op.attrs.get(ROLE_VAR) or ())
     named = [*program.lr_schedulers, *([program.rng_step] if program.rng_step else [])]
     _check_names(program.global_block(), named)

@@ -155,6 +155,7 @@ def SPLIT_BYREF(xp: Any, x: Any, sections: list[int], num: int) -> list[Any]:
         "rpc_prefetch_thread_num": 12,
     },
     infer=lambda xs, **attrs: (),
+    named_only="X",
     needs="server",
 )
 def LISTEN_AND_SERV(xp: Any, xs: Any, server: Server, **attrs: Any) -> Any:

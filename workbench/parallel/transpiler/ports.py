@@ -1,0 +1,63 @@
+"""Addresses of processes, and waiting until they can be reached."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import ExecutionTimeout, InvalidArgument
+from workbench.framework.notice import say
+
+DEADLINE = 180.0  # seconds
+_PAUSE = 0.2
+_TOLD_AFTER = 3.0
+
+
+def require_endpoints(what: str, value: Any) -> list[str]:
+    """`ip:port` addresses with commas between, or a list of them.
+
+    Raises:
+        InvalidArgument: something else, or one twice.
+    """
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise InvalidArgument(f"{what} are addresses 'ip:port' with commas between, got {value!r}")
+    found = [one.strip() for one in given if one.strip()]
+    for one in found:
+        host, _, port = one.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise InvalidArgument(f"{what} are addresses 'ip:port', got {one!r} in {value!r}")
+    if not found or len(set(found)) < len(found):
+        raise InvalidArgument(f"{what} are addresses, at least one and none twice, got {value!r}")
+    return found
+
+
+def wait_for_ports(endpoints: Sequence[str], deadline: float = DEADLINE) -> None:
+    """Wait until somebody listens at every address.
+
+    Raises:
+        ExecutionTimeout: naming those where nobody does after `deadline` seconds.
+    """
+    begun = time.monotonic()
+    missing = [endpoint for endpoint in endpoints if not _is_open(endpoint)]
+    is_told = False
+    while missing:
+        passed = time.monotonic() - begun
+        if passed > deadline:
+            raise ExecutionTimeout(f"nobody listens at {', '.join(missing)} after {deadline:g} s; is it started?")
+        if passed > _TOLD_AFTER and not is_told:
+            say(f"waiting for {', '.join(missing)}")
+            is_told = True
+        time.sleep(_PAUSE)
+        missing = [endpoint for endpoint in missing if not _is_open(endpoint)]
+
+
+def _is_open(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1.0):
+            return True
+    except OSError:
+        return False

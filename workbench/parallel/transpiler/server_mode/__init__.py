@@ -1,0 +1,1 @@
+"""Parameter-server mode: the trainers' program and the servers' (T-1 … T-12)."""

@@ -1,0 +1,67 @@
+"""Learning rates that servers compute, and what trainers tell them for that.
+
+Schedules of 1.x are operators of role LRSched; they go to the servers (T-7). Where servers apply each gradient as it
+comes, steps are counted by the trainers, who each tell all servers of every step they make (T-5). Schedules of 2.x are
+objects that the user's program moves on by `step()`; so the first trainer sends the rate itself.
+"""
+
+from __future__ import annotations
+
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.program.roles import LR_SCHED
+from workbench.parallel.transpiler.server_mode.control import Exchange
+from workbench.parallel.transpiler.server_mode.layout import Layout
+
+COUNTER = "@LR_DECAY_COUNTER@"
+
+
+def schedule_of(block: Block) -> list[Operator]:
+    """The operators that compute learning rates."""
+    return [op for op in block.ops if op.role & LR_SCHED]
+
+
+def counts_steps(block: Block) -> bool:
+    """Whether some schedule follows from how many steps there were."""
+    return any(COUNTER in op.output_arg_names for op in schedule_of(block))
+
+
+def counters(trainers: int) -> list[str]:
+    """The steps of each trainer."""
+    return [f"{COUNTER}.trainer_{i}" for i in range(trainers)]
+
+
+def declare_counters(block: Block, trainers: int) -> list[str]:
+    """Variables for the steps of each trainer."""
+    names = counters(trainers)
+    for name in names:
+        if name not in block.vars:
+            block.create_var(name, [1], "int64", persistable=True, stop_gradient=True)
+    return names
+
+
+def send_counter(exchange: Exchange, layout: Layout) -> list[str]:
+    """Tell all servers of one more step of this trainer; the control variable, if there is a schedule at all."""
+    if not counts_steps(exchange.block):
+        return []
+    own = declare_counters(exchange.block, layout.trainers)[layout.trainer]
+    end = len(exchange.block.ops)
+    return [exchange.send(end, [own], layout.endpoints, (own, own), merge_add=True, use_send_handler=False)]
+
+
+def send_scheduled_rates(exchange: Exchange, layout: Layout) -> list[str]:
+    """Tell all servers the rates that schedulers of 2.x have set; only the first trainer does."""
+    names = list(exchange.block.program.lr_schedulers) if layout.trainer == 0 else []
+    end = len(exchange.block.ops)
+    return [exchange.send(end, [name], layout.endpoints, (), use_send_handler=False) for name in names]
+
+
+def begin_counters(startup: Program, trainers: int) -> None:
+    """Have a startup program make the counters of the trainers, as 1.8.5 does: 1 each, their sum begins one lower."""
+    block = startup.global_block()
+    (begin,) = [op for op in block.ops if COUNTER in op.output_arg_names]
+    begin.set_attr("value", begin.attr("value") - 1)
+    for name in declare_counters(block, trainers):
+        attrs = {"shape": (1,), "value": 1.0, "dtype": block.vars[name].dtype}
+        block.prepend_op(begin.type, outputs={"Out": name}, attrs=attrs)

@@ -1,0 +1,49 @@
+"""Embedding tables that lie on servers only: trainers pull the rows of a batch and push gradients of those."""
+
+from __future__ import annotations
+
+from workbench.framework.op.record import grad_slot
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE, DISTRIBUTED_LOOKUP_TABLE_GRAD
+from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.parallel.transpiler.server_mode.layout import Layout, Served
+
+
+def pull_rows(block: Block, table: Served, layout: Layout) -> None:
+    """Have look-ups of a table pull the rows they read.
+
+    Their backward stays what it is in Paddle, but that it takes the height of the table from an attribute: there,
+    too, the table itself is only named.
+    """
+    for place, op in enumerate(block.ops):
+        if table.name not in op.input_arg_names:
+            continue
+        if op.record is LOOKUP_TABLE:
+            block.ops[place] = _pulling(block, op, table, layout)
+        elif op.record is LOOKUP_TABLE.backward:
+            block.ops[place] = _backward(block, op, table)
+    block.program.touch()
+
+
+def _pulling(block: Block, op: Operator, table: Served, layout: Layout) -> Operator:
+    attrs = {
+        "table_names": [shard.parameter for shard in table.shards],
+        "height_sections": table.rows,
+        "endpoints": table.endpoints,
+        "trainer_id": layout.trainer,
+        "lookup_table_version": op.type,
+        "padding_idx": op.attr("padding_idx"),
+        "width": table.shape[1],
+        "op_role": op.role,
+    }
+    ins = {"Ids": op.input("Ids"), "W": op.input("W")}
+    return block.make_op(DISTRIBUTED_LOOKUP_TABLE.type, ins, {"Outputs": op.output("Out")}, attrs)
+
+
+def _backward(block: Block, op: Operator, table: Served) -> Operator:
+    attrs = {"padding_idx": op.attr("padding_idx"), "height": table.shape[0], "op_role": op.role}
+    if op.role_vars:
+        attrs["op_role_var"] = op.attr("op_role_var")
+    ins = {slot: op.input(slot) for slot in ("W", "Ids", grad_slot("Out"))}
+    return block.make_op(DISTRIBUTED_LOOKUP_TABLE_GRAD.type, ins, {grad_slot("W"): op.output(grad_slot("W"))}, attrs)
