@@ -31,9 +31,11 @@ HERE = Path(__file__).parent
 _FLOW = ("cond", "cond_grad", "while", "while_grad")
 _GROUPS = ("c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all", "c_gen_nccl_id", "gen_nccl_id")
 _SERVERS = ("send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv")
+_TABLES = ("distributed_lookup_table", "distributed_lookup_table_grad", "fake_init", "split_selected_rows")
 COVERED_ELSEWHERE = {
     **dict.fromkeys(_FLOW, "control_flow/test_control_flow.py"),
     **dict.fromkeys(_GROUPS + _SERVERS, "ops/distributed/test_declarations.py"),
+    **dict.fromkeys(_TABLES, "ops/distributed/test_tables.py"),
 }
 
 

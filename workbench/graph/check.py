@@ -249,7 +249,8 @@ def _slots_of_op(op_type: str, inputs: list[Slot], outputs: list[Slot]) -> Itera
     if record is None:
         yield f"there is no op {op_type!r}"
         return
-    yield from _compare("input", record.inputs, inputs)
+    needed = tuple(s._replace(optional=s.optional or s.name in record.named_only) for s in record.inputs)
+    yield from _compare("input", needed, inputs)
     yield from _compare("output", record.outputs, outputs)
 
 

@@ -10,6 +10,12 @@ RNG = np.random.default_rng(17)
 X = RNG.standard_normal((5, 3))
 
 CASES = [
+    Case(
+        "ref_by_trainer_id",
+        [[X, 2 * X, 3 * X], np.array([1])],
+        ref=lambda xs, trainer: xs[1],
+        size0=False,
+    ),
     Case("c_sync_calc_stream", [X], ref=lambda x: x),
     Case("c_sync_comm_stream", [X], attrs={"ring_id": 1}, ref=lambda x, ring_id: x),
     Case(
