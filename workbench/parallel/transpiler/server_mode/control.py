@@ -15,7 +15,7 @@ RPC, DIST = int(OpRole.RPC), int(OpRole.Dist)
 CONTROL = "__control_var@"
 
 
-class Exchange:
+class ServerOperators:
     """Appends them to a block, or puts them elsewhere in it.
 
     Args:

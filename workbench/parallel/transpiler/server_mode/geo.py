@@ -14,7 +14,7 @@ from workbench.framework.program.roles import FORWARD, ROLE, ROLE_VAR
 from workbench.framework.values.spec import DENSE, ROWS
 from workbench.ops.distributed.servers import LISTEN_AND_SERV, SEND
 from workbench.ops.math.reductions.accumulate import SUM
-from workbench.parallel.transpiler.server_mode.control import Exchange
+from workbench.parallel.transpiler.server_mode.control import ServerOperators
 from workbench.parallel.transpiler.server_mode.layout import GEO, Layout
 from workbench.parallel.transpiler.server_mode.trainer import declare_blocks, join_blocks
 
@@ -36,7 +36,7 @@ def push_changes(program: Program, layout: Layout) -> None:
         shapes = {one.name: one.shape} | {shard.parameter: shard.block.shape for shard in one.shards}
         for name in names:
             block.create_var(delta(name), shapes[name], one.dtype, stop_gradient=True)
-    exchange = Exchange(block, layout.trainer)
+    exchange = ServerOperators(block, layout.trainer)
     _say(exchange, [], [])
     program.attributes[ATTRIBUTE] = told(layout)
 
@@ -44,7 +44,7 @@ def push_changes(program: Program, layout: Layout) -> None:
 def begin_with_servers(startup: Program, layout: Layout) -> None:
     """Have a trainer begin with the servers' values, and say so."""
     block = startup.global_block()
-    exchange = Exchange(block, layout.trainer)
+    exchange = ServerOperators(block, layout.trainer)
     for one in layout.served:
         exchange.recv([], declare_blocks(block, one), one.endpoints, (), ())
     exchange.fetch_barrier([], [exchange.control()], layout.endpoints)
@@ -73,7 +73,7 @@ def told(layout: Layout) -> dict[str, Any]:
     }
 
 
-def _say(exchange: Exchange, names: list[str], told_as: list[str]) -> None:
+def _say(exchange: ServerOperators, names: list[str], told_as: list[str]) -> None:
     """A `send` with no endpoint of its own: one whom the exchange as a whole is told of."""
     block, done = exchange.block, exchange.control()
     attrs = {"send_varnames": told_as, "trainer_id": exchange.trainer, ROLE: FORWARD, ROLE_VAR: []}

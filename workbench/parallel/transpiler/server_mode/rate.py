@@ -11,7 +11,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import LR_SCHED
-from workbench.parallel.transpiler.server_mode.control import Exchange
+from workbench.parallel.transpiler.server_mode.control import ServerOperators
 from workbench.parallel.transpiler.server_mode.layout import Layout
 
 COUNTER = "@LR_DECAY_COUNTER@"
@@ -41,7 +41,7 @@ def declare_counters(block: Block, trainers: int) -> list[str]:
     return names
 
 
-def send_counter(exchange: Exchange, layout: Layout) -> list[str]:
+def send_counter(exchange: ServerOperators, layout: Layout) -> list[str]:
     """Tell all servers of one more step of this trainer; the control variable, if there is a schedule at all."""
     if not counts_steps(exchange.block):
         return []
@@ -50,7 +50,7 @@ def send_counter(exchange: Exchange, layout: Layout) -> list[str]:
     return [exchange.send(end, [own], layout.endpoints, (own, own), merge_add=True, use_send_handler=False)]
 
 
-def send_scheduled_rates(exchange: Exchange, layout: Layout) -> list[str]:
+def send_scheduled_rates(exchange: ServerOperators, layout: Layout) -> list[str]:
     """Tell all servers the rates that schedulers of 2.x have set; only the first trainer does."""
     names = list(exchange.block.program.lr_schedulers) if layout.trainer == 0 else []
     end = len(exchange.block.ops)

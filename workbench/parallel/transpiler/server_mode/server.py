@@ -22,7 +22,7 @@ from workbench.parallel.transpiler.server_mode.layout import SYNC, Layout, Serve
 from workbench.parallel.transpiler.server_mode.rate import COUNTER, counts_steps, declare_counters, schedule_of
 
 
-class Kept(NamedTuple):
+class OwnVariable(NamedTuple):
     """A variable of the program as one server has it.
 
     Attributes:
@@ -54,7 +54,7 @@ class ServerProgram:
         self.program = Program()
         self.program.lr_schedulers = dict(origin.lr_schedulers)
         self.home = self.program.global_block()
-        self.kept: dict[str, list[Kept]] = {}
+        self.kept: dict[str, list[OwnVariable]] = {}
         self.incoming: list[str] = []
         self.blocks: list[Block] = []
         self.block_of: dict[str, int] = {}
@@ -169,7 +169,7 @@ class ServerProgram:
         **flags: Any,
     ) -> None:
         self.home.create_var(name, list(shape), dtype, kind, stop_gradient=True, **flags)
-        self.kept.setdefault(origin, []).append(Kept(name, one, shard))
+        self.kept.setdefault(origin, []).append(OwnVariable(name, one, shard))
 
     def _declare(self, name: str, block: Block, persistable: bool) -> None:
         """A variable as it is in the program."""
@@ -180,7 +180,7 @@ class ServerProgram:
             name, variable.shape, variable.dtype, variable.kind, persistable=persistable, stop_gradient=True
         )
         if persistable:
-            self.kept.setdefault(name, []).append(Kept(name))
+            self.kept.setdefault(name, []).append(OwnVariable(name))
 
     # blocks
 

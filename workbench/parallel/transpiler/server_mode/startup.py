@@ -15,10 +15,10 @@ from workbench.ops.distributed.tables import FAKE_INIT
 from workbench.ops.random.distributions import GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM, UNIFORM_RANDOM
 from workbench.ops.tensor.creation import ASSIGN, FILL_CONSTANT
 from workbench.parallel.transpiler.blocks import TensorBlock
-from workbench.parallel.transpiler.server_mode.control import Exchange
+from workbench.parallel.transpiler.server_mode.control import ServerOperators
 from workbench.parallel.transpiler.server_mode.layout import Layout, Served
 from workbench.parallel.transpiler.server_mode.rate import COUNTER, begin_counters
-from workbench.parallel.transpiler.server_mode.server import Kept, ServerProgram
+from workbench.parallel.transpiler.server_mode.server import OwnVariable, ServerProgram
 from workbench.parallel.transpiler.server_mode.trainer import declare_blocks, join_blocks
 
 _OF_ANY_SHAPE = (FILL_CONSTANT, UNIFORM_RANDOM, GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM)
@@ -28,7 +28,7 @@ _APART = 1 << 20  # between the random streams of a parameter's blocks
 def pull_at_start(startup: Program, layout: Layout) -> None:
     """Have a trainer's startup program take parameters from the servers; those of tables are not made at all."""
     block = startup.global_block()
-    exchange = Exchange(block, layout.trainer)
+    exchange = ServerOperators(block, layout.trainer)
     for one in layout.served:
         if not one.is_table:
             exchange.recv([], declare_blocks(block, one), one.endpoints, (), ())
@@ -55,13 +55,13 @@ def server_startup(startup: Program, server: ServerProgram) -> Program:
 
 def geo_startup(startup: Program, server: Program, layout: Layout, endpoint: str) -> Program:
     """What makes the parameters of one server."""
-    kept: dict[str, list[Kept]] = {}
+    kept: dict[str, list[OwnVariable]] = {}
     for one, shard in layout.of(endpoint):
-        kept.setdefault(one.name, []).append(Kept(shard.parameter, one, shard))
+        kept.setdefault(one.name, []).append(OwnVariable(shard.parameter, one, shard))
     return _initialised(startup, server, kept)
 
 
-def _initialised(startup: Program, server: Program, kept: Mapping[str, Sequence[Kept]]) -> Program:
+def _initialised(startup: Program, server: Program, kept: Mapping[str, Sequence[OwnVariable]]) -> Program:
     """The initialisers of what a server has, of the shapes it has there."""
     made = Program()
     made.random_seed = startup.random_seed
@@ -77,7 +77,7 @@ def _initialised(startup: Program, server: Program, kept: Mapping[str, Sequence[
     return made
 
 
-def _initialise(made: Program, op: Operator, kept: Kept) -> None:
+def _initialise(made: Program, op: Operator, kept: OwnVariable) -> None:
     attrs = dict(op.attrs)
     if kept.one is not None and kept.shard is not None and kept.one.is_cut:
         _of_block(op, attrs, kept.one, kept.shard.block)

@@ -11,7 +11,7 @@ from workbench.framework.program.roles import LR_SCHED, OPTIMIZE, ROLE_VAR
 from workbench.framework.values.spec import DENSE, ROWS
 from workbench.ops.distributed.servers import SPLIT_BYREF
 from workbench.ops.distributed.tables import SPLIT_SELECTED_ROWS
-from workbench.parallel.transpiler.server_mode.control import DIST, Exchange
+from workbench.parallel.transpiler.server_mode.control import DIST, ServerOperators
 from workbench.parallel.transpiler.server_mode.layout import SYNC, Layout, Served
 from workbench.parallel.transpiler.server_mode.rate import send_counter, send_scheduled_rates
 from workbench.parallel.transpiler.server_mode.tables import pull_rows
@@ -22,7 +22,7 @@ _UPDATES = OPTIMIZE | LR_SCHED
 def exchange_with_servers(program: Program, layout: Layout) -> None:
     """Put into a program what it exchanges with servers; its updates stay until `drop_updates`."""
     block = program.global_block()
-    exchange = Exchange(block, layout.trainer)
+    exchange = ServerOperators(block, layout.trainer)
     for one in layout.served:
         if one.is_table:
             pull_rows(block, one, layout)
@@ -39,7 +39,7 @@ def exchange_with_servers(program: Program, layout: Layout) -> None:
         join_blocks(exchange, layout, DIST)
 
 
-def _push(exchange: Exchange, one: Served, layout: Layout) -> str:
+def _push(exchange: ServerOperators, one: Served, layout: Layout) -> str:
     """Send a gradient as soon as it is there; the control variable of the `send`."""
     block, config = exchange.block, layout.config
     at = _last_write(block, one.gradient) + 1
@@ -62,13 +62,13 @@ def _push(exchange: Exchange, one: Served, layout: Layout) -> str:
     return exchange.send(at + 1, pieces, one.endpoints, (one.name, one.gradient))
 
 
-def _meet(exchange: Exchange, sent: list[str], layout: Layout) -> str:
+def _meet(exchange: ServerOperators, sent: list[str], layout: Layout) -> str:
     if layout.waits or layout.config.half_async:
         return exchange.send_barrier(sent, layout.endpoints, layout.config.half_async)
     return ""
 
 
-def _pull(exchange: Exchange, layout: Layout, after: Callable[[Served], list[str]]) -> list[str]:
+def _pull(exchange: ServerOperators, layout: Layout, after: Callable[[Served], list[str]]) -> list[str]:
     """Receive every parameter that trainers have; the names of what is received."""
     pulled = []
     for one in layout.served:
@@ -95,7 +95,7 @@ def declare_blocks(block: Block, one: Served) -> list[str]:
     return names
 
 
-def join_blocks(exchange: Exchange, layout: Layout, role: int) -> None:
+def join_blocks(exchange: ServerOperators, layout: Layout, role: int) -> None:
     """Put parameters together from their blocks."""
     for one in layout.served:
         if one.is_cut and not one.is_table:
