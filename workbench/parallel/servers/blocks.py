@@ -1,0 +1,163 @@
+"""What the program of a server says: whose gradients it takes, and which of its blocks update what with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import InvalidArgument
+from workbench.framework.program.block import Block
+from workbench.framework.program.operator import Operator
+from workbench.framework.program.program import Program
+from workbench.framework.values.spec import ROWS, Spec
+from workbench.ops.index.embedding import LOOKUP_TABLE
+
+SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
+LR_COUNTER = "@LR_DECAY_COUNTER@"
+_OF_TRAINER = ".trainer_"
+ROW_NUMBERS, ROW_VALUES = "@ROWS", "@VALUES"  # of a sparse gradient, in messages and as feeds
+
+
+@dataclass(frozen=True)
+class Duty:
+    """What a server is there for, read from its `listen_and_serv`.
+
+    Attributes:
+        endpoint: where it listens. trainers: how many there are. mode: SYNC, ASYNC, HALF_ASYNC or GEO.
+        blocks: of each gradient, by its name without a trainer's suffix, the block it is for.
+        schedule: the block of the learning rate, None without a schedule.
+        tables: of each sparse gradient the parameter.
+        compensates: whether gradients are corrected for being late (DC-ASGD, T-12).
+    """
+
+    program: Program
+    endpoint: str
+    trainers: int
+    mode: int
+    blocks: dict[str, Block]
+    schedule: Block | None
+    tables: dict[str, str]
+    compensates: bool
+
+    def gradient_of(self, name: str) -> str:
+        """The gradient that a trainer calls so: with or without its own suffix (T-4, T-5).
+
+        Raises:
+            InvalidArgument: the server has none of that name.
+        """
+        found = name.rpartition(_OF_TRAINER)[0] if name not in self.blocks and _OF_TRAINER in name else name
+        if found not in self.blocks:
+            known = ", ".join(sorted(self.blocks)[:8])
+            raise InvalidArgument(f"no gradient {name[:200]!r} lives at {self.endpoint}; those that do: {known}")
+        return found
+
+    def incoming(self, gradient: str, trainer: int) -> str:
+        """The variable in which the block of a gradient finds the part of one trainer."""
+        own = f"{gradient}{_OF_TRAINER}{trainer}"
+        return own if self.mode == SYNC and _reads(self.blocks[gradient], own) else gradient
+
+    def spec_of(self, gradient: str) -> Spec:
+        """Shape and dtype of a gradient: those of the parameter, or the block of one, that it is for."""
+        variable = self.blocks[gradient].find_var(self.parameter(gradient))
+        assert variable is not None
+        return variable.spec
+
+    def parameter(self, gradient: str) -> str:
+        """What a gradient is for."""
+        return self.tables.get(gradient) or _parameter(self.blocks[gradient], gradient)
+
+    def persistables(self) -> list[str]:
+        """What the server keeps from step to step."""
+        return [variable.name for variable in self.program.persistables()]
+
+
+def duty_of(program: Program, op: Operator) -> Duty:
+    """What the operator that serves asks for.
+
+    Raises:
+        InvalidArgument: a block that is not there, or a gradient without one.
+    """
+    attrs = op.attrs
+    listed: list[Block] = list(attrs["optimize_blocks"])
+    by_number = {block.idx: block for block in program.blocks}
+    blocks, tables = {}, {}
+    for pair in attrs["grad_to_block_id"]:
+        gradient, _, number = pair.rpartition(":")
+        if not number.isdecimal() or int(number) not in by_number:
+            raise InvalidArgument(f"grad_to_block_id {pair!r}: the program has blocks {sorted(by_number)}")
+        blocks[gradient] = by_number[int(number)]
+    for pair in attrs["sparse_grad_to_param"]:
+        gradient, _, parameter = pair.rpartition(":")
+        tables[gradient] = parameter
+    schedule = by_number.get(attrs["lr_decay_block_id"]) if attrs["lr_decay_block_id"] > 0 else None
+    if not blocks and not listed:
+        raise InvalidArgument(f"server {attrs['endpoint']} has no parameter; use as many servers as there are blocks")
+    return Duty(
+        program, attrs["endpoint"], attrs["Fanin"], int(attrs["distributed_mode"]), blocks, schedule, tables,
+        attrs["dc_asgd"],
+    )  # fmt: skip
+
+
+def _reads(block: Block, name: str) -> bool:
+    return any(name in op.input_arg_names for op in block.ops)
+
+
+def _parameter(block: Block, gradient: str) -> str:
+    """What a block updates: the persistable variable of its last operator that has one."""
+    for op in reversed(block.ops):
+        for name in op.output_arg_names:
+            variable = block.find_var(name)
+            if variable is not None and variable.persistable:
+                return name
+    raise InvalidArgument(f"the block of gradient {gradient!r} updates no parameter")
+
+
+class Updates(Program):
+    """A program of some of a server's blocks, one after the other, that runs like any other.
+
+    What trainers push is in persistable variables, but for sparse gradients, whose rows are fed.
+
+    Args:
+        blocks: in the order they run. given: names of dense gradients. sparse: gradients that come as rows.
+        kept: names written here that other blocks read when they run for themselves.
+    """
+
+    def __init__(
+        self, duty: Duty, blocks: Sequence[Block], given: Iterable[str], sparse: Sequence[str], kept: Iterable[str]
+    ) -> None:
+        super().__init__()
+        self.random_seed = duty.program.random_seed
+        self._duty, self._given, self._kept = duty, {*given}, {*kept}
+        self._made_of_rows = {*sparse}
+        for gradient in sparse:
+            self._rows(gradient)
+        for block in blocks:
+            for op in block.ops:
+                self._copy(op)
+
+    def _copy(self, op: Operator) -> None:
+        if op.output_arg_names and self._made_of_rows.issuperset(op.output_arg_names):
+            return  # the sum and the mean of rows are there already
+        for name in (*op.input_arg_names, *op.output_arg_names):
+            self._declare(op.block, name)
+        here = self.global_block()
+        here.ops.append(Operator(here, op.type, dict(op.inputs), dict(op.outputs), dict(op.attrs), op.site))
+
+    def _declare(self, block: Block, name: str) -> None:
+        here, variable = self.global_block(), block.find_var(name)
+        if name in here.vars or variable is None:
+            return
+        is_kept = variable.persistable or name in self._given or name in self._kept
+        here.create_var(name, variable.shape, variable.dtype, variable.kind, persistable=is_kept)
+
+    def _rows(self, gradient: str) -> None:
+        """Make a sparse gradient of what is fed."""
+        duty, here = self._duty, self.global_block()
+        table, spec = duty.tables[gradient], duty.spec_of(gradient)
+        self._declare(duty.blocks[gradient], table)
+        numbers = here.create_var(gradient + ROW_NUMBERS, [-1], "int64", is_data=True)
+        values = here.create_var(gradient + ROW_VALUES, [-1, *spec.shape[1:]], spec.dtype, is_data=True)
+        here.create_var(gradient, spec.shape, spec.dtype, ROWS)
+        ins: dict[str, Any] = {"W": table, "Ids": numbers, "Out@GRAD": values}
+        here.append_op(LOOKUP_TABLE.grad_type, ins, {"W@GRAD": gradient}, {"is_sparse": True})

@@ -1,0 +1,281 @@
+"""A server at work: takes what trainers ask, one request after the other, until all of them have left."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
+from workbench.framework.values.rows import Rows
+from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
+from workbench.parallel.servers.members import Members
+from workbench.parallel.servers.values import Pushed, Values
+from workbench.runtime.servers.frames import Frame
+from workbench.runtime.servers.transport import Listener, Request
+
+_LOOK = 0.05  # seconds between looks at the clock, and at the keyboard
+Arrays = Mapping[str, np.ndarray]
+
+
+class Keeper(Protocol):
+    """Keeps a server's state in a file."""
+
+    def restore(self, server: Server) -> None:
+        """Go on where the file is, if there is one."""
+
+    def stepped(self, server: Server) -> None:
+        """A step was applied."""
+
+    def save(self, server: Server) -> None:
+        """Write the file."""
+
+
+class Server:
+    """One server.
+
+    Args:
+        duty: what it is there for. values: what it holds. listener: whence requests come.
+        patience: seconds that trainers wait for one that has not pushed, and for one that was lost when the others
+            have left.
+        keeper: of its checkpoint, None if there is none.
+
+    Attributes:
+        round: how many steps of all trainers (SYNC), or of any of them, were applied.
+        pushed, pulled: bytes of gradients that were taken, and of parameters that were given.
+    """
+
+    def __init__(
+        self, duty: Duty, values: Values, listener: Listener, patience: float, keeper: Keeper | None = None
+    ) -> None:
+        self.duty, self.values = duty, values
+        self._listener, self._patience, self._keeper = listener, patience, keeper
+        self.members = Members(duty.trainers)
+        self.round = 0
+        self.pushed = self.pulled = 0
+        self._parts: dict[int, Pushed] = {}
+        self._waiting: dict[int, tuple[Request, list[str]]] = {}
+        self._begun = 0.0
+        self._seen: dict[tuple[int, str], np.ndarray] = {}
+        self._answers: dict[str, Callable[[Request, int], None]] = {
+            "join": self._join,
+            "step": self._step,
+            "pull": self._pull,
+            "rows": self._rows,
+            "leave": self._leave,
+            "save": self._save,
+        }
+
+    def serve(self) -> None:
+        """Return when all trainers have left (T-11)."""
+        if self._keeper is not None:
+            self._keeper.restore(self)
+        try:
+            while not self._is_over():
+                request = self._listener.receive(_LOOK)
+                if request is not None:
+                    self.handle(request)
+                self._look_at_the_clock()
+        finally:
+            self._listener.close()
+
+    def handle(self, request: Request) -> None:
+        """Answer a request, or keep it until it can be; whatever is wrong with it, nothing was applied."""
+        try:
+            frame = request.frame
+            answer = self._answers.get(frame.kind)
+            if answer is None:
+                raise InvalidArgument(f"a server knows {', '.join(self._answers)}, got {frame.kind[:100]!r}")
+            trainer = frame.number("trainer")
+            if frame.kind != "join":
+                self.members.hear(trainer, frame.number("session"))
+            answer(request, trainer)
+        except EnforceNotMet as error:
+            request.refuse(error)
+
+    # Coming and going
+
+    def _join(self, request: Request, trainer: int) -> None:
+        session = self.members.join(trainer)
+        self._drop(trainer)
+        told = {"session": session, "sequence": self._next(trainer), "mode": self.duty.mode, "pid": os.getpid()}
+        request.answer(Frame("joined", told))
+
+    def _leave(self, request: Request, trainer: int) -> None:
+        self.members.leave(trainer)
+        self._drop(trainer)
+        request.answer(Frame("left"))
+        self._finish_round()
+
+    def _drop(self, trainer: int) -> None:
+        """Forget a question that nobody waits for any more."""
+        before = self._waiting.pop(trainer, None)
+        if before is not None:
+            before[0].refuse(PeerTimeout(f"trainer {trainer} has asked again"))
+
+    def _is_over(self) -> bool:
+        active = self.members.active
+        if not active or len(active) == self.duty.trainers:
+            return not active
+        if self.members.silent(self._patience) != active:
+            return False
+        lost = ", ".join(map(str, active))
+        warnings.warn(
+            f"server {self.duty.endpoint} ends: trainers {lost} were not heard of for {self._patience:g} s, and the "
+            "others have left",
+            stacklevel=2,
+        )
+        return True
+
+    # Steps
+
+    def _next(self, trainer: int) -> int:
+        """The number of the next step of a trainer: a smaller one was taken already."""
+        return self.round if self.duty.mode == SYNC else self.members.applied[trainer]
+
+    def _step(self, request: Request, trainer: int) -> None:
+        frame = request.frame
+        sequence, names = frame.number("sequence"), self._wanted(frame)
+        if sequence > self._next(trainer):
+            raise PreconditionNotMet(
+                f"trainer {trainer} pushes step {sequence}, and the server has taken {self._next(trainer)}: it was "
+                "started again from an older state; start the trainers again"
+            )
+        if sequence < self._next(trainer):
+            self._give(request, trainer, names)  # its gradients were applied: the answer was lost
+            return
+        if self.duty.mode != SYNC:
+            pushed, advances = self._read(frame.arrays)
+            self._apply(pushed, advances, trainer)
+            self._give(request, trainer, names)
+            return
+        if trainer not in self._parts:
+            pushed, _ = self._read(frame.arrays)
+            self._begun = self._begun if self._parts else time.monotonic()
+            self._parts[trainer] = pushed
+            self.pushed += frame.nbytes
+        self._drop(trainer)
+        self._waiting[trainer] = request, names
+        self._finish_round()
+
+    def _finish_round(self) -> None:
+        """Apply a synchronous step once all trainers that are there have pushed."""
+        if not self._parts or not self._parts.keys() >= set(self.members.active):
+            return
+        self._listener.settle()
+        waiting, self._waiting = self._waiting, {}
+        try:
+            self.values.step([self._parts.get(trainer, {}) for trainer in range(self.duty.trainers)])
+        except Exception as error:
+            for request, _ in waiting.values():
+                request.refuse(PreconditionNotMet(f"step {self.round} could not be applied: {error}"))
+            return
+        self._parts = {}
+        self.round += 1
+        self.members.applied = [self.round] * self.duty.trainers
+        for trainer, (request, names) in waiting.items():
+            self._give(request, trainer, names)
+        if self._keeper is not None:
+            self._keeper.stepped(self)
+
+    def _apply(self, pushed: Pushed, advances: bool, trainer: int) -> None:
+        """Apply what one trainer pushed, at once."""
+        self._listener.settle()
+        values = self.values
+        if advances or not values.has_rate:
+            values.advance_schedule()
+        values.apply(self._compensated(pushed, trainer))
+        self.members.applied[trainer] += 1
+        self.round += 1
+        self.pushed += sum(value.nbytes for value in pushed.values())
+        if self._keeper is not None:
+            self._keeper.stepped(self)
+
+    def _read(self, arrays: Arrays) -> tuple[dict[str, np.ndarray | Rows], bool]:
+        """The gradients of a push, all of which fit, and whether it advances the schedule."""
+        pushed: dict[str, np.ndarray | Rows] = {}
+        advances = False
+        for name, array in arrays.items():
+            if name == LR_COUNTER:
+                advances = True
+            elif not name.endswith(ROW_VALUES):
+                gradient, value = self._one(name, array, arrays)
+                if gradient in pushed:
+                    raise InvalidArgument(f"gradient {gradient!r} is pushed twice")
+                self.values.fits(gradient, value)
+                pushed[gradient] = value
+        if any(n.endswith(ROW_VALUES) and n.removesuffix(ROW_VALUES) + ROW_NUMBERS not in arrays for n in arrays):
+            raise InvalidArgument("values of rows are pushed without the numbers of the rows")
+        return pushed, advances
+
+    def _one(self, name: str, array: np.ndarray, arrays: Arrays) -> tuple[str, np.ndarray | Rows]:
+        if not name.endswith(ROW_NUMBERS):
+            return self.duty.gradient_of(name), array
+        plain = name.removesuffix(ROW_NUMBERS)
+        gradient = self.duty.gradient_of(plain)
+        values = arrays.get(plain + ROW_VALUES)
+        if values is None:
+            raise InvalidArgument(f"rows of gradient {plain!r} are pushed without values")
+        return gradient, Rows(array, values, self.duty.spec_of(gradient).shape[0])
+
+    def _compensated(self, pushed: Pushed, trainer: int) -> Pushed:
+        """Gradients corrected for the steps of others since the trainer pulled (T-12): `g + g * g * (p - seen)`."""
+        if not self.duty.compensates:
+            return pushed
+        corrected = dict(pushed)
+        for gradient, g in pushed.items():
+            parameter = self.duty.parameter(gradient)
+            seen = self._seen.get((trainer, parameter))
+            if seen is not None and isinstance(g, np.ndarray):
+                corrected[gradient] = g + g * g * (self.values.array(parameter) - seen)
+        return corrected
+
+    # Parameters
+
+    def _pull(self, request: Request, trainer: int) -> None:
+        self._give(request, trainer, self._wanted(request.frame))
+
+    def _wanted(self, frame: Frame) -> list[str]:
+        """The names of parameters that a request asks for, all of which are there."""
+        names = frame.names("pull")
+        for name in names:
+            self.values.array(name)
+        return names
+
+    def _give(self, request: Request, trainer: int, names: Sequence[str]) -> None:
+        answer = Frame("values", {"sequence": self._next(trainer)}, {name: self.values.array(name) for name in names})
+        self.pulled += answer.nbytes
+        if self.duty.compensates:
+            self._seen |= {(trainer, name): array.copy() for name, array in answer.arrays.items()}
+        request.answer(answer)
+
+    def _rows(self, request: Request, trainer: int) -> None:
+        frame = request.frame
+        found = {f"{name}{ROW_VALUES}": self.values.rows(name, numbers) for name, numbers in frame.arrays.items()}
+        answer = Frame("rows", {}, found)
+        self.pulled += answer.nbytes
+        request.answer(answer)
+
+    def _save(self, request: Request, trainer: int) -> None:
+        if self._keeper is None:
+            raise PreconditionNotMet(
+                f"server {self.duty.endpoint} keeps no checkpoint; FLAGS_server_checkpoint names a folder for it"
+            )
+        self._keeper.save(self)
+        request.answer(Frame("saved", {"round": self.round}))
+
+    def _look_at_the_clock(self) -> None:
+        """Tell those who wait that others do not come."""
+        if not self._waiting or time.monotonic() < self._begun + self._patience:
+            return
+        missing = [one for one in self.members.active if one not in self._parts]
+        named = ", ".join(f"trainer {one}" for one in missing)
+        error = PeerFailed(f"step {self.round}: {named} did not push within {self._patience:g} s", missing)
+        waiting, self._waiting = self._waiting, {}
+        self._begun = time.monotonic()
+        for request, _ in waiting.values():
+            request.refuse(error)

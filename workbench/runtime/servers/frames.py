@@ -1,0 +1,220 @@
+"""The form of a message: a head in JSON, and after it the bytes of its arrays.
+
+    "WBPS" | length of the head, 4 bytes | checksum of the head, 4 bytes | head | array | array …
+
+The head says what is asked for, by whom, and name, dtype and shape of every array; nothing else can be in a message, so
+that reading one never runs anything. All sizes are bounded, and checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from workbench.errors import InvalidArgument
+from workbench.framework.values.dtype import as_dtype
+
+MAGIC = b"WBPS"
+PREFIX = struct.Struct("<4sII")
+MAX_HEAD = 1 << 22
+MAX_BYTES = (1 << 31) - (1 << 16)  # of a message; what gRPC can carry
+MAX_ARRAYS, MAX_DIMS = 1 << 16, 16
+_DTYPES = frozenset(
+    "float16 bfloat16 float32 float64 int8 uint8 int16 int32 int64 bool".split()
+)
+
+
+class Frame(NamedTuple):
+    """One message.
+
+    Attributes:
+        kind: what is asked for, or answered. fields: numbers, strings and lists of them, by name.
+        arrays: by name, in the order they are sent.
+    """
+
+    kind: str
+    fields: Mapping[str, Any] = {}
+    arrays: Mapping[str, np.ndarray] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def number(self, name: str, least: int = 0) -> int:
+        """A field that is a whole number.
+
+        Raises:
+            InvalidArgument: it is missing, no number, or below `least`.
+        """
+        found = self.fields.get(name)
+        if type(found) is not int or not least <= found < 1 << 62:
+            raise InvalidArgument(f"message {self.kind!r}: {name} is a whole number from {least} on, got {found!r}")
+        return found
+
+    def names(self, name: str) -> list[str]:
+        """A field that is a list of different strings; [] if it is missing.
+
+        Raises:
+            InvalidArgument: it is something else.
+        """
+        found = self.fields.get(name, [])
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len({*found}) < len(found):
+            raise InvalidArgument(f"message {self.kind!r}: {name} is a list of different names, got {str(found)[:100]}")
+        return found
+
+    def text(self, name: str) -> str:
+        """A field that is a string; "" if it is missing.
+
+        Raises:
+            InvalidArgument: it is something else.
+        """
+        found = self.fields.get(name, "")
+        if not isinstance(found, str):
+            raise InvalidArgument(f"message {self.kind!r}: {name} is a string, got {str(found)[:100]}")
+        return found
+
+
+class Form(NamedTuple):
+    """An array that a head tells of."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Head(NamedTuple):
+    """What is known of a message before its arrays have come."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    forms: Sequence[Form]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(form.nbytes for form in self.forms)
+
+
+def encoded_head(frame: Frame) -> bytes:
+    """All of a message but its arrays.
+
+    Raises:
+        InvalidArgument: the message is too long, or an array is of a dtype that does not travel.
+    """
+    told = [[name, _dtype_name(name, array), list(array.shape)] for name, array in frame.arrays.items()]
+    head = json.dumps([frame.kind, dict(frame.fields), told], allow_nan=False).encode()
+    if len(head) > MAX_HEAD or frame.nbytes > MAX_BYTES:
+        raise InvalidArgument(
+            f"message {frame.kind!r} is too long\n"
+            f"  expected: a head of at most {MAX_HEAD} bytes and arrays of at most {MAX_BYTES}\n"
+            f"  got:      {len(head)} and {frame.nbytes}"
+        )
+    return PREFIX.pack(MAGIC, len(head), crc32(head)) + head
+
+
+def _dtype_name(name: str, array: np.ndarray) -> str:
+    found = array.dtype.name
+    if found not in _DTYPES:
+        raise InvalidArgument(f"array {name!r} of dtype {found} does not travel; those that do: {sorted(_DTYPES)}")
+    return found
+
+
+def decoded_head(data: Any, most: int = MAX_BYTES) -> tuple[Head, int]:
+    """The head at the beginning of `data`, and where it ends.
+
+    Args:
+        most: bytes its arrays may have.
+
+    Raises:
+        InvalidArgument: it is no head, or one that asks for more than there may be.
+    """
+    if len(data) < PREFIX.size:
+        raise InvalidArgument(f"a message of {len(data)} bytes is shorter than its prefix of {PREFIX.size}")
+    magic, length, checksum = PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise InvalidArgument(f"a message begins with {MAGIC!r}, got {bytes(magic)!r}")
+    end = PREFIX.size + length
+    if length > MAX_HEAD or end > len(data):
+        raise InvalidArgument(f"a message of {len(data)} bytes says that its head has {length}")
+    text = bytes(data[PREFIX.size : end])
+    if crc32(text) != checksum:
+        raise InvalidArgument("the head of a message is damaged: its checksum is another one")
+    head = _parsed(text)
+    if head.nbytes > most:
+        raise InvalidArgument(f"message {head.kind!r} has arrays of {head.nbytes} bytes; at most {most} are taken")
+    return head, end
+
+
+def _parsed(text: bytes) -> Head:
+    try:
+        kind, fields, told = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidArgument(f"the head of a message cannot be read: {error}") from None
+    if not (isinstance(kind, str) and isinstance(fields, dict) and isinstance(told, list)):
+        raise InvalidArgument("the head of a message is its kind, its fields and its arrays")
+    if len(told) > MAX_ARRAYS:
+        raise InvalidArgument(f"a message has at most {MAX_ARRAYS} arrays, got {len(told)}")
+    forms = [_form(one) for one in told]
+    if len({form.name for form in forms}) < len(forms):
+        raise InvalidArgument(f"message {kind[:100]!r} names an array twice")
+    return Head(kind, fields, forms)
+
+
+def _form(told: Any) -> Form:
+    if not isinstance(told, list) or len(told) != 3:
+        raise InvalidArgument(f"an array is told by name, dtype and shape, got {str(told)[:100]}")
+    name, dtype, shape = told
+    if not isinstance(name, str) or not isinstance(dtype, str) or dtype not in _DTYPES:
+        raise InvalidArgument(f"no name and dtype of an array: {str(told)[:100]}")
+    if not isinstance(shape, list) or len(shape) > MAX_DIMS:
+        raise InvalidArgument(f"array {name[:100]!r}: no shape: {str(shape)[:100]}")
+    if not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
+        raise InvalidArgument(f"array {name[:100]!r}: no shape: {str(shape)[:100]}")
+    return Form(name, np.dtype(as_dtype(dtype).numpy), tuple(shape))
+
+
+def encoded(frame: Frame) -> bytes:
+    """A message as bytes.
+
+    Raises:
+        InvalidArgument: see `encoded_head`.
+    """
+    return b"".join([encoded_head(frame), *(_bytes_of(array) for array in frame.arrays.values())])
+
+
+def _bytes_of(array: np.ndarray) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def decoded(data: Any, most: int = MAX_BYTES) -> Frame:
+    """The message that bytes are; its arrays show their memory and cannot be written to.
+
+    Args:
+        most: bytes its arrays may have.
+
+    Raises:
+        InvalidArgument: they are no message, one that was cut short, or too long.
+    """
+    head, start = decoded_head(data, most)
+    if len(data) - start != head.nbytes:
+        raise InvalidArgument(
+            f"message {head.kind!r} is not whole: its arrays have {head.nbytes} bytes, {len(data) - start} came"
+        )
+    arrays = {}
+    for form in head.forms:
+        count = math.prod(form.shape)
+        arrays[form.name] = np.frombuffer(data, form.dtype, count, start).reshape(form.shape)
+        arrays[form.name].flags.writeable = False
+        start += form.nbytes
+    return Frame(head.kind, head.fields, arrays)

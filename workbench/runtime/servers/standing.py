@@ -1,0 +1,57 @@
+"""The one place of a process where operators find the way to parameter servers.
+
+A program that was transpiled for servers names them; before it runs, whoever knows how to reach them (`parallel.servers`)
+prepares the exchange of its steps and leaves it here under a number, which the operator in the program bears.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class StepExchange(Protocol):
+    """What one step gives to servers, and gets from them."""
+
+    def exchange(self, values: Sequence[Any]) -> list[Any]:
+        """Push gradients, and pull parameters.
+
+        Args:
+            values: arrays and `Rows`, in the order in which the operator reads them.
+
+        Returns:
+            an array for each variable that the operator writes.
+        """
+
+    def pull_rows(self, numbers: Any) -> Any:
+        """Rows of a table that only servers have: `[k]` int64 -> `[k, width]`."""
+
+
+_exchanges: dict[int, StepExchange] = {}
+_numbers = itertools.count(1)
+_leaving: list[Callable[[], None]] = []
+
+
+def keep(exchange: StepExchange) -> int:
+    """Leave an exchange here; the number it is found by."""
+    number = next(_numbers)
+    _exchanges[number] = exchange
+    return number
+
+
+def exchange_of(number: int) -> StepExchange:
+    """The exchange that was left under a number; `KeyError` if none was."""
+    return _exchanges[number]
+
+
+def when_leaving(leave: Callable[[], None]) -> None:
+    """Have `leave()` called when this process tells its servers that it will not come again."""
+    _leaving.append(leave)
+
+
+def leave_servers() -> None:
+    """Tell all servers of this process that it will not come again; nothing happens where there are none."""
+    _exchanges.clear()
+    while _leaving:
+        _leaving.pop()()
