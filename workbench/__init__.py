@@ -14,6 +14,7 @@ from workbench.framework.keywords import suggest_in_scripts as _suggest_in_scrip
 from workbench.framework.op.compiled import load_on_demand as _load_compiler
 from workbench.framework.op.record import load_on_demand as _load_ops
 from workbench.framework.program.held import load_on_demand as _load_values
+from workbench.framework.program.remote import load_on_demand as _load_remote
 from workbench.framework.written import load_on_demand as _load_forms
 from workbench.version import __version__ as __version__
 
@@ -27,6 +28,7 @@ _default_mode()
 _load_ops(lambda: _import_module("workbench.ops"))
 _load_compiler(lambda: _import_module("workbench.executors.lowering.tape.one_op").compiled_op)
 _load_values(lambda: _import_module("workbench.checkpoint.program_state"))
+_load_remote(lambda: _import_module("workbench.parallel.servers.programs").REMOTE)
 for _module in ("framework.text.printer", "framework.text.serialize", "graph.printer", "executors.planning.plan_text"):
     _load_forms(_partial(_import_module, f"workbench.{_module}"))
 del _module

@@ -97,6 +97,17 @@ FLAGS = {
     "FLAGS_selected_gpus": FlagSpec(
         str, "", "the GPUs an executor runs on, as '0,1'; empty means all that are visible", live=True
     ),
+    "FLAGS_rpc_deadline": FlagSpec(
+        int,
+        180000,
+        "milliseconds that a parameter server waits for trainers that have not pushed; trainers wait longer",
+    ),
+    "FLAGS_server_checkpoint": FlagSpec(
+        str, "", "the folder in which a parameter server keeps its state, and from which it goes on; empty keeps none"
+    ),
+    "FLAGS_server_checkpoint_every": FlagSpec(
+        int, 0, "steps after which a parameter server writes its state again; 0 writes it when a trainer asks"
+    ),
     "FLAGS_allow_lonely_trainer": FlagSpec(
         bool,
         False,

@@ -20,11 +20,13 @@ from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.order import is_startup
 from workbench.framework.program.program import Program
+from workbench.framework.program.remote import Service, runnable, service_of
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.devices import require_gpu
 from workbench.runtime.ending import require_time
 from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.servers.standing import leave_servers
 
 _Newest = tuple[int, int, Scope | None, Engine | None]  # uid and version of a program, and what runs it in a scope
 
@@ -106,10 +108,12 @@ class Executor:
         if isinstance(program, CompiledProgram):
             engine, names = needed(program.engine_for(self.place, scope), feed, fetch_list, use_prune)
             return engine.run(feed, names, return_numpy, return_merged)
-        if FLAG_VALUES["FLAGS_executor"] == "reference":
+        if FLAG_VALUES["FLAGS_executor"] == "reference" and service_of(program) is None:
             return self._run_in_order(program, feed, fetch_list, scope, return_numpy, use_prune)
         uid, version, known, whole = self._newest
         if uid != program.uid or version != program.version or known is not scope or whole is None:
+            if (serve := service_of(program)) is not None:
+                return self._serve(serve, program, scope)
             if is_startup(program):
                 return self._run_in_order(program, feed, fetch_list, scope, return_numpy, use_prune)
             whole = self._engine(program, scope)
@@ -169,6 +173,7 @@ class Executor:
             return []
         require_time()
         refuse_in_mid_step(scope)
+        program = runnable(program)
         pruned, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
         arrays = check_feed(pruned, feed)
         return run_in_order(pruned, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
@@ -197,9 +202,17 @@ class Executor:
         held = {name: scope.find_var(name) for name in names if not program.global_block().has_var(name)}
         return {n: to_user(v.tensor.array, return_numpy) for n, v in held.items() if v and v.tensor.initialized}
 
+    def _serve(self, serve: Service, program: Program, scope: Scope) -> list[Any]:
+        """Be a server until nobody needs it any more."""
+        require_time()
+        refuse_in_mid_step(scope)
+        serve(Executor(self.place), program, scope)
+        return []
+
     def close(self) -> None:
-        """Refuse further runs."""
+        """Refuse further runs, and tell parameter servers, where there are some, that this process has left (T-11)."""
         self._closed = True
+        leave_servers()
         self._programs.clear()
         self._newest = (0, 0, None, None)
 

@@ -10,6 +10,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.streams import stream_of
+from workbench.runtime.servers.standing import exchange_of
 
 
 class OpRunner:
@@ -44,6 +45,8 @@ class OpRunner:
             extra["run_block"] = self.run_block
         if "place" in needs:
             extra["place"] = self.place
+        if "client" in needs:
+            extra["client"] = exchange_of(op.attrs["exchange"])
         return extra
 
     def run_block(self, block: Block, given: Values, wanted: Sequence[str], trip: int = 0) -> list[Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.program.program import Program
+from workbench.framework.program.remote import runnable
 from workbench.framework.values.place import Place
 from workbench.graph.strategy import BuildStrategy
 
@@ -32,6 +33,6 @@ class EngineSpec:
 
 def snapshot(program: Program) -> Program:
     """A copy of a program that later changes do not reach, but for learning rates, which the user steps (X-3)."""
-    copied = program.clone()
+    copied = runnable(program).clone()
     copied.lr_schedulers, copied.copied = program.lr_schedulers, program.uid
     return copied

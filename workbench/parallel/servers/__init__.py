@@ -1,1 +1,1 @@
-"""Parameter servers: what a server does, how trainers exchange gradients for parameters with it, and what carries that."""
+"""Parameter servers: what a server does, how trainers exchange gradients for parameters, and what carries that."""

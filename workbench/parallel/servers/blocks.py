@@ -28,6 +28,7 @@ class Duty:
         blocks: of each gradient, by its name without a trainer's suffix, the block it is for.
         schedule: the block of the learning rate, None without a schedule.
         tables: of each sparse gradient the parameter.
+        arrivals: the names that trainers push.
         compensates: whether gradients are corrected for being late (DC-ASGD, T-12).
     """
 
@@ -38,6 +39,7 @@ class Duty:
     blocks: dict[str, Block]
     schedule: Block | None
     tables: dict[str, str]
+    arrivals: frozenset[str]
     compensates: bool
 
     def gradient_of(self, name: str) -> str:
@@ -68,8 +70,9 @@ class Duty:
         return self.tables.get(gradient) or _parameter(self.blocks[gradient], gradient)
 
     def persistables(self) -> list[str]:
-        """What the server keeps from step to step."""
-        return [variable.name for variable in self.program.persistables()]
+        """What the server keeps from step to step; what is pushed to it is not."""
+        pushed = {*self.blocks, *self.arrivals}
+        return [variable.name for variable in self.program.persistables() if variable.name not in pushed]
 
 
 def duty_of(program: Program, op: Operator) -> Duty:
@@ -94,9 +97,16 @@ def duty_of(program: Program, op: Operator) -> Duty:
     if not blocks and not listed:
         raise InvalidArgument(f"server {attrs['endpoint']} has no parameter; use as many servers as there are blocks")
     return Duty(
-        program, attrs["endpoint"], attrs["Fanin"], int(attrs["distributed_mode"]), blocks, schedule, tables,
+        program,
+        attrs["endpoint"],
+        attrs["Fanin"],
+        int(attrs["distributed_mode"]),
+        blocks,
+        schedule,
+        tables,
+        frozenset(op.input("X")),
         attrs["dc_asgd"],
-    )  # fmt: skip
+    )
 
 
 def _reads(block: Block, name: str) -> bool:
@@ -113,7 +123,9 @@ def _parameter(block: Block, gradient: str) -> str:
     raise InvalidArgument(f"the block of gradient {gradient!r} updates no parameter")
 
 
-class Updates(Program):
+def updates(
+    duty: Duty, blocks: Sequence[Block], given: Iterable[str], sparse: Sequence[str], kept: Iterable[str]
+) -> Program:
     """A program of some of a server's blocks, one after the other, that runs like any other.
 
     What trainers push is in persistable variables, but for sparse gradients, whose rows are fed.
@@ -122,42 +134,37 @@ class Updates(Program):
         blocks: in the order they run. given: names of dense gradients. sparse: gradients that come as rows.
         kept: names written here that other blocks read when they run for themselves.
     """
+    program, stays = Program(), {*given, *kept}
+    program.random_seed = duty.program.random_seed
+    for gradient in sparse:
+        _add_rows(program, duty, gradient, stays)
+    for block in blocks:
+        for op in block.ops:
+            if not op.output_arg_names or not {*sparse}.issuperset(op.output_arg_names):
+                _add(program, op, stays)  # the sum and the mean of rows are there already
+    return program
 
-    def __init__(
-        self, duty: Duty, blocks: Sequence[Block], given: Iterable[str], sparse: Sequence[str], kept: Iterable[str]
-    ) -> None:
-        super().__init__()
-        self.random_seed = duty.program.random_seed
-        self._duty, self._given, self._kept = duty, {*given}, {*kept}
-        self._made_of_rows = {*sparse}
-        for gradient in sparse:
-            self._rows(gradient)
-        for block in blocks:
-            for op in block.ops:
-                self._copy(op)
 
-    def _copy(self, op: Operator) -> None:
-        if op.output_arg_names and self._made_of_rows.issuperset(op.output_arg_names):
-            return  # the sum and the mean of rows are there already
-        for name in (*op.input_arg_names, *op.output_arg_names):
-            self._declare(op.block, name)
-        here = self.global_block()
-        here.ops.append(Operator(here, op.type, dict(op.inputs), dict(op.outputs), dict(op.attrs), op.site))
+def _add(program: Program, op: Operator, stays: set[str]) -> None:
+    here = program.global_block()
+    for name in (*op.input_arg_names, *op.output_arg_names):
+        _declare(program, op.block, name, stays)
+    here.ops.append(Operator(here, op.type, dict(op.inputs), dict(op.outputs), dict(op.attrs), op.site))
 
-    def _declare(self, block: Block, name: str) -> None:
-        here, variable = self.global_block(), block.find_var(name)
-        if name in here.vars or variable is None:
-            return
-        is_kept = variable.persistable or name in self._given or name in self._kept
+
+def _declare(program: Program, block: Block, name: str, stays: set[str]) -> None:
+    here, variable = program.global_block(), block.find_var(name)
+    if name not in here.vars and variable is not None:
+        is_kept = variable.persistable or name in stays
         here.create_var(name, variable.shape, variable.dtype, variable.kind, persistable=is_kept)
 
-    def _rows(self, gradient: str) -> None:
-        """Make a sparse gradient of what is fed."""
-        duty, here = self._duty, self.global_block()
-        table, spec = duty.tables[gradient], duty.spec_of(gradient)
-        self._declare(duty.blocks[gradient], table)
-        numbers = here.create_var(gradient + ROW_NUMBERS, [-1], "int64", is_data=True)
-        values = here.create_var(gradient + ROW_VALUES, [-1, *spec.shape[1:]], spec.dtype, is_data=True)
-        here.create_var(gradient, spec.shape, spec.dtype, ROWS)
-        ins: dict[str, Any] = {"W": table, "Ids": numbers, "Out@GRAD": values}
-        here.append_op(LOOKUP_TABLE.grad_type, ins, {"W@GRAD": gradient}, {"is_sparse": True})
+
+def _add_rows(program: Program, duty: Duty, gradient: str, stays: set[str]) -> None:
+    """Make a sparse gradient of what is fed."""
+    here, table, spec = program.global_block(), duty.tables[gradient], duty.spec_of(gradient)
+    _declare(program, duty.blocks[gradient], table, stays)
+    numbers = here.create_var(gradient + ROW_NUMBERS, [-1], "int64", is_data=True)
+    values = here.create_var(gradient + ROW_VALUES, [-1, *spec.shape[1:]], spec.dtype, is_data=True)
+    here.create_var(gradient, spec.shape, spec.dtype, ROWS)
+    ins: dict[str, Any] = {"W": table, "Ids": numbers, "Out@GRAD": values}
+    here.append_op(LOOKUP_TABLE.grad_type, ins, {"W@GRAD": gradient}, {"is_sparse": True})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.errors import EnforceNotMet, located
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import ROW_NUMBERS, ROW_VALUES
 from workbench.parallel.servers.links import links_to
+from workbench.runtime.servers.frames import Frame
+from workbench.runtime.servers.transport import Reply
 
 Arrays = dict[str, np.ndarray]
 
@@ -68,16 +71,28 @@ class ServerExchange:
                 asked[endpoint] = link.start("step", arrays, sequence=link.sequence, pull=names)
             elif names or not self._pushes:
                 asked[endpoint] = link.start("pull", {}, pull=names)
-        answers = {endpoint: reply.wait() for endpoint, reply in asked.items()}
+        answers = answered(asked)
         for endpoint, arrays in pushed.items():
             links[endpoint].sequence += bool(arrays)
         return [self._joined(pull, answers) for pull in self._pulls]
 
     @staticmethod
-    def _joined(pull: Pulled, answers: dict[str, Any]) -> np.ndarray:
+    def _joined(pull: Pulled, answers: Mapping[str, Frame]) -> np.ndarray:
         found = [answers[part.endpoint].arrays[part.name] for part in pull.parts]
         whole = found[0] if len(found) == 1 else np.concatenate([array.reshape(-1) for array in found])
         return np.asarray(whole.reshape(pull.shape))
+
+
+def answered(asked: Mapping[str, Reply]) -> dict[str, Frame]:
+    """All answers, each by the endpoint it comes from.
+
+    Raises:
+        EnforceNotMet: the first that is none; it names its server, and that is where it happened.
+    """
+    try:
+        return {endpoint: reply.wait() for endpoint, reply in asked.items()}
+    except EnforceNotMet as error:
+        raise located(error) from None
 
 
 def _pieces(part: Part, value: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -109,6 +124,7 @@ class TablePull:
         links = links_to(dict.fromkeys(part.endpoint for part in self._parts), self._trainer)
         asked = []
         for part in self._parts:
+            assert part.stop is not None
             first, last = np.searchsorted(distinct, [part.start, part.stop])
             if first < last:
                 own = {part.name: distinct[first:last] - part.start}

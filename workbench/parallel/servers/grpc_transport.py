@@ -30,7 +30,8 @@ def _grpc() -> ModuleType:
             "servers and trainers that no MPI has started talk by gRPC: pip install 'workbench[ps]', or start them "
             "together with `workbench launch --server_num S --worker_num T script.py`"
         ) from error
-    return grpc  # type: ignore[no-any-return]
+    module: ModuleType = grpc
+    return module
 
 
 def _options(most: int) -> list[tuple[str, int]]:
@@ -58,9 +59,7 @@ class GrpcListener(Listener):
         InvalidArgument: it would serve everybody who reaches it. Unavailable: there is no gRPC, or the port is taken.
     """
 
-    def __init__(
-        self, endpoint: str, askers: int, held: Credentials | None = None, most: int = MAX_BYTES
-    ) -> None:
+    def __init__(self, endpoint: str, askers: int, held: Credentials | None = None, most: int = MAX_BYTES) -> None:
         self._held = credentials() if held is None else held
         require_protection(endpoint, self._held)
         grpc = _grpc()
@@ -110,6 +109,9 @@ class GrpcListener(Listener):
         except queue.Empty:
             return None
 
+    def settle(self) -> None:
+        """Answers are copies."""
+
     def close(self) -> None:
         self._server.stop(_GRACE).wait(_GRACE)
 
@@ -148,9 +150,7 @@ class GrpcConnection(Connection):
 
     def call(self, data: bytes, seconds: float) -> Any:
         """Begin a call; a server that was never reached may yet be starting."""
-        return self._call.future(
-            data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached
-        )
+        return self._call.future(data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached)
 
     def read(self, data: bytes) -> Frame:
         """The answer that bytes are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class CheckpointKeeper:
         if not self.path.exists():
             return
         held, told = read_tensors(self.path)
-        applied = told.get("applied")
+        applied: Any = told.get("applied")
         expected = [told.get("format"), told.get("mode"), type(applied), sorted(held)]
         own = [name for name in server.duty.persistables() if server.values.has(name)]
         if expected != [FORMAT, server.duty.mode, list, sorted(own)] or len(applied) != server.duty.trainers:

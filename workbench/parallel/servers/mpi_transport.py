@@ -139,7 +139,7 @@ def _sent(comm: Any, frame: Frame, rank: int, tag: int, arrays_tag: int) -> list
         data = encoded(frame)
         return [(comm.Isend(data, rank, tag), data)]
     head = encoded_head(frame)
-    sent = [(comm.Isend(head, rank, tag), head)]
+    sent: list[tuple[Any, Any]] = [(comm.Isend(head, rank, tag), head)]
     for array in frame.arrays.values():
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         sent.append((comm.Isend(flat, rank, arrays_tag), flat))

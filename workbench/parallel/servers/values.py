@@ -11,7 +11,7 @@ from workbench.executors.api.executor import Executor
 from workbench.framework.program.program import Program
 from workbench.framework.values.rows import Rows, concat
 from workbench.framework.values.spec import Spec
-from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, Duty, Updates
+from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, Duty, updates
 from workbench.runtime.scope import Scope
 
 Pushed = Mapping[str, "np.ndarray | Rows"]
@@ -98,7 +98,7 @@ class Values:
             for trainer, part in enumerate(parts) if name not in duty.tables else ():
                 given.append(duty.incoming(name, trainer))
                 self._take(given[-1], part.get(name), duty.spec_of(name))
-        feed = {}
+        feed: dict[str, np.ndarray] = {}
         for name in sparse:
             total = concat(np, [rows for part in parts if isinstance(rows := part.get(name), Rows)])
             feed |= _fed(name, total.scale(total.dtype.type(1 / duty.trainers)))
@@ -109,7 +109,8 @@ class Values:
         duty = self._duty
         names = [name for name in duty.blocks if name in pushed]
         sparse = [name for name in names if name in duty.tables]
-        given, feed = [], {}
+        given: list[str] = []
+        feed: dict[str, np.ndarray] = {}
         for name in names:
             value = pushed[name]
             if isinstance(value, Rows):
@@ -151,7 +152,7 @@ class Values:
         if program is None:
             blocks = [duty.schedule] if with_schedule and duty.schedule is not None else []
             blocks += dict.fromkeys(duty.blocks[name] for name in names)
-            program = self._programs[key] = Updates(duty, blocks, given, sparse, self._rates)
+            program = self._programs[key] = updates(duty, blocks, given, sparse, self._rates)
         self._executor.run(program, feed=dict(feed), fetch_list=[], scope=self._scope)
 
 

@@ -25,9 +25,7 @@ PREFIX = struct.Struct("<4sII")
 MAX_HEAD = 1 << 22
 MAX_BYTES = (1 << 31) - (1 << 16)  # of a message; what gRPC can carry
 MAX_ARRAYS, MAX_DIMS = 1 << 16, 16
-_DTYPES = frozenset(
-    "float16 bfloat16 float32 float64 int8 uint8 int16 int32 int64 bool".split()
-)
+_DTYPES = {"float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"}
 
 
 class Frame(NamedTuple):

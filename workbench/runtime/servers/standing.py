@@ -1,7 +1,8 @@
 """The one place of a process where operators find the way to parameter servers.
 
-A program that was transpiled for servers names them; before it runs, whoever knows how to reach them (`parallel.servers`)
-prepares the exchange of its steps and leaves it here under a number, which the operator in the program bears.
+A program that was transpiled for servers names them. Before it runs, whoever knows how to reach them
+(`parallel.servers`) prepares the exchange of its steps and leaves it here under a number, which the operator in the
+program bears.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+from workbench.errors import PreconditionNotMet, located
 
 
 class StepExchange(Protocol):
@@ -24,25 +27,40 @@ class StepExchange(Protocol):
             an array for each variable that the operator writes.
         """
 
+
+class TablePull(Protocol):
+    """What rows of a table come from that only servers have."""
+
     def pull_rows(self, numbers: Any) -> Any:
         """Rows of a table that only servers have: `[k]` int64 -> `[k, width]`."""
 
 
-_exchanges: dict[int, StepExchange] = {}
+_exchanges: dict[int, StepExchange | TablePull] = {}
 _numbers = itertools.count(1)
 _leaving: list[Callable[[], None]] = []
 
 
-def keep(exchange: StepExchange) -> int:
+def keep(exchange: StepExchange | TablePull) -> int:
     """Leave an exchange here; the number it is found by."""
     number = next(_numbers)
     _exchanges[number] = exchange
     return number
 
 
-def exchange_of(number: int) -> StepExchange:
-    """The exchange that was left under a number; `KeyError` if none was."""
-    return _exchanges[number]
+def exchange_of(number: int) -> StepExchange | TablePull:
+    """The exchange that was left under a number.
+
+    Raises:
+        PreconditionNotMet: it is gone, as this process has left its servers.
+    """
+    exchange = _exchanges.get(number)
+    if exchange is None:
+        raise located(
+            PreconditionNotMet(
+                "this process has left its parameter servers: an executor was closed; make another one and run again"
+            )
+        )
+    return exchange
 
 
 def when_leaving(leave: Callable[[], None]) -> None:

@@ -49,8 +49,9 @@ class Listener(ABC):
     def receive(self, seconds: float) -> Request | None:
         """The next request; None if none comes within so many seconds."""
 
+    @abstractmethod
     def settle(self) -> None:
-        """Wait until answers have been read from the memory they were given in; no answer is sent meanwhile."""
+        """Wait until answers have been read from the memory they were given in; none is sent meanwhile."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,0 +1,167 @@
+"""Servers and trainers as processes: started by hand, with endpoints, or together as ranks of an MPI job.
+
+The script of a job is a text; it finds `role` ("server" or "trainer"), `index`, `trainers` and `endpoints`, and what
+`hand_made` has, and puts what it wants to be compared into `results`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.processes.ranks import ROOT, environment, require_mpi
+
+_BEGIN = """
+import json, os, sys, time
+import faulthandler; faulthandler.dump_traceback_later({limit}, exit=True)
+import numpy as np
+import workbench as wb
+from workbench import static
+from workbench.errors import *
+from tests.servers.hand_made import server_programs, trainer_programs
+wb.enable_static()
+endpoints = os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
+trainers = int(os.environ["PADDLE_TRAINERS_NUM"])
+role = "server" if os.environ["TRAINING_ROLE"] == "PSERVER" else "trainer"
+if role == "server":
+    index = endpoints.index(os.environ["POD_IP"] + ":" + os.environ["PADDLE_PORT"])
+else:
+    index = int(os.environ["PADDLE_TRAINER_ID"])
+results, executor = {{}}, static.Executor()
+"""
+_END = """
+path = os.path.join(os.environ["RESULTS"], f"{role}{index}.json")
+with open(path + ".part", "w") as file:
+    json.dump(results, file)
+os.rename(path + ".part", path)
+"""
+
+
+def free_endpoints(count: int) -> list[str]:
+    """Ports of this machine that nobody listens at."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
+    for one in held:
+        one.close()
+    return found
+
+
+class Job:
+    """Processes started by hand.
+
+    Args:
+        limit: seconds after which a process ends itself. variables: of the environment.
+    """
+
+    def __init__(self, script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0, **variables: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="workbench-servers-"))
+        self.endpoints = free_endpoints(servers)
+        self._path = self.folder / "script.py"
+        self._path.write_text(_BEGIN.format(limit=limit) + textwrap.dedent(script) + _END)
+        self._limit, self._trainers = limit, trainers
+        self._variables = variables
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def start(self, role: str, index: int, name: str = "", **variables: str) -> str:
+        """Start one process; the name it goes by."""
+        host, _, port = self.endpoints[index if role == "server" else 0].rpartition(":")
+        own = {"TRAINING_ROLE": "PSERVER", "POD_IP": host, "PADDLE_PORT": port}
+        if role == "trainer":
+            own = {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(index)}
+        shared = {
+            "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(self.endpoints),
+            "PADDLE_TRAINERS_NUM": str(self._trainers),
+            "RESULTS": str(self.folder),
+        }
+        name = name or f"{role}{index}"
+        self.processes[name] = subprocess.Popen(
+            [sys.executable, str(self._path)], env={**environment(**shared, **own), **self._variables, **variables},
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return name
+
+    def start_all(self) -> None:
+        """Start every server and every trainer."""
+        for index in range(len(self.endpoints)):
+            self.start("server", index)
+        for index in range(self._trainers):
+            self.start("trainer", index)
+
+    def kill(self, name: str) -> None:
+        """End a process without a farewell."""
+        os.kill(self.processes[name].pid, signal.SIGKILL)
+        self.processes[name].wait(10)
+
+    def wait(self, name: str) -> str:
+        """Wait for a process that ends well; what it printed."""
+        text = self.processes[name].communicate(timeout=self._limit)[0]
+        assert self.processes[name].returncode == 0, f"{name}:\n{text}"
+        return text
+
+    def wait_all(self) -> dict[str, Any]:
+        """Wait for all that run; their results by name."""
+        for name in self.processes:
+            if self.processes[name].returncode is None:
+                self.wait(name)
+        return self.results()
+
+    def results(self) -> dict[str, Any]:
+        """What those that have ended have found."""
+        return {path.stem: json.loads(path.read_text()) for path in self.folder.glob("*.json")}
+
+    def until(self, file: str) -> None:
+        """Wait until a process has made a file in the folder of results."""
+        end = time.monotonic() + self._limit
+        while not (self.folder / file).exists():
+            assert time.monotonic() < end, f"nobody has made {file}"
+            assert all(p.poll() in (None, 0, -9) for p in self.processes.values()), self._said()
+            time.sleep(0.02)
+
+    def _said(self) -> str:
+        return "\n".join(p.communicate()[0] for p in self.processes.values() if p.poll() not in (None, 0, -9))
+
+
+def run_by_hand(script: str, trainers: int = 2, servers: int = 1, **variables: str) -> dict[str, Any]:
+    """Run a job of processes that talk by gRPC; results by name."""
+    with Job(script, trainers, servers, **variables) as job:
+        job.start_all()
+        return job.wait_all()
+
+
+def run_launched(script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0) -> dict[str, Any]:
+    """Run a job of MPI ranks, by `workbench launch`; results by name."""
+    require_mpi()
+    with tempfile.TemporaryDirectory(prefix="workbench-servers-") as folder:
+        path = Path(folder) / "script.py"
+        path.write_text(_BEGIN.format(limit=limit) + textwrap.dedent(script) + _END)
+        command = [sys.executable, "-m", "workbench.distributed.launch", "--log_dir", str(Path(folder) / "log")]
+        command += ["--server_num", str(servers), "--worker_num", str(trainers), str(path)]
+        done = subprocess.run(
+            command, env=environment(RESULTS=folder), cwd=ROOT, capture_output=True, text=True, timeout=limit + 20,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {found.stem: json.loads(found.read_text()) for found in Path(folder).glob("*.json")}
+
+
+RUNS = {"launched": run_launched, "by_hand": run_by_hand}

@@ -1,0 +1,166 @@
+"""Both transports keep the contract; gRPC serves who may be served, and nothing that is no message."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.processes.ranks import run_ranks
+from tests.servers import contract
+from workbench.errors import InvalidArgument, PeerFailed, Unavailable
+from workbench.parallel.servers.credentials import Credentials, credentials, is_loopback
+from workbench.parallel.servers.grpc_transport import GrpcConnection, GrpcListener
+from workbench.runtime.servers.frames import Frame, encoded
+from workbench.runtime.servers.transport import Connection, Listener
+
+grpc = pytest.importorskip("grpc", reason="pip install 'workbench[ps]'")
+
+
+def over_grpc() -> tuple[Listener, Callable[[], Connection]]:
+    listener = GrpcListener("127.0.0.1:0", 8, Credentials())
+    return listener, lambda: GrpcConnection(listener.endpoint, Credentials())
+
+
+@pytest.mark.parametrize("check", contract.CHECKS)
+def test_grpc_keeps_the_contract(check: Callable[[contract.Pair], None]) -> None:
+    check(over_grpc)
+
+
+@pytest.mark.processes
+def test_mpi_keeps_the_contract() -> None:
+    job = run_ranks(
+        """
+        from mpi4py import MPI
+        from tests.servers import contract
+        from workbench.parallel.servers.mpi_transport import MpiConnection, MpiListener
+
+        def over_mpi():
+            comm = MPI.COMM_SELF.Dup()
+            return MpiListener(comm, True), lambda: MpiConnection(comm, 0, "127.0.0.1:6174", True)
+
+        for check in contract.CHECKS:
+            if check is not contract.check_answers_come_in_any_order:  # a rank asks one question at a time
+                check(over_mpi)
+                print(check.__name__)
+        """,
+        ranks=1,
+    )
+    assert job.code == 0, str(job)
+    assert len(job.outputs[0].split()) == len(contract.CHECKS) - 1, str(job)
+
+
+# Who is served
+
+
+def test_a_server_that_others_reach_needs_a_secret() -> None:
+    with pytest.raises(InvalidArgument, match="would take gradients from everybody who reaches it"):
+        GrpcListener("0.0.0.0:0", 2, Credentials())
+    GrpcListener("0.0.0.0:0", 2, Credentials(token="secret")).close()
+    assert is_loopback("127.0.0.1:1") and is_loopback("localhost:1") and is_loopback("[::1]:1")
+    assert not (is_loopback("10.0.0.1:1") or is_loopback("example.org:1"))
+
+
+@pytest.mark.parametrize("shown", ["", "other"])
+def test_who_shows_another_token_is_not_served(shown: str) -> None:
+    listener = GrpcListener("127.0.0.1:0", 2, Credentials(token="secret"))
+    with contract.serving(listener, contract.echo):
+        with pytest.raises(InvalidArgument, match="does not serve this process: another token is expected"):
+            GrpcConnection(listener.endpoint, Credentials(token=shown)).ask(Frame("step"), 10)
+        assert GrpcConnection(listener.endpoint, Credentials(token="secret")).ask(Frame("step"), 10).kind == "echo"
+
+
+def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]
+    command = ["openssl", *made, "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    names = {"CERTIFICATE": certificate, "KEY": key, "AUTHORITY": certificate}
+    held = credentials({f"WORKBENCH_SERVERS_TLS_{name}": str(path) for name, path in names.items()})
+    listener = GrpcListener("127.0.0.1:0", 2, held)
+    with contract.serving(listener, contract.echo):
+        assert GrpcConnection(listener.endpoint, held).ask(Frame("step"), 10).kind == "echo"
+        with pytest.raises(PeerFailed, match="nobody has answered there within 1 s"):
+            GrpcConnection(listener.endpoint, Credentials()).ask(Frame("step"), 1)
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("x")
+    with pytest.raises(InvalidArgument, match="belong together"):
+        credentials({"WORKBENCH_SERVERS_TLS_CERTIFICATE": str(tmp_path / "c")})
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    listener = GrpcListener("127.0.0.1:0", 2, Credentials())
+    with pytest.raises(Unavailable, match="a server cannot listen at"):
+        GrpcListener(listener.endpoint, 2, Credentials())
+    listener.close()
+
+
+# What arrives
+
+
+def test_a_server_that_is_gone_is_named() -> None:
+    listener, connect = over_grpc()
+    with contract.serving(listener, contract.echo):
+        connection = connect()
+        connection.ask(Frame("step"), 10)
+    with pytest.raises(PeerFailed, match=r"server 127\.0\.0\.1:\d+ is lost: it cannot be reached, tried 5 times"):
+        connection.ask(Frame("step"), 10)
+
+
+def test_a_server_that_starts_late_is_waited_for() -> None:
+    listener, connect = over_grpc()
+    listener.close()
+    reply = connect().start(Frame("step"), 20)
+    late = GrpcListener(listener.endpoint, 2, Credentials())  # type: ignore[attr-defined]
+    with contract.serving(late, contract.echo):
+        assert reply.wait().kind == "echo"
+
+
+def test_bytes_that_are_no_message_are_refused_and_the_server_goes_on() -> None:
+    listener, connect = over_grpc()
+    asked: list[str] = []
+
+    def answer(request: contract.Request) -> None:
+        asked.append(request.frame.kind)
+        contract.echo(request)
+
+    chance = random.Random(1)
+    with contract.serving(listener, answer):
+        channel = grpc.insecure_channel(listener.endpoint)  # type: ignore[attr-defined]
+        call = channel.unary_unary("/workbench.ParameterServer/Ask")
+        whole = encoded(Frame("step", {"trainer": 0}))
+        for length in range(300):
+            data = whole[: length % len(whole)] if length % 2 else chance.randbytes(length)
+            assert b"refused" in call(data, timeout=10)
+        channel.close()
+        assert connect().ask(Frame("step"), 10).kind == "echo"
+    assert asked == ["step"] and listener.refused == 300
+
+
+def test_nobody_waits_for_an_answer_after_giving_up() -> None:
+    listener, connect = over_grpc()
+    threads = threading.active_count()
+    with contract.serving(listener, lambda request: None), pytest.raises(RuntimeError):
+        connect().ask(Frame("step"), 0.2)
+    assert threading.active_count() <= threads + 4
