@@ -126,6 +126,7 @@ class Client:
 
 
 def test_bodies_ask_who_knows_the_servers() -> None:
+    """`server_exchange`, `server_rows` and `server_rows_gradient`."""
     x = np.ones(2, np.float32)
     (found,) = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), exchange=1)
     assert np.array_equal(found, [2, 2])
