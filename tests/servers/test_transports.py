@@ -79,19 +79,6 @@ def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl to make a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = [
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-    ]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
