@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from workbench.errors import InvalidArgument, PeerFailed, PeerTimeout
-from workbench.runtime.servers.frames import Frame
-from workbench.runtime.servers.transport import Connection, Listener, Request
+from workbench.runtime.servers.messages import Message
+from workbench.runtime.servers.transport import Connection, Listener, Question
 
 Pair = Callable[[], tuple[Listener, Callable[[], Connection]]]
 """Makes a server's side, and what makes the side of a trainer."""
 
 
 @contextmanager
-def serving(listener: Listener, answer: Callable[[Request], None]) -> Iterator[None]:
+def serving(listener: Listener, answer: Callable[[Question], None]) -> Iterator[None]:
     """Answer requests on another thread."""
     done = threading.Event()
 
@@ -39,7 +39,7 @@ def serving(listener: Listener, answer: Callable[[Request], None]) -> Iterator[N
         listener.close()
 
 
-def echo(request: Request) -> None:
+def echo(request: Question) -> None:
     request.answer(request.frame._replace(kind="echo"))
 
 
@@ -51,7 +51,7 @@ def check_arrays_arrive(pair: Pair) -> None:
         connection = connect()
         for sizes in ([], [1], [3, 0, 5], [100_000], [7, 300_000, 1]):
             arrays = {f"a{i}": chance.standard_normal(size).astype(np.float32) for i, size in enumerate(sizes)}
-            found = connection.ask(Frame("step", {"n": len(sizes)}, arrays), 20)
+            found = connection.ask(Message("step", {"n": len(sizes)}, arrays), 20)
             assert found.kind == "echo" and found.fields["n"] == len(sizes)
             assert list(found.arrays) == list(arrays)
             assert all(np.array_equal(found.arrays[name], arrays[name]) for name in arrays)
@@ -61,9 +61,9 @@ def check_arrays_arrive(pair: Pair) -> None:
 def check_answers_come_in_any_order(pair: Pair) -> None:
     """A server keeps questions, and answers the last one first."""
     listener, connect = pair()
-    kept: list[Request] = []
+    kept: list[Question] = []
 
-    def answer(request: Request) -> None:
+    def answer(request: Question) -> None:
         kept.append(request)
         if len(kept) == 3:
             for one in reversed(kept):
@@ -71,7 +71,7 @@ def check_answers_come_in_any_order(pair: Pair) -> None:
 
     with serving(listener, answer):
         connections = [connect() for _ in range(3)]
-        replies = [one.start(Frame("k", {"i": i}), 20) for i, one in enumerate(connections)]
+        replies = [one.start(Message("k", {"i": i}), 20) for i, one in enumerate(connections)]
         assert [reply.wait().fields["i"] for reply in replies] == [0, 1, 2]
         for one in connections:
             one.close()
@@ -83,31 +83,31 @@ def check_a_refusal_is_raised(pair: Pair) -> None:
     with serving(listener, lambda request: request.refuse(PeerFailed("trainer 3 is lost"))):
         connection = connect()
         with pytest.raises(PeerFailed, match=r"^server \S+: trainer 3 is lost"):
-            connection.ask(Frame("step"), 20)
+            connection.ask(Message("step"), 20)
         connection.close()
 
 
 def check_no_answer_is_a_timeout(pair: Pair) -> None:
     """And the answer that comes too late is not taken for that to the next question."""
     listener, connect = pair()
-    late: list[Request] = []
+    late: list[Question] = []
 
-    def answer(request: Request) -> None:
+    def answer(request: Question) -> None:
         if not request.frame.fields["i"]:
             late.append(request)
             return
         while late:
-            late.pop().answer(Frame("late"))
+            late.pop().answer(Message("late"))
         echo(request)
 
     with serving(listener, answer):
         connection = connect()
-        assert connection.ask(Frame("step", {"i": 1}), 20).kind == "echo"
+        assert connection.ask(Message("step", {"i": 1}), 20).kind == "echo"
         begun = time.monotonic()
         with pytest.raises(PeerTimeout, match=r"has not answered 'step' within 0\.4 s"):
-            connection.ask(Frame("step", {"i": 0}), 0.4)
+            connection.ask(Message("step", {"i": 0}), 0.4)
         assert time.monotonic() - begun < 10
-        assert connection.ask(Frame("step", {"i": 1}), 20).kind == "echo"
+        assert connection.ask(Message("step", {"i": 1}), 20).kind == "echo"
         connection.close()
 
 
@@ -117,8 +117,8 @@ def check_what_is_too_long_is_refused(pair: Pair) -> None:
     with serving(listener, echo):
         connection = connect()
         with pytest.raises(InvalidArgument, match="is too long"):
-            connection.ask(Frame("step", {"text": "x" * (1 << 23)}), 20)
-        assert connection.ask(Frame("step"), 20).kind == "echo"
+            connection.ask(Message("step", {"text": "x" * (1 << 23)}), 20)
+        assert connection.ask(Message("step"), 20).kind == "echo"
         connection.close()
 
 

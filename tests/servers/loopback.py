@@ -11,10 +11,10 @@ from workbench import static
 from workbench.framework.program.remote import SERVER
 from workbench.parallel.servers.blocks import duty_of
 from workbench.parallel.servers.keeper import CheckpointKeeper
-from workbench.parallel.servers.server import Server
+from workbench.parallel.servers.server import ParameterServer
 from workbench.parallel.servers.values import Values
-from workbench.runtime.servers.frames import Frame
-from workbench.runtime.servers.transport import Listener, Request, understood
+from workbench.runtime.servers.messages import Message
+from workbench.runtime.servers.transport import Listener, Question, understood
 
 ENDPOINT = "127.0.0.1:6174"
 
@@ -22,7 +22,7 @@ ENDPOINT = "127.0.0.1:6174"
 class Silence(Listener):
     """Brings nothing."""
 
-    def receive(self, seconds: float) -> Request | None:
+    def receive(self, seconds: float) -> Question | None:
         return None
 
     def settle(self) -> None:
@@ -32,18 +32,18 @@ class Silence(Listener):
         """Nothing is open."""
 
 
-class Asked(Request):
+class Asked(Question):
     """A question; `frames` are its answers."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Message) -> None:
         self.frame = frame
-        self.frames: list[Frame] = []
+        self.frames: list[Message] = []
 
-    def answer(self, frame: Frame) -> None:
+    def answer(self, frame: Message) -> None:
         self.frames.append(frame._replace(arrays={name: array.copy() for name, array in frame.arrays.items()}))
 
     @property
-    def result(self) -> Frame:
+    def result(self) -> Message:
         """The answer; raises what it says if it is none."""
         (frame,) = self.frames
         return understood(frame, ENDPOINT)
@@ -61,7 +61,7 @@ class Loopback:
         executor.run(startup, scope=self.scope)
         (op,) = [op for op in main.global_block().ops if SERVER in op.record.needs]
         duty = duty_of(main, op)
-        self.server = Server(duty, Values(duty, executor, self.scope), Silence(), patience, keeper)
+        self.server = ParameterServer(duty, Values(duty, executor, self.scope), Silence(), patience, keeper)
         if keeper is not None:
             keeper.restore(self.server)
         self.sessions: dict[int, int] = {}
@@ -69,7 +69,7 @@ class Loopback:
     def ask(self, kind: str, trainer: int, arrays: Any = None, **fields: Any) -> Asked:
         """Ask, and perhaps wait for the answer."""
         told = {"trainer": trainer, "session": self.sessions.get(trainer, 0), **fields}
-        asked = Asked(Frame(kind, told, arrays or {}))
+        asked = Asked(Message(kind, told, arrays or {}))
         self.server.handle(asked)
         return asked
 

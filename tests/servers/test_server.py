@@ -15,7 +15,7 @@ from tests.servers.hand_made import server_programs
 from tests.servers.loopback import ENDPOINT, Asked, Loopback
 from workbench.errors import InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
 from workbench.parallel.servers.keeper import CheckpointKeeper
-from workbench.runtime.servers.frames import Frame
+from workbench.runtime.servers.messages import Message
 
 ASYNC = 1
 
@@ -246,7 +246,7 @@ def test_ten_thousand_messages_that_make_no_sense_leave_the_server_as_it_was() -
     for _ in range(10_000):
         fields: Any = {"trainer": 0, "session": server.sessions[0], "sequence": 0, "pull": []}
         fields |= {name: chance.choice(odd) for name in fields if chance.random() < 0.5}
-        asked = Asked(Frame(chance.choice(kinds), fields, chance.choice(arrays)))
+        asked = Asked(Message(chance.choice(kinds), fields, chance.choice(arrays)))
         server.server.handle(asked)
         assert len(asked.frames) == 1
     assert np.array_equal(server.w, [1.0]) and server.server.round == 0

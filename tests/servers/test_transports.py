@@ -16,7 +16,7 @@ from tests.servers import contract
 from workbench.errors import InvalidArgument, PeerFailed, Unavailable
 from workbench.parallel.servers.credentials import Credentials, credentials, is_loopback
 from workbench.parallel.servers.grpc_transport import GrpcConnection, GrpcListener
-from workbench.runtime.servers.frames import Frame, encoded
+from workbench.runtime.servers.messages import Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener
 
 grpc = pytest.importorskip("grpc", reason="pip install 'workbench[ps]'")
@@ -71,8 +71,8 @@ def test_who_shows_another_token_is_not_served(shown: str) -> None:
     listener = GrpcListener("127.0.0.1:0", 2, Credentials(token="secret"))
     with contract.serving(listener, contract.echo):
         with pytest.raises(InvalidArgument, match="does not serve this process: another token is expected"):
-            GrpcConnection(listener.endpoint, Credentials(token=shown)).ask(Frame("step"), 10)
-        assert GrpcConnection(listener.endpoint, Credentials(token="secret")).ask(Frame("step"), 10).kind == "echo"
+            GrpcConnection(listener.endpoint, Credentials(token=shown)).ask(Message("step"), 10)
+        assert GrpcConnection(listener.endpoint, Credentials(token="secret")).ask(Message("step"), 10).kind == "echo"
 
 
 def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
     held = credentials({f"WORKBENCH_SERVERS_TLS_{name}": str(path) for name, path in names.items()})
     listener = GrpcListener("127.0.0.1:0", 2, held)
     with contract.serving(listener, contract.echo):
-        assert GrpcConnection(listener.endpoint, held).ask(Frame("step"), 10).kind == "echo"
+        assert GrpcConnection(listener.endpoint, held).ask(Message("step"), 10).kind == "echo"
         with pytest.raises(PeerFailed, match="nobody has answered there within 1 s"):
-            GrpcConnection(listener.endpoint, Credentials()).ask(Frame("step"), 1)
+            GrpcConnection(listener.endpoint, Credentials()).ask(Message("step"), 1)
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
@@ -111,15 +111,15 @@ def test_a_server_that_is_gone_is_named() -> None:
     listener, connect = over_grpc()
     with contract.serving(listener, contract.echo):
         connection = connect()
-        connection.ask(Frame("step"), 10)
+        connection.ask(Message("step"), 10)
     with pytest.raises(PeerFailed, match=r"server 127\.0\.0\.1:\d+ is lost: it cannot be reached, tried 5 times"):
-        connection.ask(Frame("step"), 10)
+        connection.ask(Message("step"), 10)
 
 
 def test_a_server_that_starts_late_is_waited_for() -> None:
     listener, connect = over_grpc()
     listener.close()
-    reply = connect().start(Frame("step"), 20)
+    reply = connect().start(Message("step"), 20)
     late = GrpcListener(listener.endpoint, 2, Credentials())  # type: ignore[attr-defined]
     with contract.serving(late, contract.echo):
         assert reply.wait().kind == "echo"
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_message_are_refused_and_the_server_goes_on() -> None:
     listener, connect = over_grpc()
     asked: list[str] = []
 
-    def answer(request: contract.Request) -> None:
+    def answer(request: contract.Question) -> None:
         asked.append(request.frame.kind)
         contract.echo(request)
 
@@ -137,12 +137,12 @@ def test_bytes_that_are_no_message_are_refused_and_the_server_goes_on() -> None:
     with contract.serving(listener, answer):
         channel = grpc.insecure_channel(listener.endpoint)  # type: ignore[attr-defined]
         call = channel.unary_unary("/workbench.ParameterServer/Ask")
-        whole = encoded(Frame("step", {"trainer": 0}))
+        whole = encoded(Message("step", {"trainer": 0}))
         for length in range(300):
             data = whole[: length % len(whole)] if length % 2 else chance.randbytes(length)
             assert b"refused" in call(data, timeout=10)
         channel.close()
-        assert connect().ask(Frame("step"), 10).kind == "echo"
+        assert connect().ask(Message("step"), 10).kind == "echo"
     assert asked == ["step"] and listener.refused == 300
 
 
@@ -150,5 +150,5 @@ def test_nobody_waits_for_an_answer_after_giving_up() -> None:
     listener, connect = over_grpc()
     threads = threading.active_count()
     with contract.serving(listener, lambda request: None), pytest.raises(RuntimeError):
-        connect().ask(Frame("step"), 0.2)
+        connect().ask(Message("step"), 0.2)
     assert threading.active_count() <= threads + 4

@@ -11,13 +11,13 @@ from workbench.errors import EnforceNotMet, located
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import ROW_NUMBERS, ROW_VALUES
 from workbench.parallel.servers.links import links_to
-from workbench.runtime.servers.frames import Frame
+from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Reply
 
 Arrays = dict[str, np.ndarray]
 
 
-class Part(NamedTuple):
+class Share(NamedTuple):
     """Rows `start` to `stop` of a variable, as a server knows them: by their own name. All of it if `stop` is None."""
 
     name: str
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 class Pulled(NamedTuple):
     """A variable that is put together from parts, one below the other."""
 
-    parts: Sequence[Part]
+    parts: Sequence[Share]
     shape: tuple[int, ...]
 
 
@@ -42,7 +42,7 @@ class ServerExchange:
     """
 
     def __init__(
-        self, trainer: int, endpoints: Sequence[str], pushes: Sequence[Sequence[Part]], pulls: Sequence[Pulled]
+        self, trainer: int, endpoints: Sequence[str], pushes: Sequence[Sequence[Share]], pulls: Sequence[Pulled]
     ) -> None:
         self._trainer, self._endpoints, self._pushes, self._pulls = trainer, list(endpoints), pushes, pulls
         self._wanted = {
@@ -77,13 +77,13 @@ class ServerExchange:
         return [self._joined(pull, answers) for pull in self._pulls]
 
     @staticmethod
-    def _joined(pull: Pulled, answers: Mapping[str, Frame]) -> np.ndarray:
+    def _joined(pull: Pulled, answers: Mapping[str, Message]) -> np.ndarray:
         found = [answers[part.endpoint].arrays[part.name] for part in pull.parts]
         whole = found[0] if len(found) == 1 else np.concatenate([array.reshape(-1) for array in found])
         return np.asarray(whole.reshape(pull.shape))
 
 
-def answered(asked: Mapping[str, Reply]) -> dict[str, Frame]:
+def answered(asked: Mapping[str, Reply]) -> dict[str, Message]:
     """All answers, each by the endpoint it comes from.
 
     Raises:
@@ -95,7 +95,7 @@ def answered(asked: Mapping[str, Reply]) -> dict[str, Frame]:
         raise located(error) from None
 
 
-def _pieces(part: Part, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+def _pieces(part: Share, value: Any) -> Iterator[tuple[str, np.ndarray]]:
     """The arrays in which a part of a gradient travels."""
     if not isinstance(value, Rows):
         yield part.name, value if part.stop is None else value[part.start : part.stop]
@@ -108,14 +108,14 @@ def _pieces(part: Part, value: Any) -> Iterator[tuple[str, np.ndarray]]:
     yield part.name + ROW_VALUES, values
 
 
-class TablePull:
+class RowPull:
     """The rows of a table that only servers have.
 
     Args:
         parts: of the table, in the order of its rows. width: of a row.
     """
 
-    def __init__(self, trainer: int, parts: Sequence[Part], width: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, trainer: int, parts: Sequence[Share], width: int, dtype: np.dtype[Any]) -> None:
         self._trainer, self._parts, self._width, self._dtype = trainer, list(parts), width, dtype
 
     def pull_rows(self, numbers: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, Unavailable
 from workbench.parallel.servers.credentials import Credentials, credentials, require_protection
-from workbench.runtime.servers.frames import MAX_BYTES, MAX_HEAD, Frame, decoded, encoded
-from workbench.runtime.servers.transport import Connection, Listener, Reply, Request, lost, understood
+from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, decoded, encoded
+from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 
 _SERVICE, _METHOD = "workbench.ParameterServer", "Ask"
 _SHOWN = "authorization"
@@ -64,7 +64,7 @@ class GrpcListener(Listener):
         require_protection(endpoint, self._held)
         grpc = _grpc()
         self._most = most
-        self._requests: queue.SimpleQueue[_GrpcRequest] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_GrpcQuestion] = queue.SimpleQueue()
         self._counting = threading.Lock()
         self._server = grpc.server(
             ThreadPoolExecutor(askers, "workbench-server"), options=_options(most), maximum_concurrent_rpcs=4 * askers
@@ -91,11 +91,11 @@ class GrpcListener(Listener):
         if not self._held.admits(dict(context.invocation_metadata()).get(_SHOWN, "")):
             context.abort(self._unauthenticated, "another token is expected")
         try:
-            request = _GrpcRequest(decoded(data, self._most))
+            request = _GrpcQuestion(decoded(data, self._most))
         except InvalidArgument as error:
             with self._counting:
                 self.refused += 1
-            request = _GrpcRequest(Frame(""))
+            request = _GrpcQuestion(Message(""))
             request.refuse(error)
             return request.data
         self._requests.put(request)
@@ -103,7 +103,7 @@ class GrpcListener(Listener):
             pass
         return request.data
 
-    def receive(self, seconds: float) -> Request | None:
+    def receive(self, seconds: float) -> Question | None:
         try:
             return self._requests.get(timeout=seconds) if seconds > 0 else self._requests.get_nowait()
         except queue.Empty:
@@ -116,12 +116,12 @@ class GrpcListener(Listener):
         self._server.stop(_GRACE).wait(_GRACE)
 
 
-class _GrpcRequest(Request):
-    def __init__(self, frame: Frame) -> None:
+class _GrpcQuestion(Question):
+    def __init__(self, frame: Message) -> None:
         self.frame, self.data = frame, b""
         self.answered = threading.Event()
 
-    def answer(self, frame: Frame) -> None:
+    def answer(self, frame: Message) -> None:
         self.data = encoded(frame)
         self.answered.set()
 
@@ -145,14 +145,14 @@ class GrpcConnection(Connection):
         self._shown = ((_SHOWN, held.token),) if held.token else ()
         self.was_reached = False
 
-    def start(self, frame: Frame, seconds: float) -> Reply:
+    def start(self, frame: Message, seconds: float) -> Reply:
         return _GrpcReply(self, encoded(frame), frame.kind, seconds)
 
     def call(self, data: bytes, seconds: float) -> Any:
         """Begin a call; a server that was never reached may yet be starting."""
         return self._call.future(data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached)
 
-    def read(self, data: bytes) -> Frame:
+    def read(self, data: bytes) -> Message:
         """The answer that bytes are."""
         self.was_reached = True
         return decoded(data, self._most)
@@ -169,7 +169,7 @@ class _GrpcReply(Reply):
         self._end = time.monotonic() + seconds
         self._call = connection.call(data, seconds)
 
-    def wait(self) -> Frame:
+    def wait(self) -> Message:
         grpc, endpoint, pause = _grpc(), self._connection.endpoint, _FIRST_PAUSE
         for attempt in range(_RETRIES + 1):
             try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.errors import InvalidArgument
-from workbench.parallel.servers.server import Server
+from workbench.parallel.servers.server import ParameterServer
 
 FORMAT = "parameter server 1"
 
@@ -25,12 +25,12 @@ class CheckpointKeeper:
         self.path = Path(folder) / f"server-{endpoint.replace(':', '-').replace('/', '-')}.safetensors"
         self._every = every
 
-    def stepped(self, server: Server) -> None:
+    def stepped(self, server: ParameterServer) -> None:
         """A step was applied."""
         if self._every and server.round % self._every == 0:
             self.save(server)
 
-    def save(self, server: Server) -> None:
+    def save(self, server: ParameterServer) -> None:
         """Write the file."""
         held = {name: server.values.array(name) for name in server.duty.persistables() if server.values.has(name)}
         told = {
@@ -42,7 +42,7 @@ class CheckpointKeeper:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_tensors(self.path, held, told)
 
-    def restore(self, server: Server) -> None:
+    def restore(self, server: ParameterServer) -> None:
         """Go on where the file is, if there is one.
 
         Raises:

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.config import FLAG_VALUES
 from workbench.parallel.servers.places import connect
-from workbench.runtime.servers.frames import Frame
+from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.standing import when_leaving
 from workbench.runtime.servers.transport import Connection, Reply
 
@@ -30,13 +30,13 @@ class Link:
         """Begin to ask; the first time the trainer joins."""
         self.join()
         told = {"trainer": self._trainer, "session": self._session, **fields}
-        return self._connection.start(Frame(kind, told, arrays), _deadline())
+        return self._connection.start(Message(kind, told, arrays), _deadline())
 
     def join(self) -> None:
         """Tell the server that the trainer is there, unless it knows."""
         if self._session >= 0:
             return
-        joined = self._connection.ask(Frame("join", {"trainer": self._trainer}), _deadline())
+        joined = self._connection.ask(Message("join", {"trainer": self._trainer}), _deadline())
         self.sequence = joined.number("sequence")
         self._session = joined.number("session")
 
@@ -45,7 +45,7 @@ class Link:
         try:
             if self._session >= 0:
                 told = {"trainer": self._trainer, "session": self._session}
-                self._connection.ask(Frame("leave", told), _FAREWELL)
+                self._connection.ask(Message("leave", told), _FAREWELL)
         except RuntimeError:
             pass
         finally:

@@ -7,7 +7,7 @@ import time
 from workbench.errors import InvalidArgument, PreconditionNotMet
 
 
-class Members:
+class TrainerMembers:
     """Trainers by their numbers.
 
     A trainer that comes again, after it was lost, takes the place of the one there was: what that one still sends is

@@ -16,8 +16,17 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, PeerTimeout
 from workbench.runtime.comm.mpi.peers import Pause, state_of
-from workbench.runtime.servers.frames import MAX_HEAD, PREFIX, Frame, Head, decoded, decoded_head, encoded, encoded_head
-from workbench.runtime.servers.transport import Connection, Listener, Reply, Request, lost, understood
+from workbench.runtime.servers.messages import (
+    MAX_HEAD,
+    PREFIX,
+    Head,
+    Message,
+    decoded,
+    decoded_head,
+    encoded,
+    encoded_head,
+)
+from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 
 _ASK, _ASK_ARRAYS, _ANSWER, _ANSWER_ARRAYS = range(31801, 31805)  # tags: programs may use the communicator, too
 _SHORT = 1 << 15  # bytes of arrays that go along with the head
@@ -40,21 +49,21 @@ class MpiListener(Listener):
         self._comm, self._crowded = comm, crowded
         self._sent: list[tuple[Any, Any]] = []
 
-    def receive(self, seconds: float) -> Request | None:
+    def receive(self, seconds: float) -> Question | None:
         came = _next(self._comm, _any_source(), _ASK, seconds, self._crowded)
         if came is None:
             return None
         data, source = came
         try:
-            return _MpiRequest(self, source, _whole(self._comm, data, source, _ASK_ARRAYS))
+            return _MpiQuestion(self, source, _whole(self._comm, data, source, _ASK_ARRAYS))
         except InvalidArgument as error:
             self.refused += 1
-            refused = _MpiRequest(self, source, Frame("", {_NUMBER: -1}))
+            refused = _MpiQuestion(self, source, Message("", {_NUMBER: -1}))
             if not isinstance(error, Cut):
                 refused.refuse(error)
             return None
 
-    def send(self, frame: Frame, rank: int) -> None:
+    def send(self, frame: Message, rank: int) -> None:
         """Begin to send an answer."""
         self._sent = [(request, kept) for request, kept in self._sent if not request.Test()]
         self._sent += _sent(self._comm, frame, rank, _ANSWER, _ANSWER_ARRAYS)
@@ -67,11 +76,11 @@ class MpiListener(Listener):
         self.settle()
 
 
-class _MpiRequest(Request):
-    def __init__(self, listener: MpiListener, source: int, frame: Frame) -> None:
+class _MpiQuestion(Question):
+    def __init__(self, listener: MpiListener, source: int, frame: Message) -> None:
         self._listener, self._source, self.frame = listener, source, frame
 
-    def answer(self, frame: Frame) -> None:
+    def answer(self, frame: Message) -> None:
         numbered = {**frame.fields, _NUMBER: self.frame.fields.get(_NUMBER)}
         self._listener.send(frame._replace(fields=numbered), self._source)
 
@@ -89,7 +98,7 @@ class MpiConnection(Connection):
         self._under_way: list[tuple[Any, Any]] = []
         self.pid = 0
 
-    def start(self, frame: Frame, seconds: float) -> Reply:
+    def start(self, frame: Message, seconds: float) -> Reply:
         self._under_way = [(request, kept) for request, kept in self._under_way if not request.Test()]
         number = next(self._numbers)
         numbered = frame._replace(fields={**frame.fields, _NUMBER: number})
@@ -105,7 +114,7 @@ class _MpiReply(Reply):
         self._connection, self._number, self._kind, self._seconds = connection, number, kind, seconds
         self._end = time.monotonic() + seconds
 
-    def wait(self) -> Frame:
+    def wait(self) -> Message:
         link = self._connection
         while True:
             left = self._end - time.monotonic()
@@ -133,7 +142,7 @@ def _any_source() -> int:
     return int(MPI.ANY_SOURCE)
 
 
-def _sent(comm: Any, frame: Frame, rank: int, tag: int, arrays_tag: int) -> list[tuple[Any, Any]]:
+def _sent(comm: Any, frame: Message, rank: int, tag: int, arrays_tag: int) -> list[tuple[Any, Any]]:
     """Requests of mpi4py for a message that is being sent, each with the memory it is sent from."""
     if frame.nbytes <= _SHORT:
         data = encoded(frame)
@@ -167,7 +176,7 @@ def _next(
     return data, int(status.Get_source())
 
 
-def _whole(comm: Any, data: Any, source: int, tag: int) -> Frame:
+def _whole(comm: Any, data: Any, source: int, tag: int) -> Message:
     """The message of which `data` has come first."""
     if len(data) > PREFIX.size + MAX_HEAD + _SHORT:
         raise InvalidArgument(f"the beginning of a message has {len(data)} bytes")
@@ -176,7 +185,7 @@ def _whole(comm: Any, data: Any, source: int, tag: int) -> Frame:
         return decoded(data)
     if head.nbytes <= _SHORT:
         raise Cut(f"message {head.kind!r} is not whole: its arrays are missing")
-    return Frame(head.kind, head.fields, _arrays(comm, head, source, tag))
+    return Message(head.kind, head.fields, _arrays(comm, head, source, tag))
 
 
 def _arrays(comm: Any, head: Head, source: int, tag: int) -> dict[str, np.ndarray]:

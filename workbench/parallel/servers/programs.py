@@ -16,10 +16,10 @@ from workbench.framework.values.spec import size_of
 from workbench.ops.distributed.exchange import SERVER_EXCHANGE
 from workbench.ops.distributed.servers import RECV, SEND
 from workbench.parallel.servers.blocks import duty_of
-from workbench.parallel.servers.exchange import Part, Pulled, ServerExchange
+from workbench.parallel.servers.exchange import Pulled, ServerExchange, Share
 from workbench.parallel.servers.keeper import CheckpointKeeper
 from workbench.parallel.servers.places import listen
-from workbench.parallel.servers.server import Server
+from workbench.parallel.servers.server import ParameterServer
 from workbench.parallel.servers.values import Values
 from workbench.runtime.servers.standing import keep
 
@@ -56,7 +56,7 @@ class RemotePrograms:
         keeper = CheckpointKeeper(folder, duty.endpoint, every) if folder else None
         patience = FLAG_VALUES["FLAGS_rpc_deadline"] / 1000
         listener = listen(duty.endpoint, duty.trainers)
-        Server(duty, Values(duty, executor, scope), listener, patience, keeper).serve()
+        ParameterServer(duty, Values(duty, executor, scope), listener, patience, keeper).serve()
 
 
 REMOTE = RemotePrograms()
@@ -79,17 +79,17 @@ def _exchange_operator(
     return Operator(block, SERVER_EXCHANGE.type, ins, outs, {"exchange": keep(exchange), "op_role": role}, site)
 
 
-def _pushes(op: Operator) -> Iterator[tuple[str, list[Part]]]:
+def _pushes(op: Operator) -> Iterator[tuple[str, list[Share]]]:
     """What a `send` reads, each with where it goes."""
     names, endpoints = op.input("X"), op.attrs["epmap"]
     told, sections = op.attrs["send_varnames"], op.attrs["sections"]
     if len(names) == 1 and len(told) > 1:
         yield names[0], list(_rows(op, told, endpoints, sections))
     elif len(names) == 1 and len(endpoints) > 1:
-        yield names[0], [Part((told or names)[0], endpoint) for endpoint in endpoints]  # the same to all of them
+        yield names[0], [Share((told or names)[0], endpoint) for endpoint in endpoints]  # the same to all of them
     elif len(names) == len(endpoints):
         for name, known, endpoint in zip(names, told or names, endpoints, strict=True):
-            yield name, [Part(known, endpoint)]
+            yield name, [Share(known, endpoint)]
     else:
         raise _mismatch(op, names, endpoints)
 
@@ -98,21 +98,21 @@ def _pulls(op: Operator) -> Iterator[tuple[str, Pulled]]:
     """What a `recv` writes, each with where it comes from."""
     names, endpoints, told = op.output("Out"), op.attrs["epmap"], op.attrs["recv_varnames"]
     if len(names) == 1 and len(told or names) == len(endpoints):
-        parts = [Part(known, endpoint) for known, endpoint in zip(told or names, endpoints, strict=True)]
+        parts = [Share(known, endpoint) for known, endpoint in zip(told or names, endpoints, strict=True)]
         yield names[0], Pulled(parts, _shape(op, names[0]))
     elif len(names) == len(endpoints):
         for name, known, endpoint in zip(names, told or names, endpoints, strict=True):
-            yield name, Pulled([Part(known, endpoint)], _shape(op, name))
+            yield name, Pulled([Share(known, endpoint)], _shape(op, name))
     else:
         raise _mismatch(op, names, endpoints)
 
 
-def _rows(op: Operator, told: list[str], endpoints: list[str], sections: list[int]) -> Iterator[Part]:
+def _rows(op: Operator, told: list[str], endpoints: list[str], sections: list[int]) -> Iterator[Share]:
     if not len(told) == len(endpoints) == len(sections):
         raise _mismatch(op, told, endpoints)
     stops = np.cumsum(sections).tolist()
     for known, endpoint, stop, size in zip(told, endpoints, stops, sections, strict=True):
-        yield Part(known, endpoint, stop - size, stop)
+        yield Share(known, endpoint, stop - size, stop)
 
 
 def _shape(op: Operator, name: str) -> tuple[int, ...]:

@@ -13,29 +13,29 @@ import numpy as np
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
-from workbench.parallel.servers.members import Members
+from workbench.parallel.servers.members import TrainerMembers
 from workbench.parallel.servers.values import Pushed, Values
-from workbench.runtime.servers.frames import Frame
-from workbench.runtime.servers.transport import Listener, Request
+from workbench.runtime.servers.messages import Message
+from workbench.runtime.servers.transport import Listener, Question
 
 _LOOK = 0.05  # seconds between looks at the clock, and at the keyboard
 Arrays = Mapping[str, np.ndarray]
 
 
-class Keeper(Protocol):
+class StateKeeper(Protocol):
     """Keeps a server's state in a file."""
 
-    def restore(self, server: Server) -> None:
+    def restore(self, server: ParameterServer) -> None:
         """Go on where the file is, if there is one."""
 
-    def stepped(self, server: Server) -> None:
+    def stepped(self, server: ParameterServer) -> None:
         """A step was applied."""
 
-    def save(self, server: Server) -> None:
+    def save(self, server: ParameterServer) -> None:
         """Write the file."""
 
 
-class Server:
+class ParameterServer:
     """One server.
 
     Args:
@@ -50,18 +50,18 @@ class Server:
     """
 
     def __init__(
-        self, duty: Duty, values: Values, listener: Listener, patience: float, keeper: Keeper | None = None
+        self, duty: Duty, values: Values, listener: Listener, patience: float, keeper: StateKeeper | None = None
     ) -> None:
         self.duty, self.values = duty, values
         self._listener, self._patience, self._keeper = listener, patience, keeper
-        self.members = Members(duty.trainers)
+        self.members = TrainerMembers(duty.trainers)
         self.round = 0
         self.pushed = self.pulled = 0
         self._parts: dict[int, Pushed] = {}
-        self._waiting: dict[int, tuple[Request, list[str]]] = {}
+        self._waiting: dict[int, tuple[Question, list[str]]] = {}
         self._begun = 0.0
         self._seen: dict[tuple[int, str], np.ndarray] = {}
-        self._answers: dict[str, Callable[[Request, int], None]] = {
+        self._answers: dict[str, Callable[[Question, int], None]] = {
             "join": self._join,
             "step": self._step,
             "pull": self._pull,
@@ -83,7 +83,7 @@ class Server:
         finally:
             self._listener.close()
 
-    def handle(self, request: Request) -> None:
+    def handle(self, request: Question) -> None:
         """Answer a request, or keep it until it can be; whatever is wrong with it, nothing was applied."""
         try:
             frame = request.frame
@@ -99,16 +99,16 @@ class Server:
 
     # Coming and going
 
-    def _join(self, request: Request, trainer: int) -> None:
+    def _join(self, request: Question, trainer: int) -> None:
         session = self.members.join(trainer)
         self._drop(trainer)
         told = {"session": session, "sequence": self._next(trainer), "mode": self.duty.mode, "pid": os.getpid()}
-        request.answer(Frame("joined", told))
+        request.answer(Message("joined", told))
 
-    def _leave(self, request: Request, trainer: int) -> None:
+    def _leave(self, request: Question, trainer: int) -> None:
         self.members.leave(trainer)
         self._drop(trainer)
-        request.answer(Frame("left"))
+        request.answer(Message("left"))
         self._finish_round()
 
     def _drop(self, trainer: int) -> None:
@@ -137,7 +137,7 @@ class Server:
         """The number of the next step of a trainer: a smaller one was taken already."""
         return self.round if self.duty.mode == SYNC else self.members.applied[trainer]
 
-    def _step(self, request: Request, trainer: int) -> None:
+    def _step(self, request: Question, trainer: int) -> None:
         frame = request.frame
         sequence, names = frame.number("sequence"), self._wanted(frame)
         if sequence > self._next(trainer):
@@ -236,37 +236,37 @@ class Server:
 
     # Parameters
 
-    def _pull(self, request: Request, trainer: int) -> None:
+    def _pull(self, request: Question, trainer: int) -> None:
         self._give(request, trainer, self._wanted(request.frame))
 
-    def _wanted(self, frame: Frame) -> list[str]:
+    def _wanted(self, frame: Message) -> list[str]:
         """The names of parameters that a request asks for, all of which are there."""
         names = frame.names("pull")
         for name in names:
             self.values.array(name)
         return names
 
-    def _give(self, request: Request, trainer: int, names: Sequence[str]) -> None:
-        answer = Frame("values", {"sequence": self._next(trainer)}, {name: self.values.array(name) for name in names})
+    def _give(self, request: Question, trainer: int, names: Sequence[str]) -> None:
+        answer = Message("values", {"sequence": self._next(trainer)}, {name: self.values.array(name) for name in names})
         self.pulled += answer.nbytes
         if self.duty.compensates:
             self._seen |= {(trainer, name): array.copy() for name, array in answer.arrays.items()}
         request.answer(answer)
 
-    def _rows(self, request: Request, trainer: int) -> None:
+    def _rows(self, request: Question, trainer: int) -> None:
         frame = request.frame
         found = {f"{name}{ROW_VALUES}": self.values.rows(name, numbers) for name, numbers in frame.arrays.items()}
-        answer = Frame("rows", {}, found)
+        answer = Message("rows", {}, found)
         self.pulled += answer.nbytes
         request.answer(answer)
 
-    def _save(self, request: Request, trainer: int) -> None:
+    def _save(self, request: Question, trainer: int) -> None:
         if self._keeper is None:
             raise PreconditionNotMet(
                 f"server {self.duty.endpoint} keeps no checkpoint; FLAGS_server_checkpoint names a folder for it"
             )
         self._keeper.save(self)
-        request.answer(Frame("saved", {"round": self.round}))
+        request.answer(Message("saved", {"round": self.round}))
 
     def _look_at_the_clock(self) -> None:
         """Tell those who wait that others do not come."""

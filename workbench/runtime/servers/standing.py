@@ -28,26 +28,26 @@ class StepExchange(Protocol):
         """
 
 
-class TablePull(Protocol):
+class RowExchange(Protocol):
     """What rows of a table come from that only servers have."""
 
     def pull_rows(self, numbers: Any) -> Any:
         """Rows of a table that only servers have: `[k]` int64 -> `[k, width]`."""
 
 
-_exchanges: dict[int, StepExchange | TablePull] = {}
+_exchanges: dict[int, StepExchange | RowExchange] = {}
 _numbers = itertools.count(1)
 _leaving: list[Callable[[], None]] = []
 
 
-def keep(exchange: StepExchange | TablePull) -> int:
+def keep(exchange: StepExchange | RowExchange) -> int:
     """Leave an exchange here; the number it is found by."""
     number = next(_numbers)
     _exchanges[number] = exchange
     return number
 
 
-def exchange_of(number: int) -> StepExchange | TablePull:
+def exchange_of(number: int) -> StepExchange | RowExchange:
     """The exchange that was left under a number.
 
     Raises:

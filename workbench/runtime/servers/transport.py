@@ -2,7 +2,7 @@
 
 A trainer has a `Connection` to each server: it asks, and gets one answer. A server has a `Listener`: it takes requests
 one after the other and answers each when it can, in any order. A request that is repeated, because nobody knows whether
-the first one arrived, is the same request: `Frame.fields["sequence"]` tells a server so.
+the first one arrived, is the same request: `Message.fields["sequence"]` tells a server so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
-from workbench.runtime.servers.frames import Frame
+from workbench.runtime.servers.messages import Message
 
 REFUSED = "refused"
 """The kind of an answer that says why there is none."""
@@ -21,19 +21,19 @@ _ERRORS: dict[str, type[EnforceNotMet]] = {
 }
 
 
-class Request(ABC):
+class Question(ABC):
     """A question that has come to a server, and has to be answered once."""
 
-    frame: Frame
+    frame: Message
 
     @abstractmethod
-    def answer(self, frame: Frame) -> None:
+    def answer(self, frame: Message) -> None:
         """Send the answer; nothing happens if whoever asked is gone."""
 
     def refuse(self, error: EnforceNotMet) -> None:
         """Say why there is no answer."""
         kind = next((name for name, one in _ERRORS.items() if type(error) is one), "InvalidArgument")
-        self.answer(Frame(REFUSED, {"error": kind, "message": str(error)}))
+        self.answer(Message(REFUSED, {"error": kind, "message": str(error)}))
 
 
 class Listener(ABC):
@@ -46,7 +46,7 @@ class Listener(ABC):
     refused: int = 0
 
     @abstractmethod
-    def receive(self, seconds: float) -> Request | None:
+    def receive(self, seconds: float) -> Question | None:
         """The next request; None if none comes within so many seconds."""
 
     @abstractmethod
@@ -68,14 +68,14 @@ class Connection(ABC):
     endpoint: str
 
     @abstractmethod
-    def start(self, frame: Frame, seconds: float) -> Reply:
+    def start(self, frame: Message, seconds: float) -> Reply:
         """Begin to ask.
 
         Args:
             seconds: the longest wait for the answer.
         """
 
-    def ask(self, frame: Frame, seconds: float) -> Frame:
+    def ask(self, frame: Message, seconds: float) -> Message:
         """Ask, and wait for the answer; raises what `Reply.wait` does."""
         return self.start(frame, seconds).wait()
 
@@ -88,7 +88,7 @@ class Reply(ABC):
     """An answer that is under way."""
 
     @abstractmethod
-    def wait(self) -> Frame:
+    def wait(self) -> Message:
         """The answer.
 
         Raises:
@@ -96,7 +96,7 @@ class Reply(ABC):
         """
 
 
-def understood(answer: Frame, endpoint: str) -> Frame:
+def understood(answer: Message, endpoint: str) -> Message:
     """An answer, unless it says why there is none; raises what it says."""
     if answer.kind != REFUSED:
         return answer

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from workbench.errors import InvalidArgument
-from workbench.runtime.servers.frames import MAX_HEAD, PREFIX, Frame, decoded, decoded_head, encoded
+from workbench.runtime.servers.messages import MAX_HEAD, PREFIX, Message, decoded, decoded_head, encoded
 
 ARRAYS = {
     "w@GRAD.block0": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -22,7 +22,7 @@ ARRAYS = {
     "one": np.float64(3.25).reshape(()),
     "yes": np.array([True, False]),
 }
-FRAME = Frame("step", {"trainer": 1, "sequence": 7, "pull": ["w", "b"]}, ARRAYS)
+FRAME = Message("step", {"trainer": 1, "sequence": 7, "pull": ["w", "b"]}, ARRAYS)
 
 
 def test_what_goes_in_comes_out() -> None:
@@ -36,7 +36,7 @@ def test_what_goes_in_comes_out() -> None:
 
 def test_arrays_that_do_not_lie_in_one_piece_travel() -> None:
     array = np.arange(12, dtype=np.float32).reshape(3, 4).T[::2]
-    assert np.array_equal(decoded(encoded(Frame("k", {}, {"a": array}))).arrays["a"], array)
+    assert np.array_equal(decoded(encoded(Message("k", {}, {"a": array}))).arrays["a"], array)
 
 
 def _with_head(document: object, body: bytes = b"") -> bytes:
@@ -79,7 +79,7 @@ def test_sizes_are_checked_before_memory_is_taken() -> None:
 
 def test_what_does_not_travel_is_refused_by_the_sender() -> None:
     with pytest.raises(InvalidArgument, match="'w' of dtype complex64"):
-        encoded(Frame("step", {}, {"w": np.zeros(1, np.complex64)}))
+        encoded(Message("step", {}, {"w": np.zeros(1, np.complex64)}))
 
 
 def test_ten_thousand_damaged_messages_are_refused() -> None:
@@ -104,10 +104,10 @@ def test_ten_thousand_damaged_messages_are_refused() -> None:
 @pytest.mark.parametrize("value", [None, -1, 1.0, True, "1", 1 << 63])
 def test_a_field_is_the_number_it_should_be(value: object) -> None:
     with pytest.raises(InvalidArgument, match="sequence is a whole number from 0 on"):
-        Frame("step", {"sequence": value}).number("sequence")
+        Message("step", {"sequence": value}).number("sequence")
 
 
 @pytest.mark.parametrize("value", ["w", [1], ["w", "w"], {"w": 1}])
 def test_a_field_is_the_list_of_names_it_should_be(value: object) -> None:
     with pytest.raises(InvalidArgument, match="pull is a list of different names"):
-        Frame("step", {"pull": value}).names("pull")
+        Message("step", {"pull": value}).names("pull")

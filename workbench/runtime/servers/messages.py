@@ -28,7 +28,7 @@ MAX_ARRAYS, MAX_DIMS = 1 << 16, 16
 _DTYPES = {"float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"}
 
 
-class Frame(NamedTuple):
+class Message(NamedTuple):
     """One message.
 
     Attributes:
@@ -104,7 +104,7 @@ class Head(NamedTuple):
         return sum(form.nbytes for form in self.forms)
 
 
-def encoded_head(frame: Frame) -> bytes:
+def encoded_head(frame: Message) -> bytes:
     """All of a message but its arrays.
 
     Raises:
@@ -182,7 +182,7 @@ def _form(told: Any) -> Form:
     return Form(name, np.dtype(as_dtype(dtype).numpy), tuple(shape))
 
 
-def encoded(frame: Frame) -> bytes:
+def encoded(frame: Message) -> bytes:
     """A message as bytes.
 
     Raises:
@@ -195,7 +195,7 @@ def _bytes_of(array: np.ndarray) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def decoded(data: Any, most: int = MAX_BYTES) -> Frame:
+def decoded(data: Any, most: int = MAX_BYTES) -> Message:
     """The message that bytes are; its arrays show their memory and cannot be written to.
 
     Args:
@@ -215,4 +215,4 @@ def decoded(data: Any, most: int = MAX_BYTES) -> Frame:
         arrays[form.name] = np.frombuffer(data, form.dtype, count, start).reshape(form.shape)
         arrays[form.name].flags.writeable = False
         start += form.nbytes
-    return Frame(head.kind, head.fields, arrays)
+    return Message(head.kind, head.fields, arrays)
