@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ def deep(x: Any, y: Any) -> Any:
     return linear(F.dropout(x, 0.3), y)
 
 
+def wide(x: Any, y: Any) -> Any:
+    """More gradients than the window has slots, one of them larger than a slot."""
+    for width in (9, 300, 300, 8, 5, 7):
+        x = static.nn.fc(x, width, activation="tanh")
+    return linear(x, y)
+
+
 def normed(x: Any, y: Any) -> Any:
     image = wb.reshape(x, [-1, 1, 2, 2])
     image = static.nn.batch_norm(static.nn.conv2d(image, 3, 3, padding=1), act="relu")
@@ -52,6 +60,7 @@ CASES: dict[str, Case] = {
     "deep adam": (deep, lambda: wb.optimizer.Adam(0.01), {}),
     "deep momentum, one bucket each": (deep, lambda: wb.optimizer.Momentum(0.01), {"fuse_all_reduce_ops": False}),
     "deep clipped": (deep, lambda: wb.optimizer.SGD(0.1, grad_clip=wb.nn.ClipGradByGlobalNorm(0.1)), {}),
+    "wide, one bucket each": (wide, lambda: wb.optimizer.SGD(0.01), {"fuse_all_reduce_ops": False}),
     "normed": (normed, lambda: wb.optimizer.SGD(0.05), {}),
     "normed together": (normed, lambda: wb.optimizer.Adam(0.01), {"sync_batch_norm": True}),
     "sparse": (sparse, lambda: wb.optimizer.Adam(0.01), {}),
@@ -93,6 +102,8 @@ def train(name: str, mode: Any, trainers: int, trainer: int, devices: int) -> di
         build.num_trainers, build.trainer_id = trainers, trainer
         executor = static.Executor()
         for step in range(STEPS):
+            if name.startswith("wide") and step == 2:
+                time.sleep(0.1 * trainer)  # longer than kernels wait
             mine = feeds(name, step, trainers * devices)[trainer * devices :][:devices]
             (losses,) = executor.run(compiled, feed=mine, fetch_list=[loss])
             found[f"loss {step}"] = losses

@@ -82,6 +82,30 @@ _STEPS = """
 """
 
 
+def test_a_step_of_trainers_needs_no_python_between_its_ops_or_for_the_vote() -> None:
+    job = run_ranks(
+        _STEPS
+        + """
+    from workbench.runtime.comm.mpi.channel import Channel
+    from workbench.runtime.comm.mpi.vote import Ballot
+
+    calls = []
+    for owner, name in ((Channel, "start"), (Channel, "exchange"), (Channel, "until"), (Ballot, "agree")):
+        own = getattr(owner, name)
+        setattr(owner, name, lambda *args, own=own, name=name: (calls.append(name), own(*args))[1])
+    counts = []
+    for number in range(60):
+        calls.clear()
+        step()
+        counts.append(len(calls))
+    assert counts[0] > 0 and min(counts) == 0, counts  # who comes late is waited for in Python
+    print("done")
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
 def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
     job = run_ranks(
         _STEPS

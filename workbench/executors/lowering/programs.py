@@ -19,7 +19,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.plan import Plan, Row
 from workbench.executors.workers.pool import Flag, WorkerPool
-from workbench.graph.ssa import Node
+from workbench.graph.ssa import Node, Uses
 from workbench.runtime.native.tape import Tape
 
 
@@ -64,6 +64,8 @@ class RowLowering:
         programs = [ThreadProgram() for _ in range(count)]
         writers = [self._writer(thread, apart) for thread in range(count)]
         team = self._team(writers, apart)
+        if writers[0] is not None and count == 1 and not self._context.comm.computes_here:
+            writers[0].overlap(Uses(self.plan.graph.nodes).readers_of)
         waits, raised = self._signals(rows, apart) if with_waits else ({}, {})
         for row in rows:
             thread = row.thread if threaded else 0

@@ -93,13 +93,13 @@ class BoundStep:
                 raise
             raise explained from error
 
-    def join(self, counter: np.ndarray) -> None:
+    def join(self, counter: np.ndarray, ballot: np.ndarray | None) -> None:
         """From the second step on run it as one call, where that is possible.
 
         Args:
-            counter: one int64 that counts the steps that have been applied.
+            counter: one int64 that counts the steps that have been applied. ballot: see `WholeStep`.
         """
-        self.has_run, self.whole = True, whole_step(self.binding, self.collector, counter)
+        self.has_run, self.whole = True, whole_step(self.binding, self.collector, counter, ballot)
 
     def part(self) -> None:
         """What it is joined for is not so any more: the next step runs in parts, and is looked at again."""

@@ -88,6 +88,8 @@ class StepRunner:
         Args:
             phases: what is run: the binding's own programs, those of one thread, or others in their place.
         """
+        if self._trainers is not None:
+            self._trainers.prepare_vote()
         counters = self.load(step.binding, fed)
         step.speculate(phases.speculative)
         results, fills = step.collector.collect(return_numpy, merged)
@@ -96,7 +98,7 @@ class StepRunner:
             self._call_guards(step, fed)
         self.commit(step, phases.commit, counters, fills)
         if merged and not (step.has_run or self._draws):
-            step.join(self._state.counter)
+            step.join(self._state.counter, None if self._trainers is None else self._trainers.ballot)
         if step.team is not None:
             step.team.end(perf_counter_ns())
         return results
@@ -158,7 +160,6 @@ class StepRunner:
             self._commit(step, programs, counters, fills)
             return
         apply = partial(self._commit, step, programs, counters, fills)
-        self._trainers.prepare_vote()
         try:
             self._trainers.agree()
             apply()
@@ -213,6 +214,8 @@ class StepRunner:
         assert whole is not None
         if self._schedules:
             self._load_rates(step.binding)
+        if self._trainers is not None:
+            self._trainers.prepare_vote()
         looking = bool(self._guards.all)
         if looking and not whole.looks:
             whole.look_at(step.telltales.stretches)
@@ -222,8 +225,8 @@ class StepRunner:
                 state.apply(step)
             else:
                 results = self._completed(step, whole, fed)
-        except BaseException:
-            self._put_in_order(step, whole if not state.is_applied else None)
+        except BaseException as error:
+            self._put_in_order(step, whole if not state.is_applied else None, error)
             raise
         if results is None:
             return self._in_parts(step.alone, step, fed, return_numpy, merged)
@@ -234,19 +237,32 @@ class StepRunner:
     def _completed(self, step: BoundStep, whole: WholeStep, fed: Fed) -> list[Any] | None:
         """The results of a step whose call did not come to its end; None if it has done nothing."""
         results = None
-        if not whole.commits and not whole.blemished:
+        if not (whole.commits or whole.blemished or whole.is_shared):
             step.part()
         else:
-            self._state.speculate()
-            if whole.blemished:
-                self._call_guards(step, fed)
-            self.commit(step, step.alone.commit, [], [])
+            self._go_on(step, whole, fed)
             results = step.collector.collect(True, True)[0]
         step.reset()
         return results
 
-    def _put_in_order(self, step: BoundStep, whole: WholeStep | None) -> None:
-        """After a signal: a commit that has begun is taken to its end."""
-        if whole is not None and whole.commits and self._state.broken is None:
-            self.commit(step, step.alone.commit, [], [])
+    def _go_on(self, step: BoundStep, whole: WholeStep, fed: Fed) -> None:
+        """Take a step that has stopped as one call to its end, phase by phase."""
+        if whole.commits:
+            self._state.speculate()
+            self._commit(step, step.alone.commit, [], [])
+            return
+        step.speculate(step.alone.speculative)
+        self._state.speculate()
+        if whole.blemished or (self._guards.all and not step.telltales.are_finite()):
+            self._call_guards(step, fed)
+        self.commit(step, step.alone.commit, [], [])
+
+    def _put_in_order(self, step: BoundStep, whole: WholeStep | None, error: BaseException | None = None) -> None:
+        """After a signal: a commit that has begun, or that all trainers have agreed to, is taken to its end."""
+        if whole is not None and self._state.broken is None:
+            apply = partial(self._commit, step, step.alone.commit, [], [])
+            if whole.commits:
+                apply()
+            elif self._trainers is not None and error is not None:
+                undisturbed(partial(self._stand_by_the_vote, self._trainers, error, apply))
         step.reset()

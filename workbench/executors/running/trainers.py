@@ -165,8 +165,13 @@ class Trainers:
         assert total is not None
         return int(total)
 
+    @property
+    def ballot(self) -> np.ndarray:
+        """What kernels vote by, see `words.window`."""
+        return self._group.channel.state
+
     def prepare_vote(self) -> None:
-        """The step under way is another one than the last that was voted on."""
+        """A step begins, another one than the last that was voted on."""
         self._ballot.prepare()
 
     def agree(self) -> None:

@@ -39,6 +39,7 @@ class WholeStep:
         counter: counts the steps that have been applied.
         first, last: the pieces of tape that are these phases.
         results: how every result is made, and of which arrays.
+        ballot: the state of the channel to other trainers, who have to agree; None if there are none.
 
     Attributes:
         looks: whether it has been told where to look for NaN and Inf; blemished: whether the last run met one.
@@ -54,11 +55,12 @@ class WholeStep:
         last: Segment,
         results: Sequence[Result],
         layout: ArrayLayout,
+        ballot: np.ndarray | None,
     ) -> None:
         assert binding.pool.control is not None
         call = binding.pool.control.run_step
         self._pool, self._has_flags = binding.pool, binding.has_team
-        self._last = last
+        self._first, self._last, self._ballot = first, last, ballot
         self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
         self._counting = [counter, *(bucket.counter for bucket in binding.writes.changed.buckets)]
         self._counters = np.array(list(map(address, self._counting)), np.int64)
@@ -71,6 +73,7 @@ class WholeStep:
         self._array[[words.COUNTERS, words.COUNTED]] = address(self._counters), len(self._counters)
         self._array[[words.MADE, words.RESULTS]] = address(self._moves_out), len(self._moves_out)
         self._array[[words.DATA, words.FLAGS]] = layout
+        self._array[words.BALLOT] = 0 if ballot is None else address(ballot)
         self._fed_places = binding.fed_places
         self.recipe: FeedPlan | None = None
         self._declined: FeedPlan | None = None
@@ -128,6 +131,7 @@ class WholeStep:
 
         Returns:
             the results; None if it came upon something that kernels decline, or a blemish: the commit is then to come.
+            Also where it waits long for another trainer.
         """
         self.is_open = True
         objects, sources, number, outs = self._names, fed.sources, 0, []
@@ -153,7 +157,7 @@ class WholeStep:
 
     def close(self) -> None:
         """What it left open has been put in order."""
-        self.is_open = False
+        self.is_open, self._words[words.AGREED] = False, 0
 
     @property
     def applied(self) -> int:
@@ -162,15 +166,23 @@ class WholeStep:
 
     @property
     def commits(self) -> bool:
-        """Whether it has stopped within the commit."""
-        return self._last.begun
+        """Whether it has stopped within the commit: all that had to agree have."""
+        return self._last.begun or bool(self._words[words.AGREED])
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has stopped where other trainers may be waiting for what comes: it is not to begin anew."""
+        return self._ballot is not None and self._first.begun
 
 
-def whole_step(binding: Binding, collector: Collector, counter: np.ndarray) -> WholeStep | None:
+def whole_step(
+    binding: Binding, collector: Collector, counter: np.ndarray, ballot: np.ndarray | None
+) -> WholeStep | None:
     """A binding as one call.
 
     Args:
         collector: of its fetches. counter: one int64 that counts the steps that have been applied.
+        ballot: see `WholeStep`.
 
     Returns:
         None unless one thread runs all of it in kernels, everything it changes lies in buckets, which count, and a
@@ -185,7 +197,7 @@ def whole_step(binding: Binding, collector: Collector, counter: np.ndarray) -> W
     results = collector.preallocated()
     if results is None or not all(_can_be_moved(*result) for result in results):
         return None
-    return WholeStep(binding, counter, first, last, results, layout)
+    return WholeStep(binding, counter, first, last, results, layout, ballot)
 
 
 def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:

@@ -46,6 +46,7 @@ from workbench.runtime.comm.request import (
     require_sum,
     titled,
 )
+from workbench.runtime.comm.sum_row import SumRow
 
 RESET_PATIENCE = 10.0  # seconds a reset gives members to come back from an aborted run
 
@@ -132,6 +133,10 @@ class PreparedCollective(ABC):
 
         They know nothing of `abort`: whoever puts them into a longer list looks after that.
         """
+        return None
+
+    def in_kernels(self) -> SumRow | None:
+        """One run as a row of a tape, for sums over processes that kernels can take; else None."""
         return None
 
     def __repr__(self) -> str:

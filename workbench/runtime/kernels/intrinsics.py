@@ -56,6 +56,18 @@ def address_of(context: Any, pointer: Any) -> Any:
 
 
 @intrinsic
+def copy_bytes(context: Any, out: Any, source: Any, count: Any) -> Any:
+    """`count` bytes that do not overlap."""
+
+    def generate(c: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out, source = (builder.inttoptr(a, _BYTE_POINTER) for a in args[:2])
+        cgutils.raw_memcpy(builder, out, source, args[2], 1)
+        return c.get_dummy_value()
+
+    return types.void(INT, INT, INT), generate
+
+
+@intrinsic
 def atomic_load(context: Any, address: Any) -> Any:
     """The int64 at an address; everything written before its release is seen afterwards."""
 
@@ -88,6 +100,17 @@ def atomic_swap(context: Any, address: Any, old: Any, new: Any) -> Any:
 
 
 @intrinsic
+def fence(context: Any) -> Any:
+    """What was written before is seen by all before anything behind is read."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        b.fence("seq_cst")
+        return c.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
 def pause(context: Any) -> Any:
     """Tell the processor that this thread is waiting."""
 
@@ -108,6 +131,17 @@ def call0(context: Any, target: Any) -> Any:
         return b.zext(b.call(b.inttoptr(args[0], kind), []), _I64)
 
     return INT(INT), generate
+
+
+@intrinsic
+def call1(context: Any, target: Any, argument: Any) -> Any:
+    """Call `int f(unsigned)` by its address."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I32, [_I32]).as_pointer()
+        return b.zext(b.call(b.inttoptr(args[0], kind), [b.trunc(args[1], _I32)]), _I64)
+
+    return INT(INT, INT), generate
 
 
 @intrinsic

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import address
-from workbench.runtime.words.codes import CONTROL_WORDS, FAILED, PATIENCE, STEP, YIELD
+from workbench.runtime.words.codes import CONTROL_WORDS, FAILED, NAP, PATIENCE, STEP, YIELD
 
 _PATIENCE = 20_000  # times a waiting thread offers its processor to others before it comes back: some milliseconds
 
@@ -28,7 +28,7 @@ def lines(words: int) -> np.ndarray:
 
 
 class Control:
-    """The number of the step, whether somebody has failed, and a function of the system.
+    """The number of the step, whether somebody has failed, and functions of the system.
 
     Attributes:
         kernels: the compiled code; array: the words; address: of them.
@@ -39,7 +39,7 @@ class Control:
         self.array = lines(CONTROL_WORDS)
         self._words = self.array.data
         self.address = address(self.array)
-        self._words[YIELD] = libc_address("sched_yield")
+        self._words[YIELD], self._words[NAP] = libc_address("sched_yield"), libc_address("usleep")
         self.run = kernels.entry("run", 1)
         self.run_through = kernels.entry("run_through", 1)
         self.run_step = kernels.entry("run_step", 1)

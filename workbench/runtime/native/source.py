@@ -14,7 +14,7 @@ GROUPS = (
     ("conv.convolution_tiles",),
     ("conv.pooling", "tensor.transposes"),
     ("math.vector", "math.whole"),
-    ("tape.interpreter", "tape.stamps", "tape.whole_step", "tape.loops"),
+    ("tape.interpreter", "tape.stamps", "tape.whole_step", "tape.loops", "tape.exchange"),
     ("math.small_products", "math.products"),
     ("random.streams",),
 )

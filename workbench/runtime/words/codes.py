@@ -11,6 +11,7 @@ DECLINED = 4  # the row cannot be done here: bad data
 BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in what it has made
 HELD = 6  # a good moment to look at signals; come back to this row, which goes on
 FULL = 7  # a loop has to have more memory; come back to this row
+ELSEWHERE = 8  # what another process has to do with it is Python's to look after, which goes on with this row
 
 # A row: address of the kernel, number of words, arguments
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
@@ -24,7 +25,7 @@ START = 8  # where it begins
 STATE_WORDS = 16
 
 # What all threads of a step look at
-STEP, FAILED, YIELD, PATIENCE = range(4)
+STEP, FAILED, YIELD, PATIENCE, NAP = range(5)
 CONTROL_WORDS = 8
 
 # The mailbox a waiting thread looks into

@@ -10,6 +10,8 @@ MADE, RESULTS = 7, 8  # the same from memory to arrays
 DATA, FLAGS = 9, 10  # distances within a NumPy array
 RUNS = 11  # how many steps have been applied
 TELLTALES, TOLD = 12, 13  # where stretches of float32 are told that ought to be finite, and how many are looked at
+BALLOT = 14  # the state of the channel to other trainers, see `words.window`; 0: nobody else has to agree
+AGREED = 15  # whether all of them have agreed to apply the step under way
 WORDS = 16
 
 # A move: the number of the array, the distance of the part from its first byte, the address of the memory, bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from workbench.errors import Aborted, EnforceNotMet, ExecutionTimeout, add_line, located
+from workbench.errors import Aborted, EnforceNotMet, ExecutionTimeout, PreconditionNotMet, add_line, located
 from workbench.executors.lowering.operands import Call, Context, is_dynamic
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
@@ -19,19 +19,22 @@ def lower_collective(row: Row, context: Context) -> list[Call]:
         return []
     if is_dynamic(row):
         return [partial(_exchange_rows, node, context)]
+    return [call for collective in prepared(row, context) for call in _run(collective, node)]
+
+
+def prepared(row: Row, context: Context) -> list[PreparedCollective]:
+    """The collectives of a row: one where all its members lie one after the other."""
+    node = row.node
     prepare = {ALL_REDUCE: _all_reduce, REDUCE: _reduce, BROADCAST: _broadcast}
     prepare |= {FUSED_ALL_REDUCE: _all_reduce, FUSED_BROADCAST: _broadcast}
-    members = list(zip(node.inputs, node.outputs, row.ins, row.outs, strict=True))
-    if node.type == FUSED_ALL_REDUCE:
-        whole = as_one(row, context)
-        if whole is not None:
-            return _run(context.comm.all_reduce(*whole, names=node.attrs["names"]), node)
-    calls: list[Call] = []
-    for contributions, results, _, _ in members:
+    whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
+    if whole is not None:
+        return [context.comm.all_reduce(*whole, names=node.attrs["names"])]
+    found = []
+    for contributions, results in zip(node.inputs, node.outputs, strict=True):
         ins, outs = [context.array(v) for v in contributions], [context.array(v) for v in results]
-        names = [contributions[0].name]
-        calls += _run(prepare[node.type](context.comm, ins, outs, node, names), node)
-    return calls
+        found.append(prepare[node.type](context.comm, ins, outs, node, [contributions[0].name]))
+    return found
 
 
 def _all_reduce(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, names: list[str]) -> Any:
@@ -57,7 +60,7 @@ def _run(collective: PreparedCollective, node: Node) -> list[Call]:
 def _start_and_wait(collective: PreparedCollective, node: Node) -> None:
     try:
         collective.run(collective.comm.patience)
-    except (Aborted, ExecutionTimeout) as error:
+    except (Aborted, ExecutionTimeout, PreconditionNotMet) as error:
         raise _at(node, error) from error.__cause__
 
 

@@ -23,6 +23,7 @@ from workbench.runtime.words.codes import (
     AT,
     CONTROL,
     DECLINED,
+    ELSEWHERE,
     END,
     FULL,
     HELD,
@@ -60,7 +61,8 @@ class Segment:
     Args:
         marks: in the order of the tape; the first is where the piece begins.
         end: where it ends, in words.
-        by_numpy: the calls that do a row with NumPy: what is run when a kernel declines its data, to say why.
+        by_numpy: the calls that do a row with NumPy: what is run when a kernel declines its data, to say why; or go on
+            with it, where it waits for another process.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class Segment:
 
     def answer(self, status: int) -> None:
         """Do what has to be done before it can go on."""
-        if status == DECLINED:
+        if status in (DECLINED, ELSEWHERE):
             self._go_on_behind(bisect_right(self._starts, self._words[AT]) - 1)
         elif status == STOPPED:
             raise Stopped("another thread")

@@ -20,11 +20,21 @@ from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
 from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.expr.lowered import Lowered
+from workbench.graph.ssa import Node, Value
+from workbench.runtime.comm.sum_row import SumRow
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.reach.declare import OutOfReach
+from workbench.runtime.words.window import SLOTS
 
 LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
+
+
+class OpenSum(NamedTuple):
+    """A sum over processes to which this one has contributed, and of which it has not taken the result."""
+
+    row: Row
+    sum: SumRow
 
 
 class _State(NamedTuple):
@@ -39,6 +49,7 @@ class _State(NamedTuple):
     since_look_up: float
     team: Any
     held: int
+    open_sums: tuple[OpenSum, ...]
 
 
 class TapeWriter:
@@ -79,6 +90,18 @@ class TapeWriter:
         self._own = False  # whether the current row is part of it
         self._may_grow = False  # whether it is added to where it is, for nothing has to be taken back
         self._since_look_up = 0.0
+        self._readers: Callable[[Value], Sequence[Node]] | None = None
+        self._open_sums: list[OpenSum] = []
+
+    def overlap(self, readers: Callable[[Value], Sequence[Node]]) -> None:
+        """From now on sums over processes go on beside the rows behind them, up to the one that reads the result.
+
+        All rows are of this thread, so that what is handed in first is taken first.
+
+        Args:
+            readers: who reads a value.
+        """
+        self._readers = readers
 
     def share_with(self, team: Team) -> None:
         """From now on others do blocks of its rows."""
@@ -90,6 +113,8 @@ class TapeWriter:
         if rule is None or (is_dynamic(row) and row.node.type not in OBJECTS):
             return False
         before = self._state()
+        if self._open_sums:
+            self._take_those_of(row)
         if waits:
             self._flush()
         for flag in waits:
@@ -119,7 +144,7 @@ class TapeWriter:
         team = None if self._team is None else self._team.state
         return _State(
             len(self.tape), self._vector, list(self._rows), len(self._marks), self._begin, self.scratch.used,
-            self._since_look_up, team, len(self.context.held),
+            self._since_look_up, team, len(self.context.held), tuple(self._open_sums),
         )  # fmt: skip
 
     def _restore(self, state: _State) -> None:
@@ -127,6 +152,7 @@ class TapeWriter:
         del self._marks[state.marks :], self.context.held[state.held :]
         self._vector, self._rows, self._begin = state.pending, state.rows, state.begin
         self.scratch.used, self._since_look_up = state.room, state.since_look_up
+        self._open_sums = list(state.open_sums)
         if self._team is not None:
             self._team.restore(state.team)
 
@@ -186,6 +212,47 @@ class TapeWriter:
         self._vector = pending
         return True
 
+    def exchange(self, row: Row, found: SumRow) -> None:
+        """A sum over processes, the current row."""
+        overlaps = self._overlaps(row, found)
+        self.tape.keep(found.label)
+        current = self._rows.pop()
+        while self._open_sums and not (overlaps and self._open_rounds + found.rounds <= SLOTS):
+            self._take(1)
+        self._rows.append(current)
+        if overlaps:
+            self.row("hand_in", *found.arguments(self._control.array, self._open_rounds))
+            self._open_sums.append(OpenSum(row, found))
+        else:
+            self.row("sum_processes", *found.arguments(self._control.array))
+
+    def _overlaps(self, row: Row, found: SumRow) -> bool:
+        """Whether a sum may go on beside other rows: its memory is its own until somebody reads it."""
+        readers = self._readers
+        if readers is None or not self.joined or found.rounds > SLOTS or not found.is_in_place:
+            return False
+        return all(readers(value) for value in row.node.writes)
+
+    @property
+    def _open_rounds(self) -> int:
+        return sum(found.rounds for _, found in self._open_sums)
+
+    def _take(self, count: int) -> None:
+        """Write the rows that take the results of so many open sums, between the rows of the plan."""
+        for row, found in self._open_sums[:count]:
+            self._flush()
+            self._rows.append(row)
+            self.row("sum_processes", *found.arguments(self._control.array))
+            self._flush()
+        del self._open_sums[:count]
+
+    def _take_those_of(self, row: Row) -> None:
+        """Those whose results a row touches, and so all before them."""
+        touched = {*row.node.reads, *row.node.writes}
+        found = [n for n, (other, _) in enumerate(self._open_sums) if not touched.isdisjoint(other.node.writes)]
+        if found:
+            self._take(found[-1] + 1)
+
     @property
     def sgemm(self) -> int:
         """The address of the BLAS's product, for a row that calls it."""
@@ -237,6 +304,7 @@ class TapeWriter:
     def cut(self) -> Segment | None:
         """The piece since the last cut; None if there is nothing in it."""
         self._flush()
+        self._take(len(self._open_sums))
         self._join_team()
         self._begin = len(self.tape)
         marks, self._marks = self._marks, []

@@ -13,14 +13,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.runtime.comm.base import Handle
 from workbench.runtime.comm.mpi.peers import Pause, state_of
 from workbench.runtime.comm.mpi.rounds import Rounds
-from workbench.runtime.comm.mpi.window import SLOTS, Window, Word
+from workbench.runtime.comm.mpi.window import Window, Word
+from workbench.runtime.native.control import lines
+from workbench.runtime.words import window as words
+from workbench.runtime.words.window import SLOTS
 
 _LOOK = 0.02  # seconds between two looks at whether the others live
 _GLANCES = 50  # polls before a wait is taken seriously
+_NATIVE_SPINS = 1000  # looks of a kernel before others get the core: some 20 us
 _EPOCH = 1 << 40  # rounds there may be between two resets
 
 
@@ -35,6 +41,8 @@ class Channel:
         failure: why nothing goes on, None if all is well; the process that failed, if it is another one, in `culprits`.
         is_deserted: a process is gone, or did not come in time and has not since.
         is_stopped: asked by every wait; when it is true, the wait ends.
+        state: what kernels know of it, see `words.window`. They may begin collectives of a channel on which nothing
+            has been started that is not over, and leave one in the middle: the same is to be started here then.
     """
 
     def __init__(self, window: Window, names: list[str], crowded: bool) -> None:
@@ -45,12 +53,23 @@ class Channel:
         self.is_deserted = False
         self.is_stopped: Callable[[], bool] = lambda: False
         self._lock = threading.RLock()
-        self._epoch = 1
-        self._next = 0  # round of the next run
-        self._free = SLOTS  # rounds that may be posted, as far as is known
+        self.state: np.ndarray = lines(words.SEGMENTS + len(window.segments))
+        self._state = self.state.data
+        self._state[words.SIZE], self._state[words.RANK] = len(window.segments), window.rank
+        self._state[words.EPOCH], self._state[words.BEGIN], self._state[words.FREE] = 1, -1, SLOTS
+        self._state[words.SPINS] = 0 if crowded else _NATIVE_SPINS
+        self.state[words.SEGMENTS :] = [segment.address for segment in window.segments]
         self._unposted: deque[CollectiveRun] = deque()
         self._untaken: deque[CollectiveRun] = deque()
         self._looked = 0.0
+
+    @property
+    def _next(self) -> int:
+        """Round of the next run."""
+        if self._untaken:
+            return self._untaken[-1].end
+        begun = self._state[words.BEGIN]
+        return self.window.own.words[Word.TAKEN] if begun < 0 else begun
 
     # Runs
 
@@ -63,7 +82,7 @@ class Channel:
         with self._lock:
             self.require_alive(title)
             run = CollectiveRun(self, rounds, title, self._next)
-            self._next = run.end
+            self._state[words.BEGIN] = -1
             self._unposted.append(run)
             self._untaken.append(run)
             self._post()
@@ -74,11 +93,12 @@ class Channel:
 
         A wait that ends early, for whatever reason, has to be followed by a `reset`.
         """
-        now = self._next
-        if rounds.count != 1 or self._untaken or now >= self._free or self.failure is not None:
+        window, now = self.window, self.window.own.words[Word.TAKEN]
+        is_begun = window.own.words[Word.POSTED] > now or self._state[words.BEGIN] >= 0
+        if rounds.count != 1 or self._untaken or now >= self._state[words.FREE] or is_begun or self.failure is not None:
             self.start(rounds, title).wait(timeout)
             return
-        window, slot, self._next = self.window, now % SLOTS, now + 1
+        slot = now % SLOTS
         rounds.post(0, slot)
         window.publish(Word.POSTED, now + 1)
         for _ in range(_GLANCES):
@@ -111,9 +131,9 @@ class Channel:
             if now >= run.end:
                 self._unposted.popleft()
                 continue
-            if now >= self._free:
-                self._free = SLOTS + min(s.words[Word.TAKEN] for s in window.segments)
-                if now >= self._free:
+            if now >= self._state[words.FREE]:
+                self._state[words.FREE] = SLOTS + min(s.words[Word.TAKEN] for s in window.segments)
+                if now >= self._state[words.FREE]:
                     return
             run.rounds.post(now - run.begin, now % SLOTS)
             window.publish(Word.POSTED, now + 1)
@@ -194,10 +214,10 @@ class Channel:
                 self.look_whether_they_live()
 
     def _late(self, run: CollectiveRun) -> Iterable[int]:
-        words = self.window.own.words
-        if words[Word.POSTED] > words[Word.TAKEN]:
-            return self.window.behind(Word.POSTED, words[Word.TAKEN] + 1)
-        return self.window.behind(Word.TAKEN, words[Word.POSTED] - SLOTS + 1)
+        own = self.window.own.words
+        if own[Word.POSTED] > own[Word.TAKEN]:
+            return self.window.behind(Word.POSTED, own[Word.TAKEN] + 1)
+        return self.window.behind(Word.TAKEN, own[Word.POSTED] - SLOTS + 1)
 
     def _timed_out(self, title: str, timeout: float | None, ranks: Iterable[int]) -> PeerTimeout:
         missing = list(ranks)
@@ -216,7 +236,7 @@ class Channel:
         if self.failure is not None:
             return
         for rank, segment in enumerate(self.window.segments):
-            if segment.words[Word.GAVE_UP] == self._epoch and segment is not self.window.own:
+            if segment.words[Word.GAVE_UP] == self._state[words.EPOCH] and segment is not self.window.own:
                 self.window.barrier()
                 culprit, reason = segment.words[Word.CULPRIT] - 1, segment.reason
                 if culprit >= 0:
@@ -242,7 +262,7 @@ class Channel:
             return
         reason, self.is_deserted = f"{self.names[rank]}: the process is gone", True
         self.window.own.say(reason, rank)
-        self.window.publish(Word.GAVE_UP, self._epoch)
+        self.window.publish(Word.GAVE_UP, self._state[words.EPOCH])
         self._fail(reason, None, (rank,))
 
     def give_up(self, reason: str, cause: BaseException | None = None) -> None:
@@ -250,7 +270,7 @@ class Channel:
         if self.failure is not None:
             return
         self.window.own.say(reason)
-        self.window.publish(Word.GAVE_UP, self._epoch)
+        self.window.publish(Word.GAVE_UP, self._state[words.EPOCH])
         self._fail(reason, cause, ())
 
     def _fail(self, reason: str, cause: BaseException | None, culprits: tuple[int, ...]) -> None:
@@ -275,7 +295,7 @@ class Channel:
             Unavailable: not all of them have within `timeout` seconds; the group stays as it is.
         """
         end = time.monotonic() + timeout
-        epoch = self._epoch
+        epoch = self._state[words.EPOCH]
         with self._lock:
             for run in self._untaken:
                 run.give_up(self._refusal(run.title))
@@ -283,14 +303,14 @@ class Channel:
             self._untaken.clear()
         self.window.publish(Word.LEFT, epoch)
         self._meet(Word.LEFT, epoch, end, timeout)
-        words = self.window.own.words  # nobody waits any more for what they count
-        words[Word.POSTED] = words[Word.TAKEN] = self._next = epoch * _EPOCH
-        words[Word.VOTE], words[Word.VERDICT] = epoch * _EPOCH, 2 * epoch * _EPOCH
-        self._free = self._next + SLOTS
+        own, begin = self.window.own.words, epoch * _EPOCH  # nobody waits any more for what they count
+        own[Word.POSTED] = own[Word.TAKEN] = begin
+        own[Word.VOTE], own[Word.VERDICT] = begin, 2 * begin
+        self._state[words.BEGIN], self._state[words.FREE] = -1, begin + SLOTS
         self.window.publish(Word.BEGUN, epoch + 1)
         self._meet(Word.BEGUN, epoch + 1, end, timeout)
-        self._epoch = epoch + 1
-        self.failure, self.cause, self.culprits = None, None, ()
+        self._state[words.EPOCH] = epoch + 1
+        self.failure, self.cause, self.culprits, self.is_deserted = None, None, (), False
 
     def _meet(self, word: Word, value: int, end: float, timeout: float) -> None:
         pause = Pause(self._crowded)

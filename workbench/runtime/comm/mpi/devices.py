@@ -31,6 +31,7 @@ from workbench.runtime.comm.request import (
     require_sum,
     titled,
 )
+from workbench.runtime.comm.sum_row import SumRow
 
 
 class MpiCommunicator(Communicator):
@@ -159,8 +160,8 @@ class _MpiCollective(PreparedCollective):
             rows = [(rank, out.reshape(comm.size, -1)) for out in outs for rank in range(comm.size) if out.size]
             return Copying([(comm.source(rank), row[rank]) for rank, row in rows])
         assert request.kind == ALL_REDUCE or len(request.outs) <= 1
-        outs = [out for i, out in enumerate(request.outs) if not any(same_memory(out, o) for o in request.outs[:i])]
-        return Folding([comm.source(rank) for rank in request.order], np.add, [self._out(out) for out in outs])
+        outs = [self._out(out) for out in self._distinct_outs()]
+        return Folding([comm.source(rank) for rank in request.order], np.add, outs)
 
     def _part(self, part: np.ndarray) -> np.ndarray:
         if part.flags.c_contiguous:
@@ -193,6 +194,21 @@ class _MpiCollective(PreparedCollective):
             super().run(timeout)
         else:
             self.comm.group.channel.exchange(self._rounds, self._title, timeout)
+
+    def in_kernels(self) -> SumRow | None:
+        request, rounds = self.request, self._rounds
+        is_sum = request.kind == ALL_REDUCE and request.dtype == np.float32 and request.nbytes > 0
+        if not is_sum or self._staged or self._unstaged:
+            return None
+        label = np.frombuffer(rounds.label, np.uint8)
+        pieces, outs = [self._part(part) for part in request.parts], [self._out(out) for out in self._distinct_outs()]
+        terms = [self.comm.source(rank) for rank in request.order]
+        state = self.comm.group.channel.state
+        return SumRow(state, label, rounds.count, rounds.step, rounds.room, pieces, outs, terms)
+
+    def _distinct_outs(self) -> list[np.ndarray]:
+        outs = self.request.outs
+        return [out for i, out in enumerate(outs) if not any(same_memory(out, o) for o in outs[:i])]
 
     def _hand_out(self) -> None:
         for out, copy in self._unstaged:

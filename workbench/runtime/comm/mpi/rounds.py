@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.runtime.comm.mpi.window import SLOT_BYTES, SLOTS, Window
+from workbench.runtime.comm.mpi.window import Window
+from workbench.runtime.words.window import SLOT_BYTES, SLOTS
 
 Views = list[list[np.ndarray]]  # by rank and piece: a stretch of what lies in a slot
 
@@ -79,6 +80,9 @@ class Rounds:
         length, dtype: of every piece.
         taking: what is due to this process.
         label: of the collective; `mark` is the number in it.
+
+    Attributes:
+        count: how many rounds there are; step: elements of one. room: bytes there are in a slot for every piece.
     """
 
     def __init__(
@@ -93,11 +97,11 @@ class Rounds:
     ) -> None:
         self._window, self._pieces, self._taking, self.label = window, pieces, taking, label
         self.mark = int.from_bytes(label[:8], "little")
-        self._length, self._dtype = length, dtype
-        room = SLOT_BYTES // max(most, 1) // 64 * 64
-        self._step = max(room // max(dtype.itemsize, 1), 1)
-        self._starts = [room * i for i in range(most)]
-        self.count = max(1, -(-length // self._step))
+        self.length, self._dtype = length, dtype
+        self.room = SLOT_BYTES // max(most, 1) // 64 * 64
+        self.step = max(self.room // max(dtype.itemsize, 1), 1)
+        self._starts = [self.room * i for i in range(most)]
+        self.count = max(1, -(-length // self.step))
         self._views: dict[tuple[int, int], Views] = {}
 
     def post(self, number: int, slot: int) -> None:
@@ -116,8 +120,8 @@ class Rounds:
         self._taking.take(views, begin, end)
 
     def _stretch(self, number: int, slot: int) -> tuple[int, int, Views]:
-        begin = number * self._step
-        end = min(begin + self._step, self._length)
+        begin = number * self.step
+        end = min(begin + self.step, self.length)
         key = slot, end - begin
         views = self._views.get(key)
         if views is None:

@@ -13,6 +13,7 @@ import time
 from workbench.runtime.comm.mpi.channel import Channel
 from workbench.runtime.comm.mpi.peers import state_of
 from workbench.runtime.comm.mpi.window import Word
+from workbench.runtime.words import window as words
 
 _TITLE = "the vote on the step"
 _HEARING = 10.0  # seconds for a verdict that is a moment away
@@ -24,11 +25,16 @@ class Ballot:
     def __init__(self, channel: Channel) -> None:
         self._channel, self._window = channel, channel.window
         self._first = channel.window.segments[0].words
-        self._number = 0
+        self._state = channel.state.data
+
+    @property
+    def _number(self) -> int:
+        """Of the vote on the step under way."""
+        return self._state[words.NUMBER]
 
     def prepare(self) -> None:
         """The next vote is another one than the last."""
-        self._number = self._window.own.words[Word.VOTE] + 1
+        self._state[words.NUMBER] = self._window.own.words[Word.VOTE] + 1
 
     @property
     def is_agreed(self) -> bool:
@@ -81,8 +87,8 @@ class Ballot:
     @property
     def is_open(self) -> bool:
         """Whether this process has said yes, and will not learn the verdict: the first one does not tell it."""
-        words = self._window.own.words
-        return words[Word.VOTE] == self._number and self._first[Word.VOTE] >= self._number and not self._is_decided()
+        own = self._window.own.words
+        return own[Word.VOTE] == self._number and self._first[Word.VOTE] >= self._number and not self._is_decided()
 
     def _is_decided(self) -> bool:
         return bool(self._first[Word.VERDICT] >= 2 * self._number)

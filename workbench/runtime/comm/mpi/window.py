@@ -21,34 +21,26 @@ from zlib import crc32
 
 import numpy as np
 
-SLOTS = 8
-SLOT_BYTES = 1 << 18
-"""Measured with 2 processes and 25 MiB: 128 to 512 KiB alike, 64 KiB and 2 MiB 20 % slower (caches of 2 MiB)."""
-
-LABEL_BYTES = 256
-_REASON_BYTES = 2048
-_LINE = 8  # int64 words of a cache line
+from workbench.runtime.words import window as words
+from workbench.runtime.words.window import DATA, LABEL_BYTES, LABELS, SEGMENT_BYTES, SLOT_BYTES, SLOTS
 
 
 class Word(IntEnum):
-    """Words of a segment, each the only one of its cache line; counts go on from step to step."""
+    """Words of a segment, see `words.window`."""
 
-    POSTED = 0  # rounds whose contribution lies in a slot
-    TAKEN = 1  # rounds whose result has been taken
-    GAVE_UP = 2  # the epoch in which the owner gave up, 0 if it never did
-    LEFT = 3  # epochs the owner has left: it does nothing of them any more
-    BEGUN = 4  # epochs the owner has begun
-    PID = 5
-    VOTE = 6  # number of the last vote in which the owner has said yes
-    VERDICT = 7  # of the first process: twice the number of the last vote that was decided, plus one for a yes
-    REASON = 8  # bytes of the reason
-    CULPRIT = 9  # the rank that failed, plus one; 0 if it is the owner
+    POSTED = words.POSTED
+    TAKEN = words.TAKEN
+    GAVE_UP = words.GAVE_UP
+    LEFT = words.LEFT
+    BEGUN = words.BEGUN
+    PID = words.PID
+    VOTE = words.VOTE
+    VERDICT = words.VERDICT
+    REASON = words.REASON
+    CULPRIT = words.CULPRIT
 
 
-_WORDS_END = len(Word) * _LINE * 8
-_LABELS = _WORDS_END + _REASON_BYTES
-_DATA = _LABELS + SLOTS * LABEL_BYTES
-SEGMENT_BYTES = _DATA + SLOTS * SLOT_BYTES
+_WORDS_END = words.SEGMENT_WORDS * words.LINE * 8
 
 
 class SharedSegment:
@@ -57,16 +49,18 @@ class SharedSegment:
     Attributes:
         words: indexed by `Word`, shared by all processes.
         slots: uint8 `[SLOT_BYTES]`, one per place in the ring.
+        address: where it begins.
     """
 
     def __init__(self, memory: np.ndarray) -> None:
         self._words = memory[:_WORDS_END].view(np.int64)
-        self.words: memoryview = self._words[::_LINE].data
-        self._reason = memory[_WORDS_END:_LABELS]
-        labels = memory[_LABELS:_DATA].reshape(SLOTS, LABEL_BYTES)
+        self.words: memoryview = self._words[:: words.LINE].data
+        self._reason = memory[_WORDS_END:LABELS]
+        labels = memory[LABELS:DATA].reshape(SLOTS, LABEL_BYTES)
         self._labels = [label.data for label in labels]
         self._marks = [label[:8].view(np.int64).data for label in labels]
-        self.slots: list[np.ndarray] = list(memory[_DATA:].reshape(SLOTS, SLOT_BYTES))
+        self.address: int = memory.__array_interface__["data"][0]
+        self.slots: list[np.ndarray] = list(memory[DATA:].reshape(SLOTS, SLOT_BYTES))
 
     def put_label(self, slot: int, label: bytes) -> None:
         """Say which collective the slot's contents belong to, see `label_of`."""
@@ -88,7 +82,7 @@ class SharedSegment:
     def say(self, reason: str, culprit: int | None = None) -> None:
         """Write down why the owner gives up, and which rank failed if it is not the owner."""
         self.words[Word.CULPRIT] = 0 if culprit is None else culprit + 1
-        text = reason.encode()[:_REASON_BYTES]
+        text = reason.encode()[: words.REASON_BYTES]
         self._reason[: len(text)] = np.frombuffer(text, np.uint8)
         self.words[Word.REASON] = len(text)
 

@@ -6,19 +6,15 @@ NumPy's arrays are read and written as its C API does, by the address of the obj
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from workbench.runtime.kernels.intrinsics import INT, floats, function, ints
+from workbench.runtime.kernels.intrinsics import INT, copy_bytes, floats, function, ints
 from workbench.runtime.kernels.registry import entry
+from workbench.runtime.kernels.tape.exchange import vote
 from workbench.runtime.kernels.tape.interpreter import walk_any
 from workbench.runtime.words import step as step_words
-from workbench.runtime.words.codes import AT, BLEMISHED, DECLINED, DONE, HELD, PAUSED, START
+from workbench.runtime.words.codes import AT, BLEMISHED, CONTROL, DECLINED, DONE, HELD, PAUSED, START
 from workbench.runtime.words.step import (
+    AGREED,
+    BALLOT,
     COUNTED,
     COUNTERS,
     DATA,
@@ -44,19 +40,6 @@ from workbench.runtime.words.step import (
 
 RUNS = step_words.RUNS
 WELL_PLACED = 0x101  # NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED
-
-
-@intrinsic
-def copy_bytes(context: Any, out: Any, source: Any, count: Any) -> Any:
-    """`count` bytes that do not overlap."""
-
-    def generate(c: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        out, source = (builder.inttoptr(a, pointer) for a in args[:2])
-        cgutils.raw_memcpy(builder, out, source, args[2], 1)
-        return c.get_dummy_value()
-
-    return types.void(INT, INT, INT), generate
 
 
 @function
@@ -114,7 +97,8 @@ def blemished(stretches, count):
 def run_step(address):
     """Run the first program and, once it has come to its end, the last; called again, go on from where they are.
 
-    Between the two it looks at what was asked for, and leaves the step as it is should it not be finite.
+    Between the two it looks at what was asked for, and leaves the step as it is should it not be finite; and of several
+    trainers all have to agree.
 
     The first may pause, so that Ctrl-C is answered; the last does not: it applies the step. At the end of both, and
     nowhere else, results are handed out, the programs are wound back, and all counters are moved on by one.
@@ -128,6 +112,9 @@ def run_step(address):
     status = walk_any(step[FIRST])
     if status == DONE and step[TOLD] and blemished_stretches(step[TELLTALES], step[TOLD]):
         return BLEMISHED
+    if status == DONE and step[BALLOT] and not step[AGREED]:
+        status = vote(step[BALLOT], first[CONTROL])
+        step[AGREED] = status == DONE
     if status == DONE:
         status = walk_any(step[LAST])
         while status == PAUSED or status == HELD:
@@ -135,7 +122,7 @@ def run_step(address):
     if status != DONE:
         return status
     move(step, step[MADE], step[RESULTS], False)
-    first[AT], last[AT] = first[START], last[START]
+    first[AT], last[AT], step[AGREED] = first[START], last[START], 0
     for i in range(step[COUNTED]):
         ints(ints(step[COUNTERS])[i])[0] += 1
     step[RUNS] += 1

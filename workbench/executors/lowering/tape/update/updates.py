@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.numpy.lower_collectives import as_one
+from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
 from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
@@ -124,7 +124,9 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
     context, node = writer.context, row.node
     if context.reduces_in_update(node):
         return
-    require(context.comm.computes_here)
+    if not context.comm.computes_here:
+        _sum_over_processes(writer, row)
+        return
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
     members = [whole] if whole is not None else [
         ([context.array(v) for v in contributions], [context.array(v) for v in results])
@@ -142,3 +144,12 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
         except Unsuitable:
             assert number == 0, "members of one collective have one shape"
             raise
+
+
+def _sum_over_processes(writer: TapeWriter, row: Row) -> None:
+    """A row is one collective: should Python have to go on with it, it is known where."""
+    collectives = prepared(row, writer.context)
+    found = collectives[0].in_kernels()
+    if len(collectives) > 1 or found is None:
+        raise Unsuitable
+    writer.exchange(row, found)
