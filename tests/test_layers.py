@@ -54,7 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "ops.math": ("", "reductions", "products"),
     "base": ("", "dygraph"),
     "distributed": ("", "fleet"),
-    "fluid": ("", "incubate"),
+    "fluid": ("", "contrib", "incubate"),
     "builders": ("", "fluid"),
     "optimizer": ("lr", "", "rules"),
     "graph": ("", "passes"),

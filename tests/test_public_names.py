@@ -153,8 +153,8 @@ NAMES = {
         Program Scope Tensor Variable cpu_places cuda_places data default_main_program default_startup_program
         disable_dygraph embedding enable_dygraph get_flags global_scope gradients in_dygraph_mode is_compiled_with_cuda
         load load_program_state one_hot program_guard save scope_guard set_flags set_program_state
-        backward clip compiler core dygraph executor framework incubate initializer io layers optimizer param_attr
-        regularizer unique_name
+        backward clip compiler contrib core dygraph executor framework incubate initializer io layers optimizer
+        param_attr regularizer unique_name
     """,
     "fluid.layers": """
         accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max elementwise_min
@@ -169,7 +169,7 @@ NAMES = {
     """,
     "fluid.optimizer": """
         Adadelta AdadeltaOptimizer Adagrad AdagradOptimizer Adam AdamOptimizer Adamax AdamaxOptimizer LambOptimizer
-        Momentum MomentumOptimizer RMSProp RMSPropOptimizer SGD SGDOptimizer Optimizer
+        Momentum MomentumOptimizer RecomputeOptimizer RMSProp RMSPropOptimizer SGD SGDOptimizer Optimizer
     """,
     "fluid.initializer": """
         Constant ConstantInitializer MSRA MSRAInitializer Normal NormalInitializer NumpyArrayInitializer
@@ -186,6 +186,8 @@ NAMES = {
     "fluid.executor": "Executor global_scope scope_guard",
     "fluid.param_attr": "ParamAttr",
     "fluid.unique_name": "generate guard switch",
+    "fluid.contrib": "mixed_precision",
+    "fluid.contrib.mixed_precision": "AutoMixedPrecisionLists decorate",
     "fluid.incubate": "fleet",
     "fluid.incubate.fleet": "base",
     "fluid.incubate.fleet.base": "role_maker",

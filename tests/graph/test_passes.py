@@ -618,7 +618,7 @@ def names_of(passes: list[Any]) -> list[str]:
 
 def test_the_default_pipeline() -> None:
     assert names_of(default_passes(settings())) == [
-        "dead_code", "fuse_bn_add_act", "fuse_optimizer", "fuse_all_reduce", "order_collectives",
+        "dead_code", "recompute_late", "fuse_bn_add_act", "fuse_optimizer", "fuse_all_reduce", "order_collectives",
     ]  # fmt: skip
 
 
@@ -644,7 +644,7 @@ def test_every_switch_adds_its_passes() -> None:
 
 def test_reduce_mode_joins_broadcasts_and_orders_nothing() -> None:
     found = names_of(default_passes(settings(reduce_strategy=REDUCE)))
-    assert found == ["dead_code", "fuse_bn_add_act", "fuse_broadcast"]
+    assert found == ["dead_code", "recompute_late", "fuse_bn_add_act", "fuse_broadcast"]
 
 
 def test_drawings_are_written_at_three_points(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.autodiff.expand import expand_grad_ops
+from workbench.autodiff.recompute import checkpoint_names, recompute_between
 from workbench.autodiff.walk import Walk, differentiate, gradient_of, names_of
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import grad_name
@@ -31,14 +32,16 @@ def append_backward(
         loss: shape [1].
         parameter_list: the parameters wanted; every trainable one by default.
         no_grad_set: Variables or names no gradient flows through.
-        callbacks, checkpoints: not supported.
+        callbacks: not supported.
+        checkpoints: Variables or names that are kept for the backward pass; values between them are computed once more
+            in it, which takes time and saves memory. The gradients have the same bits.
 
     Returns:
         (parameter, gradient) pairs in the order the parameters were created; those without a gradient are left out.
 
     Raises:
         InvalidType: `loss` is not a Variable. InvalidArgument: its shape is not [1], or it depends on no
-            trainable parameter. Unimplemented: callbacks or checkpoints.
+            trainable parameter. Unimplemented: callbacks. NotFound: a checkpoint is no variable of the program.
 
     Example:
         >>> wb.enable_static()
@@ -47,11 +50,16 @@ def append_backward(
         >>> [(parameter.name, gradient.name) for parameter, gradient in static.append_backward(loss)]
         [('fc_0.w_0', 'fc_0.w_0@GRAD'), ('fc_0.b_0', 'fc_0.b_0@GRAD')]
     """
-    if callbacks or checkpoints:
-        raise Unimplemented("append_backward supports neither callbacks nor checkpoints")
+    if callbacks:
+        raise Unimplemented("append_backward does not support callbacks")
     _check_loss(loss)
+    kept = checkpoint_names(loss.block, checkpoints or ())
     with _whole_or_not_at_all(loss.block.program):
-        return _append_backward(loss, parameter_list, set(names_of(no_grad_set)))
+        begin = len(loss.block.ops)
+        pairs = _append_backward(loss, parameter_list, set(names_of(no_grad_set)))
+        if kept:
+            recompute_between(loss.block, begin, kept)
+        return pairs
 
 
 def _append_backward(

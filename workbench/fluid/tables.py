@@ -59,6 +59,7 @@ OPTIMIZER = {  # `workbench.fluid.optimizer`
         "MomentumOptimizer RMSProp=RMSPropOptimizer RMSPropOptimizer SGD=SGDOptimizer SGDOptimizer"
     ),
     "workbench.optimizer.optimizer": "Optimizer",
+    "workbench.optimizer.recompute": "RecomputeOptimizer",
 }
 
 INITIALIZER = {  # `workbench.fluid.initializer`
@@ -120,6 +121,8 @@ ROLE_MAKER = {  # `workbench.fluid.incubate.fleet.base.role_maker`
     "workbench.parallel.roles.user_defined": "UserDefinedCollectiveRoleMaker UserDefinedRoleMaker",
 }
 
+MIXED_PRECISION = {"workbench.precision.program": "AutoMixedPrecisionLists decorate"}  # `….contrib.mixed_precision`
+
 BACKWARD = {"workbench.autodiff": "append_backward gradients"}  # `workbench.fluid.backward`
 
 FLUID = {  # `workbench.fluid`
@@ -135,8 +138,8 @@ FLUID = {  # `workbench.fluid`
 }
 
 MODULES = (
-    "backward", "clip", "compiler", "core", "dygraph", "executor", "framework", "incubate", "initializer", "io",
-    "layers", "optimizer", "param_attr", "regularizer", "unique_name",
+    "backward", "clip", "compiler", "contrib", "core", "dygraph", "executor", "framework", "incubate", "initializer",
+    "io", "layers", "optimizer", "param_attr", "regularizer", "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}
 

@@ -8,6 +8,9 @@ from workbench.errors import InvalidArgument, InvalidType, described, did_you_me
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import LOSS_GRAD
 
+SCALED_LOSSES = "scaled_losses"
+"""The attribute of a program that says of which losses those it differentiates are multiples, `{multiple: loss}`."""
+
 _losses: WeakKeyDictionary[Program, tuple[int, str | None]] = WeakKeyDictionary()  # with the version they are of
 
 
@@ -52,7 +55,8 @@ def check_loss(program: Program, loss_name: str | None) -> None:
     if not program.global_block().has_var(loss_name):
         raise InvalidArgument(f"loss_name {loss_name!r} is no variable of the program.{perhaps(loss_name, program)}")
     losses = losses_of(program)
-    if losses and loss_name not in losses:
+    meant = program.attributes.get(SCALED_LOSSES, {})
+    if losses and loss_name not in losses and loss_name not in (meant.get(loss) for loss in losses):
         raise InvalidArgument(
             f"loss_name {loss_name!r} is not the loss the backward pass starts from, which is {losses[0]!r}"
         )

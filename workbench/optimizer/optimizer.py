@@ -175,10 +175,12 @@ class Optimizer:
         parameters: Sequence[Any] | None = None,
         no_grad_set: set[Variable | str] | None = None,
         callbacks: Sequence[Any] | None = None,
+        checkpoints: Sequence[Any] | None = None,
     ) -> Pairs:
         """Append the gradient operators alone; returns (parameter, gradient) pairs in creation order.
 
-        In dynamic mode it only returns the pairs that `loss.backward()` has left.
+        In dynamic mode it only returns the pairs that `loss.backward()` has left. `callbacks`, `checkpoints`: see
+        `static.append_backward`.
         """
         if not isinstance(loss, Variable):
             return self._accumulated(loss, parameters)
@@ -191,7 +193,7 @@ class Optimizer:
             program_guard(loss.block.program, startup),
             static_mode(),
         ):
-            return append_backward(loss, chosen, no_grad_set, callbacks)
+            return append_backward(loss, chosen, no_grad_set, callbacks, checkpoints)
 
     def apply_optimize(self, loss: Any, startup_program: Program | None, params_grads: Pairs) -> list[Operator]:
         """Append the update operators for gradients that exist, with states filled by `startup_program`."""

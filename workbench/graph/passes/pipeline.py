@@ -20,6 +20,7 @@ from workbench.graph.passes.fusion.broadcast import FuseBroadcast
 from workbench.graph.passes.fusion.elementwise_chains import ElementwiseChains
 from workbench.graph.passes.fusion.optimizer import FuseOptimizer
 from workbench.graph.passes.order_collectives import OrderCollectives
+from workbench.graph.passes.recompute_late import RecomputeLate
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
 from workbench.graph.ssa import Graph, Node
@@ -55,6 +56,7 @@ def default_passes(settings: Settings, joins: Callable[[Node], bool] | None = No
         (bool(path), Draw(f"{path}_original_graph")),
         (s.sync_batch_norm, SyncBatchNorm()),
         (True, DeadCode()),
+        (True, RecomputeLate()),
         (s.fuse_bn_act_ops, FuseBnAct()),
         (s.fuse_bn_add_act_ops, FuseBnAddAct(native=joins is not None)),
         (s.fuse_elementwise, FuseAddAct(joins)),
@@ -122,8 +124,8 @@ class _UserPass:
 
 
 REWRITES: tuple[type[Pass], ...] = (
-    DeadCode, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains, FuseOptimizer, FuseAllReduce, FuseBroadcast,
-    OrderCollectives, Sequential,
+    DeadCode, RecomputeLate, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains, FuseOptimizer, FuseAllReduce,
+    FuseBroadcast, OrderCollectives, Sequential,
 )  # fmt: skip
 """The passes that do not change what is computed, only how."""
 

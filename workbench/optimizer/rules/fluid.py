@@ -42,9 +42,10 @@ class ParameterListForm(Optimizer):
         parameter_list: Sequence[Any] | None = None,
         no_grad_set: set[Any] | None = None,
         callbacks: Sequence[Any] | None = None,
+        checkpoints: Sequence[Any] | None = None,
     ) -> Pairs:
         """Append the gradient operators alone; see `optimizer.Optimizer.backward`."""
-        return super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
+        return super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks, checkpoints)
 
 
 class SGDOptimizer(ParameterListForm, SGD):
