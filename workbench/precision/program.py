@@ -243,10 +243,10 @@ class LossScaling:
 
 def use_half_precision(program: Program, policy: Policy) -> None:
     """Rewrite the forward operators of the global block for a policy."""
-    _Rewriting(program.global_block(), policy).run()
+    _HalfPrecision(program.global_block(), policy).run()
 
 
-class _Rewriting:
+class _HalfPrecision:
     """Casts in front of operators, and the dtypes that follow for what they write."""
 
     def __init__(self, block: Block, policy: Policy) -> None:
