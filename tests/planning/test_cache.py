@@ -18,7 +18,7 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.open_plan import FilledPlan
 from workbench.executors.running import open_bindings
 from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.compiler import bytes_kept_for
+from workbench.executors.running.plan_cache import bytes_kept_for
 from workbench.executors.running.step_cache import StepCache
 from workbench.framework.notice import Notice
 

@@ -14,7 +14,8 @@ from workbench.executors.api.compiled_programs import CompiledPrograms
 from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import run_in_order
-from workbench.executors.running.engine import Engine, refuse_in_mid_step
+from workbench.executors.running.boundary import refuse_in_mid_step
+from workbench.executors.running.engine import Engine
 from workbench.executors.running.pruned import needed, pruned_program
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator

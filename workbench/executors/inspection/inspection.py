@@ -13,6 +13,7 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.engine import Engine
+from workbench.executors.running.plan_cache import KeptPlan
 from workbench.executors.running.state import Phase
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.moment import Guard
@@ -73,7 +74,7 @@ class Inspection:
     @property
     def build(self) -> BuildStrategy:
         """How the graph is made."""
-        return self._engine.build
+        return self._engine.spec.build
 
     @property
     def execution(self) -> ExecutionStrategy:
@@ -133,7 +134,7 @@ class Inspection:
     @property
     def last_rows(self) -> Mapping[str, tuple[int, ...]]:
         """How many rows of every feed each device got in the last step."""
-        return self._engine.last_rows
+        return self._engine.cache.last_rows if self.started else {}
 
     @property
     def newest_feed(self) -> tuple[int, Fed] | None:
@@ -162,12 +163,12 @@ class Inspection:
     @property
     def arenas(self) -> Mapping[int, DeviceMemory]:
         """The memory of temporaries, by device."""
-        return self._engine.arenas
+        return self._engine.workspace.arenas if self.started else {}
 
     @property
     def plans(self) -> list[Plan]:
         """Those that are kept, the one used longest ago first."""
-        return self._engine.plans
+        return [kept.plan for kept in self._kept if kept.plan is not None]
 
     @property
     def refusals(self) -> list[str]:
@@ -175,12 +176,16 @@ class Inspection:
 
         Empty where one plan serves them, and where there have been too few shapes yet.
         """
-        return self._engine.refusals
+        return self._engine.cache.refusals if self.started else []
 
     @property
     def bindings(self) -> list[Binding]:
         """Those that are kept."""
-        return self._engine.bindings
+        return [kept.step.binding for kept in self._kept if kept.step is not None]
+
+    @property
+    def _kept(self) -> list[KeptPlan]:
+        return self._engine.workspace.plans.of(self._engine.number) if self.started else []
 
     def fed(self, feed: Feed) -> Fed:
         """What a feed gives each device.

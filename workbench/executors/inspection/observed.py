@@ -45,9 +45,9 @@ class Observation:
     def __init__(self, engine: Engine, fetches: Sequence[str], fed: Fed, finite: bool = False) -> None:
         self.engine, self.fed, self.at, self._finite = engine, fed, 0, finite
         self.begun = perf_counter_ns()
-        self._bound, self._counters = engine.begin(fetches, fed)
-        self.binding = self._bound.binding
-        counters = ((engine.program.rng_step, *counter) for counter in enumerate(self._counters))
+        self._step = engine.by_hand(fetches, fed)
+        self.binding = self._step.bound.binding
+        counters = ((engine.program.rng_step, *counter) for counter in enumerate(self._step.counters))
         standing_on = [*self.binding.storage.tensors(), *counters]
         self._seen = {(name, place): (tensor, tensor.version) for name, place, tensor in standing_on}
         self.graph: Graph = self.binding.plan.graph
@@ -101,10 +101,10 @@ class Observation:
             PreconditionNotMet: what it read or would change has changed since it began.
         """
         self._require_unchanged(list(self._seen))
-        results, fills = self._bound.collector.collect(return_numpy, merged)
+        results, fills = self._step.bound.collector.collect(return_numpy, merged)
         number, reporter = self.engine.steps, self.engine.reporter
         reporter.fed(number, self.begun, self.fed)
-        self.engine.apply(self._bound, self._counters, [*fills, *ended])
+        self._step.apply([*fills, *ended])
         reporter.stepped(number, self.begun, perf_counter_ns(), self.fed)
         return results
 

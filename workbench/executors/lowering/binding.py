@@ -71,6 +71,16 @@ class Binding:
         """Whether threads share nodes: then the first one's programs are all of the step, and the others help it."""
         return self.plan.shares.threads > 1 and len(self.speculative) + len(self.commit) > 2
 
+    @property
+    def holds_memory(self) -> bool:
+        """Whether it has memory of its own, for loops and branches in kernels."""
+        return self.lowering.holds_memory
+
+    @property
+    def held_bytes(self) -> int:
+        """Of that memory, just now."""
+        return self.lowering.held_bytes
+
     def led(self, programs: Sequence[ThreadProgram]) -> Sequence[ThreadProgram]:
         """Those of the programs of a phase that do all of it without help."""
         return programs[:1] if self.has_team else programs

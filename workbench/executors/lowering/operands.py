@@ -31,6 +31,10 @@ class Cell:
 class Releasable(Protocol):
     """Memory that is kept from step to step, and may be given back between two."""
 
+    @property
+    def nbytes(self) -> int:
+        """Of it, just now."""
+
     def release(self) -> int:
         """Give it back to the system; how many bytes there were."""
 

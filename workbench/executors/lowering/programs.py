@@ -92,6 +92,16 @@ class RowLowering:
         for place, held in self._context.held:
             freed[place] += held.release()
 
+    @property
+    def holds_memory(self) -> bool:
+        """Whether blocks of control flow have memory of their own."""
+        return bool(self._context.held)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of the memory that they have just now."""
+        return sum(held.nbytes for _, held in self._context.held)
+
     def calls_in_python(self, row: Row, thread: int) -> list[Call]:
         """What runs a row without a native form."""
         calls = lower(row, self._context, self._scratch_of(thread))

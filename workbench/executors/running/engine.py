@@ -7,53 +7,45 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from workbench import between
 from workbench.config import FLAG_VALUES
-from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, PreconditionNotMet, Unimplemented
 from workbench.events import LISTENERS, Fetched
 from workbench.executors.execution_strategy import ExecutionStrategy
-from workbench.executors.feeding.feed import fed_names
 from workbench.executors.feeding.feed_notes import note_feed
 from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.feeding.split import Splitter
 from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
-from workbench.executors.planning.plan import Plan
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.bound_step import BoundStep
+from workbench.executors.running.boundary import require_boundary, require_place_in
+from workbench.executors.running.by_hand import StepByHand
 from workbench.executors.running.compiler import Compiler
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
 from workbench.executors.running.trainers import Trainers, group_of
-from workbench.executors.running.transaction import Fill
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import Guard
 from workbench.executors.running.watching.report import Reporter
-from workbench.executors.workers.pool import WorkerPool
+from workbench.executors.running.workspace import Workspace
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.order import feeds_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
-from workbench.graph.loss import has_backward, loss_gradients
-from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.ssa import Graph
-from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.graph.strategy import Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.mpi.group import ProcessGroup
-from workbench.runtime.device import DeviceMemory
-from workbench.runtime.devices import open_device
 from workbench.runtime.ending import require_time, the_end
-from workbench.runtime.native.library import kernels
 from workbench.runtime.scope import Scope
-from workbench.runtime.tensor import LoDTensor
 
 _PRUNED = 16  # engines for pruned programs
 _numbers = itertools.count(1)
@@ -77,7 +69,8 @@ class Engine:
     Attributes:
         state: where the step is, of the whole and its pruned programs. guards: who is told of a NaN in any of them.
         trainers: who trains together with this process; None if nobody does.
-        started: whether strategies are settled and the devices have their scopes; `replicas` are these.
+        started: whether strategies are settled, and there are what follows: `replicas`, the devices' scopes; `cache`,
+            what steps run; `workspace`, where they do, which pruned programs share with the whole.
         pruned, listed: what `running.pruned` has found out: engines of pruned programs, and updates in fetch lists.
         unneeded: what may be fed to a pruned program, and is left out.
     """
@@ -95,15 +88,15 @@ class Engine:
         self.trainers: Trainers | None = None
         self.started = False
         self._execution = spec.execution
-        self.replicas: Replicas
         self.pruned: Cache[Engine] = Cache(_PRUNED)
         self.listed: Cache[Listed] = Cache(_PRUNED)
         self.unneeded = _names_in(self.whole.program) - _names_in(spec.program)
         self._iteration = 0
-        self._pool: WorkerPool
+        self.workspace: Workspace
+        self.replicas: Replicas
+        self.cache: StepCache
         self._splitter: Splitter
         self._compiler: Compiler
-        self._cache: StepCache
         self._runner: StepRunner
 
     # Compiling
@@ -117,22 +110,25 @@ class Engine:
         settings = spec.build.freeze(count, process_group=group is not None)
         spec.execution.settle(count, use_cuda=spec.places[0].kind == "gpu")
         self._check_sharer()
-        self._pool = self._new_pool()
-        self.replicas = self._new_replicas()
+        if self.whole is self:
+            self.workspace = Workspace(spec.places, spec.execution.timeout)
+            self.replicas = Replicas(self.scope, count, self.shares.replicas if self.shares else None)
+        else:
+            self.whole.start()
+            self.workspace, self.replicas = self.whole.workspace, self.whole.replicas
         draws = any(op.draws for op in spec.program.all_ops())
-        separable = self._is_separable(settings.sync_batch_norm)
+        separable = spec.is_separable(settings.sync_batch_norm)
         self._compiler = Compiler(
-            spec.program, spec.places, settings, spec.execution, spec.data_parallel, self.reporter,
-            self._pool.control is not None,
+            spec.program, spec.places, settings, spec.execution, spec.data_parallel,
+            self.workspace.pool.control is not None,
         )  # fmt: skip
         reads = feeds_of(spec.program.global_block())
         self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads, self.unneeded)
-        devices = [open_device(place) for place in spec.places]
         if group is not None and not separable:
             self.trainers = self._joined(group, settings)
-        self._cache = StepCache(
-            spec, settings, self._compiler, self.replicas, devices, self.state, not separable, self._one_copy,
-            self.trainers,
+        self.cache = StepCache(
+            self.number, self.workspace, spec, settings, self._compiler, self.replicas, self.state, not separable,
+            self._one_copy, self.reporter, self.trainers,
         )  # fmt: skip
         self._runner = StepRunner(spec, self.replicas, self.state, self.guards, self.reporter, draws, self.trainers)
         self.started = True
@@ -143,14 +139,8 @@ class Engine:
         if self.whole is not self and self.whole.trainers is not None:
             return self.whole.trainers
         trainers = Trainers(group, self.spec, settings)
-        trainers.stop_when(lambda: self._pool.failed)
+        trainers.stop_when(lambda: self.workspace.pool.failed)
         return trainers
-
-    def _new_replicas(self) -> Replicas:
-        if self.whole is not self:
-            self.whole.start()
-            return self.whole.replicas
-        return Replicas(self.scope, len(self.spec.places), self.shares.replicas if self.shares else None)
 
     def part(self, program: Program) -> Engine:
         """An engine for the program pruned; the devices and their values are the same (C-7)."""
@@ -162,18 +152,7 @@ class Engine:
             return
         if not self.shares.started:
             raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
-        mine, theirs = len(self.spec.places), len(self.shares.places)
-        if mine != theirs:
-            raise InvalidArgument(
-                f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the "
-                "variables of one"
-            )
-
-    def _is_separable(self, sync_batch_norm: bool) -> bool:
-        """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
-        if has_backward(self.spec.program) or loss_gradients(self.spec.program):
-            return False
-        return not (sync_batch_norm and joins_devices(self.spec.program))
+        self.spec.require_as_many_devices(self.shares.spec)
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
         """The graph of a step that fetches these names, after all passes; see `Compiler.graph`."""
@@ -181,7 +160,7 @@ class Engine:
 
     def binding(self, fetches: Sequence[str], fed: Fed) -> Binding:
         """What a step of these fetches and feeds of these shapes runs."""
-        return self._cache.step(fetches, fed, self._pool).binding
+        return self.cache.step(fetches, fed).binding
 
     def _one_copy(self, graph: Graph) -> set[str]:
         """What all devices share, of a graph of this engine; a pruned program shares what the whole does."""
@@ -208,7 +187,7 @@ class Engine:
             between.visit()
         state, root = self.state, self._root
         if root.step is not None and is_mid_step(root):
-            self._require_place_in(root.step, feed)
+            require_place_in(root.step, state, self.spec.program, feed)
         with root.in_use(self._execution.timeout):
             around = root.step
             outer = None if around is None else state.at
@@ -233,17 +212,8 @@ class Engine:
                     self.whole._drop(state.dropped())
             return results
 
-    def _require_place_in(self, outer: StepState, feed: Any) -> None:
-        """In the middle of a step: refuse another one of this executor, and any that changes values of the scope."""
-        if outer is self.state:
-            raise _inside()
-        ops = list(self.spec.program.all_ops())
-        given = {*fed_names(feed), *(name for op in ops for name in op.output_arg_names)}
-        if any(op.draws for op in ops) or not given.isdisjoint(self.persistables):
-            raise _beside()
-
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
-        if the_end.has_come or self.state.broken is not None or not self.started or self._pool.lost:
+        if the_end.has_come or self.state.broken is not None or not self.started or self.workspace.pool.lost:
             self._get_ready()
         if self.trainers is not None:
             self.trainers.begin(self.replicas)
@@ -255,7 +225,7 @@ class Engine:
         elif guards.newest is not None:
             guards.forget()
         try:
-            step = self._cache.find(fetches, fed, self._pool)
+            step = self.cache.find(fetches, fed)
             if self._execution._dry_run:
                 return _nothing(fetches)
             way = self._runner.watched_way if LISTENERS or FLAG_VALUES["FLAGS_check_nan_inf"] else self._runner.way
@@ -300,22 +270,14 @@ class Engine:
         if not self.started:
             with collector_paused():
                 self.start()
-        if self._pool.lost:
-            self._abandon()
+        if self.workspace.pool.lost:
+            self.workspace.abandon()
+            self.state.forget()
 
     def end(self, seconds: float) -> None:
         """The process ends: stop a step of another thread at its next row, and wait at most so long for that."""
-        self._pool.failed = True
+        self.workspace.pool.failed = True
         self.scope.come_to_rest(seconds)
-
-    def _new_pool(self) -> WorkerPool:
-        return WorkerPool(self.spec.execution.timeout, kernels() if self.spec.places[0].kind == "cpu" else None)
-
-    def _abandon(self) -> None:
-        """Leave everything to a thread that has not come to rest: it may still write there."""
-        self._pool = self._new_pool()
-        self._cache.abandon()
-        self.state.forget()
 
     def guard(self, guard: Guard) -> Callable[[], None]:
         """Have `guard(take)` called when a step that is about to be applied has a NaN or an Inf in it.
@@ -328,43 +290,18 @@ class Engine:
         """
         return self.guards.add(guard)
 
-    def begin(self, fetches: Sequence[str], fed: Fed) -> tuple[BoundStep, list[LoDTensor]]:
-        """A step on the observed plan, loaded and not run, and the counters it will move; nobody may run meanwhile.
+    def by_hand(self, fetches: Sequence[str], fed: Fed) -> StepByHand:
+        """A step on the observed plan, loaded and not run; nobody may run meanwhile.
 
         Raises:
             PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
             Unimplemented: there are other trainers.
         """
-        self._require_boundary()
+        require_boundary(self._root, self.state)
         if self.trainers is not None:
             raise Unimplemented("a step gone through by hand, for which other trainers would wait; use one trainer")
-        step = self._cache.step(fetches, fed, self._pool, observed=True)
-        outer = None if self._root.step is None else self.state.at
-        try:
-            self.state.begin(perf_counter_ns())
-            return step, self._runner.load(step.binding, fed)
-        finally:
-            self.state.end(outer)  # it is gone through by hand, others may step meanwhile
-
-    def apply(self, step: BoundStep, counters: list[LoDTensor], fills: list[Fill]) -> None:
-        """Commit a step that has been begun and run.
-
-        Raises:
-            PreconditionNotMet: see `begin`.
-        """
-        self._require_boundary()
-        outer = None if self._root.step is None else self.state.at
-        try:
-            self.state.begin(perf_counter_ns())
-            self._runner.commit(step, step.binding.commit, counters, fills)
-        finally:
-            self.state.end(outer)
-        self.whole._count()
-
-    def _require_boundary(self) -> None:
-        """What is done by hand is not done in the middle of a step, of this executor or another on its values."""
-        if is_mid_step(self._root):
-            raise _inside() if self._root.step is self.state else _beside()
+        step = self.cache.step(fetches, fed, observed=True)
+        return StepByHand(step, fed, self._runner, self._root, self.state, self.whole._count)
 
     def _alone(self) -> Any:
         """One step of a scope at a time."""
@@ -381,11 +318,6 @@ class Engine:
     def places(self) -> tuple[Place, ...]:
         """The devices."""
         return self.spec.places
-
-    @property
-    def build(self) -> BuildStrategy:
-        """How the graph is made."""
-        return self.spec.build
 
     @property
     def execution(self) -> ExecutionStrategy:
@@ -418,34 +350,9 @@ class Engine:
         return self.state.steps
 
     @property
-    def arenas(self) -> Mapping[int, DeviceMemory]:
-        """The memory of temporaries, by device."""
-        return self._cache.arenas if self.started else {}
-
-    @property
-    def plans(self) -> list[Plan]:
-        """Those that are kept, the one used longest ago first."""
-        return list(self._compiler.plans.values()) if self.started else []
-
-    @property
-    def bindings(self) -> list[Binding]:
-        """Those that are kept."""
-        return [step.binding for step in self._cache.bound.values()] if self.started else []
-
-    @property
-    def refusals(self) -> list[str]:
-        """Why shapes that change are planned each for itself."""
-        return self._cache.refusals if self.started else []
-
-    @property
     def last_plan(self) -> FeedPlan | None:
         """What was done with the feed of the last step; a `Fed` of it needs no look at feeds like that."""
-        return self._cache.last_plan if self.started else None
-
-    @property
-    def last_rows(self) -> Mapping[str, tuple[int, ...]]:
-        """How many rows of every feed each device got in the last step."""
-        return self._cache.last_rows if self.started else {}
+        return self.cache.last_plan if self.started else None
 
     # Temporaries
 
@@ -474,40 +381,15 @@ class Engine:
         self._iteration = 0
         self.state.forget()
         freed = dict.fromkeys(range(len(self.spec.places)), 0)
-        for engine in (self, *self.pruned.values()):
-            if engine.started:
-                engine._cache.release(freed)
+        if self.started:
+            self.workspace.release(freed)
         self.reporter.dropped(self.state.steps, freed, cause)
-        self.reporter.memory(self.state.steps, dict(self.arenas))
+        self.reporter.memory(self.state.steps, dict(self.workspace.arenas) if self.started else {})
         return sum(freed.values())
 
 
 def _names_in(program: Program) -> frozenset[str]:
     return frozenset(program.global_block().vars)
-
-
-def _inside() -> EnforceNotMet:
-    return PreconditionNotMet(
-        "a step of this executor is under way in this thread; a signal handler or a finalizer cannot run another one "
-        "in the middle of it"
-    )
-
-
-def refuse_in_mid_step(scope: Scope) -> None:
-    """For what changes values of a scope and is no step of an engine, such as a startup program.
-
-    Raises:
-        PreconditionNotMet: in the middle of a step of this thread, in a signal handler or a finalizer.
-    """
-    if is_mid_step(scope.root):
-        raise _beside()
-
-
-def _beside() -> EnforceNotMet:
-    return PreconditionNotMet(
-        "a step on the values of this scope is under way in this thread; a signal handler, a finalizer or a schedule "
-        "cannot run a program that changes them in the middle of it"
-    )
 
 
 def _nothing(fetches: Sequence[str]) -> list[Any]:

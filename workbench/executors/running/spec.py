@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.program.program import Program
 from workbench.framework.program.remote import runnable
 from workbench.framework.values.place import Place
+from workbench.graph.loss import has_backward, loss_gradients
+from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.strategy import BuildStrategy
 
 
@@ -29,6 +32,21 @@ class EngineSpec:
     build: BuildStrategy
     execution: ExecutionStrategy
     data_parallel: bool = True
+
+    def is_separable(self, sync_batch_norm: bool) -> bool:
+        """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
+        if has_backward(self.program) or loss_gradients(self.program):
+            return False
+        return not (sync_batch_norm and joins_devices(self.program))
+
+    def require_as_many_devices(self, shared: EngineSpec) -> None:
+        """X-5: as the executor has whose variables are shared."""
+        mine, theirs = len(self.places), len(shared.places)
+        if mine != theirs:
+            raise InvalidArgument(
+                f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the "
+                "variables of one"
+            )
 
 
 def snapshot(program: Program) -> Program:

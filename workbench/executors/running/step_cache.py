@@ -1,18 +1,17 @@
-"""What is kept from step to step: plans, what binds them to memory, and that memory."""
+"""What a step runs: found by its fetches and the shapes of its feed, or made."""
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from workbench.errors import EnforceNotMet, InvalidArgument, Unavailable
-from workbench.executors.failures import no_memory
+from workbench.errors import EnforceNotMet, InvalidArgument
 from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.lowering.binding import Binding, Ground, bind, ground_of
 from workbench.executors.lowering.open_binding import OpenBinding
-from workbench.executors.lowering.operands import Scratch
 from workbench.executors.planning.open_plan import OpenDims
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.sizes.unknowns import Unsettled
@@ -21,67 +20,68 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.compiler import Compiler, shapes_of, specs_of
 from workbench.executors.running.open_bindings import Fit, OpenBindings
+from workbench.executors.running.plan_cache import KeptPlan, Key
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
 from workbench.executors.running.trainers import Trainers
-from workbench.executors.workers.pool import WorkerPool
+from workbench.executors.running.watching.report import Reporter
+from workbench.executors.running.workspace import Workspace
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
-from workbench.runtime.device import Device, DeviceMemory
 
 _FEEDS = 8192  # pairs of fetches and feed plans whose step is found at once
 
 
 class _Found(NamedTuple):
-    """The step for feeds of one signature, and the key of its plan. It keeps the feed plan: no other has its id."""
+    """What is kept for feeds of one signature, and its key. It keeps the feed plan: no other has its id."""
 
     plan: FeedPlan
     names: tuple[str, ...]
-    key: Any
-    step: BoundStep
+    key: Key
+    kept: KeptPlan
 
 
 class StepCache:
     """Of one engine: a plan, and what it is bound to, for every combination of fetches and shapes.
 
     Args:
+        number: of the engine. workspace: what is bound to, which pruned programs and the whole share.
         settings: of the graph. training: the devices depend on each other.
         one_copy: what all devices share in Reduce mode, of a graph.
+        reporter: is told about plans that are made.
         trainers: who trains with this process, None if nobody does.
-
-    Attributes:
-        arenas: the memory of temporaries, by device; all plans use the same. bound: what is bound to it.
     """
 
     def __init__(
         self,
+        number: int,
+        workspace: Workspace,
         spec: EngineSpec,
         settings: Settings,
         compiler: Compiler,
         replicas: Replicas,
-        devices: Sequence[Device],
         state: StepState,
         training: bool,
         one_copy: Callable[[Graph], set[str]],
+        reporter: Reporter,
         trainers: Trainers | None,
     ) -> None:
         self._spec, self._settings, self._compiler, self._replicas = spec, settings, compiler, replicas
-        self._devices, self._state, self._training, self._one_copy = devices, state, training, one_copy
+        self._number, self._workspace, self._plans = number, workspace, workspace.plans
+        self._state, self._training, self._one_copy = state, training, one_copy
         self._program = spec.program
         self._persistables = [variable.name for variable in spec.program.persistables()]
         self._comm = LocalCommunicator(len(spec.places)) if trainers is None else trainers.comm
-        self._trainers = trainers
+        self._trainers, self._reporter = trainers, reporter
         self._rows_of_all = 0  # of the step under way, where a device's weight depends on them
         self._blocks: dict[int, list[Call]] = {}
-        self.arenas: dict[int, DeviceMemory] = {}
-        self.bound: dict[Any, BoundStep] = {}
-        self._scratch: dict[int, Scratch] = {}  # one step runs at a time: all bindings use the same
         self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
         self._newest: _Found | None = None
         self._last: FeedPlan | None = None
         self._open = OpenBindings()
+        weakref.finalize(self, self._plans.gone, number).atexit = False
 
     @property
     def last_plan(self) -> FeedPlan | None:
@@ -93,77 +93,92 @@ class StepCache:
         """How many rows of every feed each device got in the last step."""
         return {} if self._last is None else self._last.rows
 
-    def find(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> BoundStep:
+    def find(self, fetches: Sequence[str], fed: Fed) -> BoundStep:
         """What a step runs; without looking at the feed where one of its signature has been seen."""
         if self._trainers is not None and self._is_weighted:
             self._count_rows(self._trainers, fed)
         names, newest = tuple(fetches), self._newest
         if newest is None or newest.plan is not fed.plan or newest.names != names:
             self._last = fed.plan
-            newest = self._newest = self._seen(names, fed, pool)
-        binding = newest.step.binding
+            newest = self._newest = self._seen(names, fed)
+        step = None if newest is None else newest.kept.step
         # `set_lr` makes a schedule of what was a variable
-        if binding.schedules != len(self._program.lr_schedulers) or not binding.storage.is_current():
-            return self._find(names, fed, pool).step
-        return newest.step
+        if step is None or step.binding.schedules != len(self._program.lr_schedulers):
+            return self._find(names, fed)
+        return step if step.binding.storage.is_current() else self._find(names, fed)
 
-    def _seen(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> _Found:
+    def _seen(self, names: tuple[str, ...], fed: Fed) -> _Found | None:
         """What was found for an earlier feed of this signature."""
         entry = self._by_feed.get((names, id(fed.plan)))
         if entry is None or entry.plan is not fed.plan:
-            return self._find(names, fed, pool)
-        self._compiler.use(entry.key)
+            return None
+        self._plans.use(entry.key)
         return entry
 
-    def _find(self, names: tuple[str, ...], fed: Fed, pool: WorkerPool) -> _Found:
+    def _find(self, names: tuple[str, ...], fed: Fed) -> BoundStep:
         """The step, which is found at once the next time."""
-        step = self.step(names, fed, pool)
+        step, key = self.step(names, fed), self._key(names, fed, False)
         if len(self._by_feed) > _FEEDS:
             self._by_feed.clear()
-        entry = _Found(fed.plan, names, self._key(names, fed, False), step)
-        self._by_feed[names, id(fed.plan)] = self._newest = entry
-        return entry
+        kept = self._plans.get(key)
+        if kept is not None:
+            self._by_feed[names, id(fed.plan)] = self._newest = _Found(fed.plan, names, key, kept)
+        return step
 
-    def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Any:
+    def _key(self, names: Sequence[str], fed: Fed, observed: bool) -> Key:
         """What a plan is kept under."""
-        return tuple(names), shapes_of(fed), observed, len(self._program.lr_schedulers), self._rows_of_all
+        schedules = len(self._program.lr_schedulers)
+        return self._number, tuple(names), shapes_of(fed), observed, schedules, self._rows_of_all
 
-    def step(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool = False) -> BoundStep:
+    def step(self, fetches: Sequence[str], fed: Fed, observed: bool = False) -> BoundStep:
         """What a step of these fetches runs for this feed's shapes, bound or bound anew where needed.
 
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
         key = self._key(fetches, fed, observed)
-        bound = self.bound.get(key)
-        if bound is not None and bound.binding.storage.is_current():
-            self._compiler.use(key)
-            return bound
+        kept = self._plans.get(key)
+        if kept is not None and kept.step is not None and kept.step.binding.storage.is_current():
+            self._plans.use(key)
+            return kept.step
         with collector_paused():
-            return self._bind(key, fetches, fed, pool, observed)
+            return self._bind(key, fetches, fed, observed)
 
-    def _bind(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> BoundStep:
-        is_new = not observed and key not in self._compiler.plans
-        binding = self._filled_in(key, fetches, fed, pool) if is_new else None
+    def _bind(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> BoundStep:
+        is_new = not observed and self._plans.get(key) is None
+        binding = self._filled_in(key, fetches, fed) if is_new else None
         if binding is None:
-            binding = self._bound_anew(key, fetches, fed, pool, observed)
-        self._forget(self.bound.keys() - self._compiler.plans.keys())
+            binding = self._bound_anew(key, fetches, fed, observed)
         step = BoundStep(binding, self._training, self._spec.loss_name)
         if not observed:
-            self.bound[key] = step
+            self._plans.bind(key, step)
         return step
 
-    def _bound_anew(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool, observed: bool) -> Binding:
-        given = self._given_persistables(fed)
-        plan = self._compiler.plan(key, fetches, fed, observed, given, self._state.steps)
+    def _bound_anew(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> Binding:
+        plan, workspace = self._plan(key, fetches, fed, observed), self._workspace
         self._prepare(plan.graph)
-        arenas = self._own_room(plan) if observed else self._room_for(plan)
+        arenas = workspace.own_room(plan) if observed else workspace.room_for(plan)
         try:
-            return bind(plan, self._ground(plan, fed, pool), arenas, {} if observed else self._scratch)
+            return bind(plan, self._ground(plan, fed), arenas, {} if observed else workspace.scratch)
         except EnforceNotMet:
             if not self._state.steps:
                 self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
             raise
+
+    def _plan(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> Plan:
+        kept = self._plans.get(key)
+        if kept is not None and kept.plan is not None:
+            self._plans.use(key)
+            return kept.plan
+        start = perf_counter_ns()
+        plan = self._compiler.plan(fetches, fed, observed, self._given_persistables(fed))
+        self._keep(key, plan, start)
+        return plan
+
+    def _keep(self, key: Key, plan: Plan, start: int) -> None:
+        """Keep a new plan; it is told that it was made, since `start`."""
+        self._plans.keep(key, plan)
+        self._reporter.compiled(self._state.steps, plan, len(self._plans), start)
 
     def _prepare(self, graph: Graph) -> None:
         """See to it that all devices have their variables."""
@@ -171,13 +186,13 @@ class StepCache:
             self._replicas.renew()
         self._replicas.distribute(self._persistables, self._one_copy(graph))
 
-    def _ground(self, plan: Plan, fed: Fed, pool: WorkerPool) -> Ground:
-        given = self._given_persistables(fed)
+    def _ground(self, plan: Plan, fed: Fed) -> Ground:
+        given, pool = self._given_persistables(fed), self._workspace.pool
         return ground_of(plan, self._replicas, self._comm, pool, given, self._weights(fed), self._blocks)
 
     # Open sizes
 
-    def _fit(self, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Fit | None:
+    def _fit(self, fetches: Sequence[str], fed: Fed) -> Fit | None:
         """A plan for all shapes that is right for this one."""
         if not self._state.steps or self._trainers is not None:
             return None  # what is in the scope has not been looked at yet
@@ -189,30 +204,24 @@ class StepCache:
                 raise Unsettled("nothing runs in kernels on these devices")
             plan = self._compiler.plan_openly(dims, fetches, fed, given)
             self._prepare(plan.plan.graph)
-            return OpenBinding(plan, self._ground(plan.plan, fed, pool))
+            return OpenBinding(plan, self._ground(plan.plan, fed))
 
-        return self._open.fit((*form, len(self._program.lr_schedulers)), specs, make)
+        return self._open.fit((*form, len(self._program.lr_schedulers), self._workspace.number), specs, make)
 
-    def _filled_in(self, key: Any, fetches: Sequence[str], fed: Fed, pool: WorkerPool) -> Binding | None:
+    def _filled_in(self, key: Key, fetches: Sequence[str], fed: Fed) -> Binding | None:
         """What runs a shape that a plan for all shapes is right for; None where there is no such plan."""
         start = perf_counter_ns()
-        fit = self._fit(fetches, fed, pool)
+        fit = self._fit(fetches, fed)
         if fit is None:
             return None
         plan = fit.filled.plan
         try:
-            binding = fit.binding.bind(fit.filled, self._room_for(plan), self._scratch, self._weights(fed))
+            arenas, scratch = self._workspace.room_for(plan), self._workspace.scratch
+            binding = fit.binding.bind(fit.filled, arenas, scratch, self._weights(fed))
         except Unsettled:
             return None
-        self._compiler.keep(key, plan, self._state.steps, start)
+        self._keep(key, plan, start)
         return binding
-
-    def _forget(self, keys: Iterable[Any]) -> None:
-        """Let go of the bindings of plans that are not kept any more."""
-        gone = {id(self.bound.pop(key)) for key in keys}
-        if gone:
-            self._newest = None
-            self._by_feed = {key: entry for key, entry in self._by_feed.items() if id(entry.step) not in gone}
 
     @property
     def _is_weighted(self) -> bool:
@@ -245,53 +254,10 @@ class StepCache:
         given.update((name, place) for name in self._program.lr_schedulers for place in places)
         return frozenset(given)
 
-    def _room_for(self, plan: Plan) -> dict[int, DeviceMemory]:
-        for place, nbytes in plan.sizes.items():
-            there = self.arenas[place].nbytes if place in self.arenas else -1
-            if there < nbytes:
-                self.arenas[place] = self._larger(plan, place, nbytes, there)
-                self.bound, self._by_feed, self._newest = {}, {}, None
-        return self.arenas
-
-    def _larger(self, plan: Plan, place: int, nbytes: int, there: int) -> DeviceMemory:
-        """An arena for a plan that needs more than the last one had, with room for larger ones still.
-
-        A new arena means that everything is bound anew, so there had better be few. What nobody writes takes no memory.
-        """
-        if there > 0 and self._devices[place].grows_by_use:
-            try:
-                return self._devices[place].allocate(max(nbytes, 2 * there))
-            except Unavailable:
-                pass
-        return self._allocated(plan, place, nbytes)
-
-    def _own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
-        """Memory no other step uses: what is observed stays while others run."""
-        return {place: self._allocated(plan, place, nbytes) for place, nbytes in plan.sizes.items()}
-
-    def _allocated(self, plan: Plan, place: int, nbytes: int) -> DeviceMemory:
-        try:
-            return self._devices[place].allocate(nbytes)
-        except Unavailable as error:
-            raise no_memory(plan.graph, plan.shapes.specs, error) from error
-
     @property
     def refusals(self) -> list[str]:
         """Why shapes that change are planned each for itself."""
         return self._open.refusals
-
-    def abandon(self) -> None:
-        """Leave everything to a thread that has not come to rest: it may still write there."""
-        self.arenas, self.bound, self._by_feed, self._scratch = {}, {}, {}, {}
-        self._newest = None
-        self._open.clear()
-
-    def release(self, freed: dict[int, int]) -> None:
-        """Give the memory of temporaries back to the system; adds the bytes to `freed`, by device."""
-        for step in self.bound.values():
-            step.binding.release(freed)
-        for place, arena in self.arenas.items():
-            freed[place] += arena.release()
 
 
 def one_copy_of(graph: Graph) -> set[str]:

@@ -79,6 +79,11 @@ class LoopMemory:
         self._records = larger
         self.words[[words.ROOM, words.RECORDS]] = larger.size // record, address(larger)
 
+    @property
+    def nbytes(self) -> int:
+        """Of what it keeps of passes."""
+        return self._records.nbytes
+
     def release(self) -> int:
         """Keep nothing of the passes there were; how many bytes that frees."""
         freed, self._records = self._records.nbytes, np.empty(0, np.uint8)
