@@ -102,13 +102,17 @@ def number_for(x: Any, value: float) -> float | int:
 
 
 def require_whole(what: str, x: Spec, *values: float | None) -> None:
-    """Refuse fractional attributes for integer tensors.
+    """Refuse fractional attributes for integer tensors, and all of them for Booleans, with which they would make integers.
 
     Raises:
-        DtypeError: `x` is an integer tensor and a value has a fraction.
+        DtypeError: `x` is an integer tensor and a value has a fraction; or `x` is Boolean.
     """
     if x.dtype.is_float:
         return
+    if not x.dtype.is_integer:
+        raise DtypeError(
+            f"{what} needs numbers; cast it first, as in x.astype('int64')", "an integer or floating dtype", x.dtype
+        )
     for value in values:
         if value is not None and value != int(value):
             raise DtypeError(

@@ -11,6 +11,7 @@ from scipy.special import expit, log_softmax, softmax
 
 import workbench as wb
 from workbench.errors import InvalidArgument, Unimplemented
+from workbench.ops.index.label import place_label
 
 F = wb.nn.functional
 rng = np.random.default_rng(30)
@@ -298,3 +299,9 @@ def test_accuracy_refuses_counters_and_wrong_labels() -> None:
         wb.static.accuracy(tensor(LOGITS), tensor(LABEL), correct=tensor([0]))
     with pytest.raises(InvalidArgument, match=r"\[6, 1\] or \[6\]"):
         run(wb.static.accuracy, LOGITS, LABEL[:5])
+
+
+@pytest.mark.parametrize("shape", [[6], [6, 4], [1, 6, 1], [5, 1]])
+def test_one_value_is_placed_per_label(shape: list[int]) -> None:
+    with pytest.raises(InvalidArgument, match="place_label takes one value per label"):
+        place_label(tensor(LABEL), wb.ones(shape), tensor(LOGITS))

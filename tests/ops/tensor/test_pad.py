@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument
+from workbench.ops.tensor.pad import UNPAD
 
 F = wb.nn.functional
 MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -70,3 +71,11 @@ def test_what_is_refused(call: Any, words: str) -> None:
 @pytest.mark.parametrize("mode", ["constant", *MODES])
 def test_second_derivatives(mode: str) -> None:
     check_second_derivative(lambda x: F.pad(x * x, [1, 2, 0, 1], mode), X[:1] / 20 - 1.3)
+
+
+@pytest.mark.parametrize("mode", ["constant", "circular"])
+def test_no_more_is_taken_away_than_there_is(mode: str) -> None:
+    """A size below 0 would be taken for one nobody knows, and anything fit it."""
+    with pytest.raises(InvalidArgument, match="unpad takes 3 entries from dimension 0"):
+        UNPAD(wb.ones([2, 4]), paddings=[1, 2, 0, 1], mode=mode)
+    assert mode != "constant" or UNPAD(wb.ones([3, 4]), paddings=[1, 2, 0, 1], mode=mode).shape == [0, 3]

@@ -95,6 +95,9 @@ def pick_label(xp: Any, x: Any, label: Any, axis: int, ignore_index: int) -> Any
 
 def _infer_place(label: Spec, x: Spec, like: Spec, axis: int, ignore_index: int) -> Spec:
     require_labels(label, like, axis)
+    one_each = reduced_shape(like.shape, axis)
+    if len(x.shape) != len(one_each) or not all(map(same_dim, x.shape, one_each)):
+        raise ShapeError("place_label takes one value per label", shape_text(one_each), shape_text(x.shape))
     return Spec(like.shape, x.dtype)
 
 

@@ -92,6 +92,9 @@ def PAD(xp: Any, x: Any, paddings: list[int], mode: str, value: float) -> Any:
 
 def _unpadded(x: Spec, paddings: list[int], mode: str) -> Spec:
     widths = list(zip(paddings[::2], paddings[1::2], strict=True))
+    for axis, (dim, width) in enumerate(zip(x.shape, widths, strict=True)):
+        if 0 <= dim < sum(width):  # a size below 0 would be taken for one nobody knows
+            raise ShapeError(f"unpad takes {sum(width)} entries from dimension {axis}", f"{sum(width)} or more", dim)
     return x.with_shape(d if d < 0 else d - before - after for d, (before, after) in zip(x.shape, widths, strict=True))
 
 
