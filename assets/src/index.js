@@ -1,8 +1,13 @@
-// What anywidget calls: `render`, once per view. Every view asks for everything and keeps its own copy: anywidget hands
+// What anywidget calls: `initialize`, once per page, and `render`, once per view. Every view asks for everything and keeps its own copy: anywidget hands
 // each call another stand-in for the model, so nothing can be found by it.
 import { page } from "./app.js";
 import { h } from "./draw/dom.js";
+import { drawGivenUp } from "./kernel/given_up.js";
 import { Store } from "./store.js";
+
+function initialize({ model }) {
+  return drawGivenUp(model.widget_manager);
+}
 
 function render({ model, el }) {
   const store = new Store(model);
@@ -17,4 +22,4 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+export default { initialize, render };

@@ -25,7 +25,7 @@ def run_to_dashboard(page: NotebookPage) -> Any:
     shown = next(i for i, cell in enumerate(page.cells()) if source(cell) == "wb.dashboard(net)")
     page.run_cells(shown, RUN_S)
     board = page.page.locator(".wb-dashboard").first
-    board.wait_for(timeout=30_000)
+    board.wait_for()
     page.page.wait_for_function("document.querySelectorAll('.wb-dashboard [data-node]').length > 0")
     return board
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_client import BlockingKernelClient
 
-_ANSWER_S = 30
+from tests.browser.lab_server import PATIENCE_S
 
 
 class Kernel:
@@ -22,12 +22,12 @@ class Kernel:
         self._client = BlockingKernelClient(connection_file=str(file))
         self._client.load_connection_file()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=_ANSWER_S)
+        self._client.wait_for_ready(timeout=PATIENCE_S)
 
     def value(self, expression: str) -> Any:
         """The value of an expression of literals; raises what the kernel says if it fails."""
         reply = self._client.execute_interactive(
-            "", store_history=False, user_expressions={"found": expression}, timeout=_ANSWER_S
+            "", store_history=False, user_expressions={"found": expression}, timeout=PATIENCE_S
         )
         found = reply["content"]["user_expressions"]["found"]
         assert found["status"] == "ok", found

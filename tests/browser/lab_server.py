@@ -28,9 +28,9 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START_S = 60
+PATIENCE_S = 150  # for whatever a page or a kernel does at once on a machine that has nothing else to do
+START_S = PATIENCE_S
 STOP_S = 15
-KERNEL_S = 60
 POLL_S = 0.1
 
 
@@ -112,7 +112,7 @@ class LabServer:
         request = urllib.request.Request(
             self.url + path, method=method, headers={"Authorization": f"token {self.token}"}
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             body = answer.read()
         return json.loads(body) if body else None
 
@@ -140,10 +140,33 @@ class NotebookPage:
     """One notebook open in JupyterLab, its kernel ready."""
 
     def __init__(self, page: Any, server: LabServer, name: str) -> None:
-        self.page, self.name = page, name
-        page.goto(f"{server.url}lab/tree/{quote(name)}?token={server.token}&reset")
-        wait_for(lambda: server.kernel_ready(name), KERNEL_S, f"a kernel for {name}")
-        page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python", timeout=KERNEL_S * 1000)
+        self.page, self.name, self.server = page, name, server
+        # Other pages leave what they show to the workspace of their name, and so to whoever is loaded again there.
+        self.address = f"{server.url}lab/workspaces/{secrets.token_hex(4)}/tree/{quote(name)}?reset"
+        page.goto(f"{self.address}&token={server.token}")
+        wait_for(lambda: server.kernel_ready(name), PATIENCE_S, f"a kernel for {name}")
+        self.wait_for_kernel()
+
+    def wait_for_kernel(self) -> None:
+        """Until the page shows the notebook and has its kernel."""
+        self.page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python")
+        connected = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+        self.page.wait_for_function(connected)
+
+    def save(self) -> None:
+        """Save the notebook; returns when the server has it."""
+        self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+
+    def reload(self) -> None:
+        """As by the browser's button: what was not saved is lost."""
+        self.page.reload()
+        self.wait_for_kernel()
+
+    def discard(self) -> None:
+        """Close the page without saving, and open another one."""
+        self.page.evaluate("jupyterapp.shell.currentWidget.context.dispose()")
+        self.page.goto(self.address)
+        self.wait_for_kernel()
 
     def run_all(self, timeout_s: float) -> None:
         """Run All Cells, until the last one has ended (or the first one has failed)."""
@@ -248,6 +271,7 @@ def chromium() -> Iterator[Any]:
 def opened(browser: Any, server: LabServer, name: str, width: int = 1360, height: int = 1000) -> Iterator[NotebookPage]:
     """A page showing the notebook `name`; its kernel is deleted afterwards."""
     context = browser.new_context(viewport={"width": width, "height": height})
+    context.set_default_timeout(PATIENCE_S * 1000)
     try:
         yield NotebookPage(context.new_page(), server, name)
     finally:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -19,12 +20,11 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.browser.dashboard_screenshot import press
 from tests.browser.kernel import Kernel
-from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
+from tests.browser.lab_server import PATIENCE_S, LabServer, NotebookPage, opened, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(420)]
 
 HEARS_ALWAYS = int(version("ipykernel").split(".")[0]) >= 7  # it receives on a thread of its own
-PATIENCE_S = 30
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 SETUP = """%load_ext workbench
@@ -65,10 +65,10 @@ class Busy:
 
     def __init__(self, page: NotebookPage, server: LabServer) -> None:
         self.notebook, self.page = page, page.page
-        page.run_all(60)
+        page.run_all(PATIENCE_S)
         self.kernel = Kernel(server.connection_file(page.name))
         self.board = self.page.locator(".wb-dashboard").first
-        self.button("Run", "false").wait_for(timeout=30_000)
+        self.button("Run", "false").wait_for()
 
     def button(self, name: str, closed: str) -> Any:
         """A button of the controls that is closed, or is not."""
@@ -97,7 +97,7 @@ class Busy:
         self.page.wait_for_function(status)
         time.sleep(0.5)
         yield
-        self.page.wait_for_function("window.cellEnded === true", timeout=PATIENCE_S * 1000)
+        self.page.wait_for_function("window.cellEnded === true")
 
     def click(self, name: str) -> float:
         """Press a button; returns when, by the clock that kernel and page share."""
@@ -142,7 +142,7 @@ def busy(page: Busy) -> Iterator[Busy]:
 def test_buttons_while_a_cell_waits_for_the_run(busy: Busy) -> None:
     busy.begin_run()
     clicked = {}
-    with busy.busy("run.wait(20)"):
+    with busy.busy(f"run.wait({PATIENCE_S})"):
         clicked["pause"] = busy.click("Pause")
         clicked["resume"] = busy.click("Resume")
         clicked["stop"] = busy.click("Stop")
@@ -164,8 +164,8 @@ def test_buttons_while_a_cell_trains(busy: Busy) -> None:
 def test_buttons_between_the_steps_of_a_loop(busy: Busy) -> None:
     busy.begin_run()
     clicked = {}
-    loop = """exe = static.CompiledProgram(net).with_data_parallel(loss.name, places=static.cpu_places(2))
-end = time.time() + 20
+    loop = f"""exe = static.CompiledProgram(net).with_data_parallel(loss.name, places=static.cpu_places(2))
+end = time.time() + {PATIENCE_S}
 while "stop" not in called and time.time() < end:
     static.Executor().run(exe, feed=batches[0], fetch_list=[loss])"""
     with busy.busy(loop):
@@ -175,17 +175,19 @@ while "stop" not in called and time.time() < end:
     busy.heard("a loop", clicked)
 
 
-def test_a_click_while_a_cell_computes_something_else(busy: Busy) -> None:
+def test_a_click_while_a_cell_computes_something_else(busy: Busy, tmp_path: Path) -> None:
     """Where it cannot be heard it is given up: a run must not begin when nobody expects it any more."""
     count = busy.kernel.value("len(dash.runs)")
-    begun = f"end = time.time() + 20\nwhile len(dash.runs) == {count} and time.time() < end: pass"
-    with busy.busy(f"{begun}\nheard = len(dash.runs)" if HEARS_ALWAYS else "time.sleep(7)"):
+    goes_on = f"len(dash.runs) == {count}" if HEARS_ALWAYS else f"not os.path.exists({str(tmp_path / 'end')!r})"
+    loop = f"end = time.time() + {PATIENCE_S}\nwhile {goes_on} and time.time() < end: pass"
+    with busy.busy(f"{loop}\nheard = len(dash.runs)"):
         busy.click("Run")
         if HEARS_ALWAYS:
             busy.button("Pause", "false").wait_for()
         else:
             busy.said("The kernel is busy with a cell; run waits").wait_for()
             busy.said("run was not done: the kernel was busy").wait_for()
+            (tmp_path / "end").touch()
     assert not HEARS_ALWAYS or busy.kernel.value("heard") == count + 1  # begun before the cell ended
     time.sleep(1.0)
     assert busy.kernel.value("len(dash.runs)") == count + HEARS_ALWAYS
@@ -206,7 +208,7 @@ def test_a_page_without_a_kernel_says_so_and_how_to_go_on(page: Busy, lab_server
 
 def says_so(busy: Busy, words: str) -> None:
     told = busy.board.get_by_role("alert", name="kernel")
-    told.get_by_text(words, exact=True).wait_for(timeout=PATIENCE_S * 1000)
+    told.get_by_text(words, exact=True).wait_for()
     assert "run the cells of the notebook again, up to In [3]: dash" in told.inner_text()
     assert busy.board.get_by_text("running", exact=True).count() == 0
     assert busy.board.get_by_text("steps/s").count() == 0

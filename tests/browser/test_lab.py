@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tests.browser.lab_server import LabServer, NotebookPage
+from tests.browser.lab_server import PATIENCE_S, LabServer, NotebookPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 Opener = Callable[[Path], AbstractContextManager[NotebookPage]]
@@ -35,7 +35,7 @@ def test_cells_run_in_this_python_and_in_the_notebooks_folder(
 ) -> None:
     path = written(tmp_path / "where am I.ipynb", "import os, workbench", "print(workbench.__version__, os.getcwd())")
     with open_notebook(path) as page:
-        page.run_all(60)
+        page.run_all(PATIENCE_S)
         assert page.errors() == []
         assert page.not_run() == []
         assert str(lab_server.folder) in outputs_text(page)
@@ -43,14 +43,14 @@ def test_cells_run_in_this_python_and_in_the_notebooks_folder(
 
 def test_a_failing_cell_is_seen(open_notebook: Opener, tmp_path: Path) -> None:
     with open_notebook(written(tmp_path / "fails.ipynb", "1 / 0", "print('never')")) as page:
-        page.run_all(60)
+        page.run_all(PATIENCE_S)
         assert page.errors() == ["ZeroDivisionError: division by zero"]
         assert page.not_run() == [1]
 
 
 def test_no_prompt_about_news_or_updates_is_shown(open_notebook: Opener, tmp_path: Path) -> None:
     with open_notebook(written(tmp_path / "quiet.ipynb", "1")) as page:
-        page.run_all(60)
+        page.run_all(PATIENCE_S)
         page.page.wait_for_timeout(1500)
         assert page.page.locator(".jp-toast-message, .Toastify__toast").count() == 0
         assert page.page.locator(".jp-Dialog").count() == 0

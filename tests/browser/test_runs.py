@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.browser.kernel import Kernel
-from tests.browser.lab_server import LabServer, NotebookPage, opened, wait_for
+from tests.browser.lab_server import PATIENCE_S, LabServer, NotebookPage, opened, wait_for
 from workbench.experiments import runs
 from workbench.experiments.records.runs_file import RunProgress, RunsFile
 
@@ -51,14 +51,15 @@ def page(browser: Any, lab_server: LabServer, tmp_path: Path) -> Iterator[Notebo
     record(file)
     (lab_server.folder / "table.ipynb").write_text(json.dumps(cells(file.path)))
     with opened(browser, lab_server, "table.ipynb", 1300, 1500) as shown:
-        shown.run_all(120)
+        shown.run_all(PATIENCE_S)
         assert shown.errors() == []
-        shown.page.locator(".dt-container").wait_for(timeout=60_000)
+        shown.page.locator(".dt-container").wait_for()
         yield shown
 
 
 def picture(page: NotebookPage, name: str) -> None:
     if PICTURES is not None:
+        page.page.wait_for_timeout(1500)  # for what still moves
         PICTURES.mkdir(parents=True, exist_ok=True)
         page.page.screenshot(path=str(PICTURES / f"{name}.png"))
 
@@ -80,36 +81,35 @@ def test_runs_are_sorted_filtered_grouped_selected_and_compared(page: NotebookPa
     assert rows.count() == 11 and column("run") == [str(n) for n in range(11, 0, -1)]
     assert "seed" not in heads.all_inner_texts() and EVIL[:20] in column("name")[-1]
     heads.filter(has_text="learning_rate").locator(".dt-column-title").click()
-    wait_for(lambda: column("learning_rate") == sorted(column("learning_rate"), key=float), 30, "the order")
+    wait_for(lambda: column("learning_rate") == sorted(column("learning_rate"), key=float), PATIENCE_S, "the order")
     for sign in (1, -1):
         heads.filter(has_text="loss").locator(".dt-column-title").click()
         losses = sorted(run.last["loss"] * sign for run in runs(file_of(lab_server))[2:])
         expected = [f"{loss * sign:.4g}" for loss in losses] + ["nan", ""]
-        wait_for(lambda expected=expected: column("loss") == expected, 30, "what has no loss, last")  # type: ignore[misc]
+        wait_for(lambda expected=expected: column("loss") == expected, PATIENCE_S, "what has no loss, last")  # type: ignore[misc]
     shown.get_by_role("button", name="columns").click()
     shown.locator(".dt-button-collection").get_by_text("seed", exact=True).click()
     shown.keyboard.press("Escape")
-    wait_for(lambda: column("seed") == ["7"] * 11, 30, "the column")
+    wait_for(lambda: column("seed") == ["7"] * 11, PATIENCE_S, "the column")
 
     shown.get_by_role("searchbox").first.fill("a.ipynb")
-    wait_for(lambda: rows.count() == 5, 30, "the filter")
+    wait_for(lambda: rows.count() == 5, PATIENCE_S, "the filter")
     shown.get_by_role("searchbox").first.fill("")
 
     for name in ("run 3", "run 5", "run 7"):
         rows.filter(has_text=name).first.locator("td").first.click()
     below = shown.locator("svg[aria-label^='loss of']")
-    below.wait_for(timeout=30_000)
-    wait_for(lambda: below.locator("path.line").count() == 3, 30, "three curves")
+    below.wait_for()
+    wait_for(lambda: below.locator("path.line").count() == 3, PATIENCE_S, "three curves")
     assert below.locator("path.away").count() == 1  # the one that diverged
     plot = shown.locator("svg[aria-label^='loss by']")
     assert plot.locator("polyline").count() == 9
     picture(page, "compared")
 
     shown.get_by_label("group by").select_option("sweep")
-    wait_for(lambda: shown.locator("tr.dtrg-group").count() == 2, 30, "groups")
+    wait_for(lambda: shown.locator("tr.dtrg-group").count() == 2, PATIENCE_S, "groups")
     assert shown.locator("tr.selected").count() == 3 and below.locator("path.line").count() == 3
     shown.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    shown.wait_for_timeout(1500)
     picture(page, "grouped")
     shown.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
 
@@ -119,12 +119,12 @@ def test_runs_are_sorted_filtered_grouped_selected_and_compared(page: NotebookPa
     finally:
         kernel.stop()
     heads.filter(has_text="name").locator(".dtcc-button").first.click()  # its filter lists the names
-    shown.locator(".dtcc-dropdown").get_by_text("run 3").first.wait_for(timeout=30_000)
+    shown.locator(".dtcc-dropdown").get_by_text("run 3").first.wait_for()
     picture(page, "filter")
     shown.keyboard.press("Escape")
     shown.get_by_label("compare").fill("999 abc")
     shown.get_by_label("compare").press("Enter")
-    shown.get_by_text("no number of a run in this table: '999', 'abc'").wait_for(timeout=30_000)
+    shown.get_by_text("no number of a run in this table: '999', 'abc'").wait_for()
     assert shown.evaluate("window.hacked") is None  # neither a name nor a column brings markup of its own
     kinds = [set(output["data"]) for output in page.cells()[1]["outputs"]]
     assert kinds == [{"application/vnd.jupyter.widget-view+json", "text/plain"}, {"text/html", "text/plain"}]

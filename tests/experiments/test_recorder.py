@@ -531,10 +531,10 @@ def test_the_file_stays_the_same_in_another_folder(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("hasty")
 def test_no_current_folder(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    surroundings.cache_clear()
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
+    surroundings.cache_clear()  # threads of other runs may have asked until now
     try:
         assert run_of(file, 3).wait(30).state == "done" and only(file).settings["folder"] is None
     finally:
