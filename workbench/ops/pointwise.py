@@ -102,7 +102,7 @@ def number_for(x: Any, value: float) -> float | int:
 
 
 def require_whole(what: str, x: Spec, *values: float | None) -> None:
-    """Refuse fractional attributes for integer tensors, and all of them for Booleans, with which they would make integers.
+    """Refuse fractional attributes for integer tensors, and any for Booleans: the result would not be Boolean.
 
     Raises:
         DtypeError: `x` is an integer tensor and a value has a fraction; or `x` is Boolean.
