@@ -8,9 +8,10 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from workbench.experiments.launch.cluster import running
 from workbench.magics.arguments import parse
 from workbench.notebook.session import Session
-from workbench.parallel.cluster.cluster import Cluster, running
+from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.standing import Ranks
 
 

@@ -70,6 +70,9 @@ class ProgramMagics(Magics):
     @argument("--steps", type=int, help="how many steps")
     @argument("--epochs", type=int, help="how many passes over the loader; 10 if neither is given")
     @argument("--devices", type=int, metavar="N", help="train on so many CPU devices")
+    @argument(
+        "--cluster", metavar="NAME", nargs="?", const="", help="train in a cluster: this one, or the one that runs"
+    )
     @argument("--valid", metavar="NAME", help="what gives the batches of validation data, evaluated after every epoch")
     @argument("--valid-every", type=int, metavar="N", help="… or after so many steps")
     @argument("--checkpoints", metavar="FOLDER", help="where to keep the best checkpoint and the last one")
@@ -92,6 +95,6 @@ class ProgramMagics(Magics):
         args = parse(self.train, line)
         asked = Asked(
             args.steps, args.epochs, tuple(args.fetch), args.devices, args.valid, args.valid_every, args.checkpoints,
-            args.monitor, args.mode, args.quiet, args.stop_on_nan, args.loss, args.optimizer,
+            args.monitor, args.mode, args.quiet, args.stop_on_nan, args.loss, args.optimizer, args.cluster,
         )  # fmt: skip
         return train(self.session, args.name, args.loader, asked)

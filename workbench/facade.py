@@ -342,7 +342,8 @@ DISTRIBUTED = {  # `workbench.distributed`
     "workbench.parallel.groups.split": "split",
     "workbench.parallel.groups.objects": "all_gather_object broadcast_object_list scatter_object_list",
     "workbench.parallel.groups.checkpoint": "load_state_dict save_state_dict",
-    "workbench.parallel.cluster.cluster": "Cluster cluster",
+    "workbench.parallel.cluster.cluster": "Cluster",
+    "workbench.experiments.launch.cluster": "cluster",
     "workbench.parallel.cluster.rank_errors": "RankLost",
 }
 

@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench import static
-from workbench.errors import ExecutionError, InvalidArgument, PreconditionNotMet, Unavailable
+from workbench.errors import ExecutionError, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.feeding.split import split_sizes
+from workbench.experiments.launch import cluster
+from workbench.experiments.launch.cluster import TrainingCluster
 from workbench.experiments.training import ahead
-from workbench.parallel.cluster import cluster, engines
+from workbench.parallel.cluster import engines
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_calls import message
 from workbench.parallel.cluster.rank_errors import RankLost
@@ -34,11 +36,11 @@ LIMIT = 120
 
 
 @pytest.fixture(scope="module")
-def ranks() -> Iterator[Cluster]:
+def ranks() -> Iterator[TrainingCluster]:
     for name in ("mpi4py", "ipyparallel"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"a cluster needs {name}: pip install -e '.[processes]'")
-    with Cluster(2) as made:
+    with TrainingCluster(2) as made:
         yield made
 
 
@@ -260,6 +262,83 @@ def test_a_drop_from_the_dashboard_gives_back_the_memory_of_all_ranks(ranks: Clu
     page.close()
     run.stop()
     run.wait(60)
+
+
+def linear() -> Any:
+    wb.seed(3)
+    return wb.nn.Linear(6, 3)
+
+
+def make_steps() -> Any:
+    net = wb.DataParallel(linear())
+    sgd = wb.optimizer.SGD(0.1, parameters=net.parameters())
+
+    def step(x: Any, label: Any) -> Any:
+        loss = wb.nn.functional.cross_entropy(net(x), label)
+        loss.backward()
+        sgd.step()
+        sgd.clear_grad()
+        return {"loss": loss, "rows": x.shape[0]}
+
+    return step, net
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_step_function_trains_as_the_same_steps_do_in_one_process(ranks: TrainingCluster) -> None:
+    loader = wb.io.DataLoader(Training(48).loader.dataset, batch_size=8)
+    wb.disable_static()
+    run = ranks.train(make_steps, loader, epochs=3, fetch=["loss", "rows"], progress=False).wait(60)
+    net = linear()
+    sgd = wb.optimizer.SGD(0.1, parameters=net.parameters())
+    losses = []
+    for _ in range(3):
+        for x, label in loader.again():
+            loss = wb.nn.functional.cross_entropy(net(x), label)
+            loss.backward()
+            sgd.step()
+            sgd.clear_grad()
+            losses.append(float(loss))
+    assert run.step == 18 and set(run.history["rows"]) == {4.0}
+    np.testing.assert_allclose(run.history["loss"], losses, rtol=1e-5)
+    held = run.executor.state_dict()
+    for name, value in net.state_dict().items():
+        np.testing.assert_allclose(held[name], value.numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_step_function_that_fails_in_one_rank_ends_the_run_and_not_the_ranks(ranks: TrainingCluster) -> None:
+    wb.disable_static()
+    batches = [[np.ones((4, 2), np.float32) * k] for k in range(30)]
+
+    def fails(x: Any) -> float:
+        if wb.distributed.get_rank() == 1 and float(x.mean()) == 9:
+            raise ValueError("the ninth")
+        wb.distributed.barrier()
+        return float(x.mean())
+
+    start = time.monotonic()
+    run = ranks.train(fails, batches, epochs=1, progress=False)
+    with pytest.raises(ExecutionError, match="rank 1: ValueError: the ninth"):
+        run.wait(60)
+    assert run.history["loss"] == list(range(9)) and time.monotonic() - start < 30
+    for wrong, said in (
+        (lambda x: x, "returns numbers"),
+        (lambda: 3, "returns the step function"),
+        (lambda x: {"accuracy": 1.0}, "a dict of loss as fetch= says"),
+    ):
+        with pytest.raises(InvalidType, match=said):
+            ranks.train(wrong, batches, steps=2, progress=False).wait(60)
+    with pytest.raises(InvalidType, match="a Program or with a step function, got int"):
+        ranks.train(3, batches)
+    with pytest.raises(PreconditionNotMet, match="was not started by train"):
+        run.save()
+    wb.enable_static()
+    program = Training()
+    how = {"scope": program.scope, "progress": False, "record": False}
+    assert ranks.train(program.main, program.loader, steps=2, **how).wait(60).step == 2
+    assert len(ranks.ranks()) == 2
 
 
 KILLED = """

@@ -93,6 +93,16 @@ def test_no_notice_where_there_is_nothing_to_tell() -> None:
         assert (done.stderr, done.returncode) == ("", 0)
 
 
+def test_processes_that_share_the_cores_are_told_of_their_share_once() -> None:
+    def told(cores: int, rank: int) -> str:
+        code = UNSET + f"from workbench.runtime import devices; devices.processors = lambda: {cores}; cpu_places()"
+        ranks = {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        return python(code, **ranks).stderr
+
+    assert "in each of 2 processes that share 6 cores. CPU_NUM=3" in told(6, 0) and told(6, 1) == ""
+    assert told(2, 0) == told(3, 0) == ""
+
+
 def test_importing_decides_nothing() -> None:
     code = "import os, workbench.static; os.environ['CPU_NUM'] = '3'; print(len(workbench.static.cpu_places()))"
     assert python(code, CPU_NUM="2").stdout == "3\n"

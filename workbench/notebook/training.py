@@ -11,12 +11,14 @@ from IPython.core.error import UsageError
 from workbench import experiments
 from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
+from workbench.experiments.launch.cluster import running
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.layers.layer import Layer
 from workbench.notebook.live import in_notebook, watch
 from workbench.notebook.session import Session
 from workbench.optimizer.optimizer import Optimizer
+from workbench.parallel.cluster.cluster import Cluster
 
 PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
 
@@ -31,6 +33,7 @@ class Asked:
         checkpoints: a folder; monitor, mode: of its `ModelCheckpoint`.
         stop_on_nan: end at the first step with a NaN. quiet: show nothing meanwhile.
         loss, optimizer: names of a Layer's, with dots where they are in something else.
+        cluster: the name of a cluster, "" for the one that runs.
     """
 
     steps: int | None = None
@@ -46,6 +49,7 @@ class Asked:
     stop_on_nan: bool = False
     loss: str | None = None
     optimizer: str | None = None
+    cluster: str | None = None
 
     def check(self) -> None:
         """Refuse what makes no sense.
@@ -91,6 +95,7 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
         progress=False if asked.quiet or live else None,
         name=name,
         devices=asked.devices,
+        cluster=None if asked.cluster is None else _cluster(session, asked.cluster),
         valid=None if asked.valid is None else _batches(session, asked.valid),
         valid_every=asked.valid_every,
         checkpoints=asked.kept(),
@@ -126,6 +131,14 @@ def _of_layer(session: Session, name: str, asked: Asked) -> dict[str, Any]:
         "loss": _dotted(session, asked.loss),
         "optimizer": _dotted(session, asked.optimizer),
     }
+
+
+def _cluster(session: Session, name: str) -> Cluster:
+    chosen = session.own().get(name) if name else running()
+    if not isinstance(chosen, Cluster):
+        what = f"{name!r} is no cluster" if name else "no cluster runs"
+        raise UsageError(f"{what}; cluster = wb.distributed.cluster(2) starts one")
+    return chosen
 
 
 def _dotted(session: Session, name: str) -> Any:

@@ -16,6 +16,7 @@ from workbench.framework.notice import say
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.cpu import CPUDevice
 from workbench.runtime.device import Device
+from workbench.runtime.standing import standing
 
 _GPU_EXECUTORS = False  # there is no GPU implementation of the `Device` protocol yet
 _ON_THE_CPU = "use_cuda=False and CPUPlace() run on the CPU"
@@ -149,13 +150,31 @@ def _cpu_num() -> int:
 
 @cache  # once in a process
 def _tell_of_cpu_num() -> None:
-    """On standard error, as in Paddle, or below the cell; there is nothing to tell where there is one processor."""
-    cores = processors()
-    if cores > 1:
+    """On standard error, as in Paddle, or below the cell; there is nothing to tell where no processor is left over.
+
+    Processes that were started together share the processors: no hint may have each of them take all.
+    """
+    cores, processes = processors(), _processes_here()
+    if cores // processes < 2:
+        return
+    told = "CPU_NUM is not set: it is set to 1, so the program runs on one CPU device"
+    if processes == 1:
+        all_of_them = f"os.environ['CPU_NUM'] = '{cores}' before the executor is made uses all."
+        say(f"{told}, of {cores} cores there are. {all_of_them}")
+    elif standing().rank == 0:
         say(
-            "CPU_NUM is not set: it is set to 1, so the program runs on one CPU device, of "
-            f"{cores} cores there are. os.environ['CPU_NUM'] = '{cores}' before the executor is made uses all."
+            f"{told} in each of {processes} processes that share {cores} cores. CPU_NUM={cores // processes} in front "
+            "of what starts them uses all."
         )
+
+
+def _processes_here() -> int:
+    """How many processes were started together on this machine, this one among them."""
+    try:
+        own = standing()
+    except InvalidArgument:  # contradictions are told by who needs to know
+        return 1
+    return max(1, own.size if own.local_size is None else own.local_size)
 
 
 # GPUs

@@ -13,6 +13,7 @@ from tests.notebook.magics.test_extension import completed
 from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 from workbench.experiments.first_nan import StoppedOnNaN
+from workbench.experiments.launch.cluster import TrainingCluster
 from workbench.notebook import training
 
 NET = """%%static_program net --seed 2
@@ -54,6 +55,21 @@ def test_a_second_time_it_goes_on(net: Notebook) -> None:
 def test_it_fetches_by_the_users_name_or_the_variables(net: Notebook) -> None:
     run = net.run("run = %train net batches --steps 1 --fetch loss net.fc_0.w_0 --quiet\nrun")
     assert list(run.history) == ["loss", "net.fc_0.w_0"]
+
+
+def test_it_trains_in_a_cluster_by_its_name_or_in_the_one_that_runs(net: Notebook) -> None:
+    for option in ("--cluster", "--cluster ranks"):
+        error = net.fail(f"%train net batches --quiet {option}")
+        assert isinstance(error, UsageError) and "wb.distributed.cluster(2) starts one" in str(error)
+    ranks, asked = TrainingCluster.__new__(TrainingCluster), []
+    net.shell.user_ns["ranks"] = ranks
+    with (
+        patch.object(training, "running", lambda: ranks),
+        patch.object(training.experiments, "train", lambda *_, **options: asked.append(options["cluster"])),
+    ):
+        for option in ("--cluster", "--cluster ranks", ""):
+            assert isinstance(net.fail(f"%train net batches --quiet {option}"), TypeError)  # of no run
+    assert [one is ranks for one in asked] == [True, True, False]
 
 
 def test_without_names_the_loss_is_fetched(net: Notebook) -> None:

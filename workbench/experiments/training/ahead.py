@@ -64,7 +64,7 @@ class LoopAhead(TrainingLoop):
             batches, length, count = batches_of(self.loader), self.length, before
             try:
                 for count, batch in enumerate(self._left_of(batches, before), before + 1):
-                    yield feed_of(batch, self._feeds), count == length
+                    yield self.feed(batch), count == length
                     if count == length:
                         break
             finally:
@@ -74,6 +74,10 @@ class LoopAhead(TrainingLoop):
             if length is None or count < length:
                 yield None
             before = 0
+
+    def feed(self, batch: Any) -> Mapping[str, Any]:
+        """A batch as {feed: array}."""
+        return feed_of(batch, self._feeds)
 
     def begun(self, ends_pass: bool, is_step: bool = True) -> None:
         """A step, or the end of a pass, is going to be sent: schedules that depend on no metric move on."""

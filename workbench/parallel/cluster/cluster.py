@@ -1,4 +1,4 @@
-"""`cluster`: ranks beside the notebook, reused from cell to cell."""
+"""Ranks beside the notebook: started once, asked, interrupted, replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cluster:
     """
 
     def __init__(self, ranks: int, devices: int = 1, timeout: float = 600.0) -> None:
-        self.size, self.devices = _count("ranks", ranks), _count("devices", devices)
+        self.size, self.devices = require_count("ranks", ranks), require_count("devices", devices)
         self.wait_at_most(timeout)
         self._holder: str | None = None  # what is being trained
         self._engines = Engines(self.size)
@@ -130,36 +130,12 @@ class Cluster:
         return f"Cluster({self.size} {ranks} of {self.devices} {devices}{state})"
 
 
-_running: list[Cluster] = []
+def require_count(name: str, value: Any) -> int:
+    """A number of ranks or devices.
 
-
-def cluster(ranks: int, devices: int = 1, timeout: float = 600.0) -> Cluster:
-    """Ranks beside this process; those of an earlier call, if it asked for as many and they are all alive.
-
-    Args:
-        ranks, devices, timeout: see `Cluster`.
-
-    Example:
-        >>> with wb.distributed.cluster(2) as ranks:       # doctest: +SKIP
-        ...     run = wb.train(program, loader, cluster=ranks)
+    Raises:
+        InvalidArgument: something else.
     """
-    wanted = _count("ranks", ranks), _count("devices", devices)
-    for known in list(_running):
-        if known.alive and (known.size, known.devices) == wanted:
-            known.wait_at_most(timeout)
-            return known
-        known.close()
-        _running.remove(known)
-    _running.append(Cluster(ranks, devices, timeout))
-    return _running[0]
-
-
-def running() -> Cluster | None:
-    """The cluster that `cluster` gave last, None if there is none."""
-    return _running[0] if _running else None
-
-
-def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidArgument(f"a cluster takes a number >= 1 as {name}, got {value!r}")
     return value

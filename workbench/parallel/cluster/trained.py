@@ -82,6 +82,9 @@ class ClusterExecutor:
         self.cluster.ask(rank_programs.open_program, self._key, document, self.cluster.devices)
         values, _ = snapshot(self.program, scope)
         self.cluster.ask(rank_programs.take_values, self._key, values, self.rates())
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._begun, self._is_ahead = 0, False
 
     def settle(self, scope: Scope) -> None:

@@ -1,0 +1,67 @@
+"""A step function that a cluster trains with, as an executor that a training loop takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidType, Unavailable
+from workbench.framework.program.program import Program
+from workbench.parallel.cluster import rank_programs
+from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.trained import ClusterExecutor
+from workbench.runtime.scope import Scope
+
+
+class StepsExecutor(ClusterExecutor):
+    """Calls a function of the user's own in every rank, step after step, each with its part of the batch.
+
+    Args:
+        cluster: the ranks. function: see `cluster.train`.
+
+    Raises:
+        InvalidType: no function, or one that cannot be sent. Unavailable: there is no cloudpickle.
+    """
+
+    def __init__(self, cluster: Cluster, function: Callable[..., Any]) -> None:
+        name = getattr(function, "__qualname__", type(function).__name__)
+        super().__init__(cluster, Program())
+        self.title, self._code = name, _by_value(function, name)
+        self._values: dict[str, np.ndarray] = {}
+
+    @property
+    def device_count(self) -> int:
+        """Every rank gets one part of a batch."""
+        return self.cluster.size
+
+    def begin(self, scope: Scope) -> None:
+        """Send the ranks the function."""
+        self.cluster.ask(rank_programs.open_steps, self._key, self.title, np.frombuffer(self._code, np.uint8))
+        self._begin_anew()
+
+    def settle(self, scope: Scope) -> None:
+        """Fetch what rank 0's layer holds."""
+        if self._is_ahead:
+            self._values, *_ = self.cluster.ask(rank_programs.values_of, self._key)
+            self._is_ahead = False
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """What the layer that was returned beside the step function held at the end of the run, as rank 0 has it."""
+        return dict(self._values)
+
+
+def _by_value(function: Any, name: str) -> bytes:
+    if not callable(function):
+        raise InvalidType(f"a cluster trains a Program or with a step function, got {type(function).__name__}")
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise Unavailable("a step function needs cloudpickle: pip install 'workbench[processes]'") from error
+    try:
+        code: bytes = cloudpickle.dumps((sys.path, cloudpickle.dumps(function)))
+    except Exception as error:
+        raise InvalidType(f"{name} and what it refers to cannot be sent to another process: {error}") from error
+    return code
