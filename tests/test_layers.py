@@ -81,7 +81,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "hapi": ("", "callbacks", "training"),
     "jit": ("values", "branches", ""),
-    "parallel": ("", "launch", "groups", "data_parallel", "cluster", "roles", "transpiler", "servers"),
+    "parallel": ("", "launch", "groups", "data_parallel", "cluster", "roles", "transpiler", "servers", "fleet"),
     "experiments": ("", "records", "training", "tables", "charts", "launch", "bench"),
     "notebook": ("", "runs", "figures", "dashboard"),
     "notebook.dashboard": ("", "watching", "model", "page"),

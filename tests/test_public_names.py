@@ -154,7 +154,7 @@ NAMES = {
         disable_dygraph embedding enable_dygraph get_flags global_scope gradients in_dygraph_mode is_compiled_with_cuda
         load load_program_state one_hot program_guard save scope_guard set_flags set_program_state
         backward clip compiler contrib core dygraph executor framework incubate initializer io layers optimizer
-        param_attr regularizer unique_name
+        param_attr regularizer transpiler unique_name DistributeTranspiler DistributeTranspilerConfig
     """,
     "fluid.layers": """
         accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max elementwise_min
@@ -189,7 +189,17 @@ NAMES = {
     "fluid.contrib": "mixed_precision",
     "fluid.contrib.mixed_precision": "AutoMixedPrecisionLists decorate",
     "fluid.incubate": "fleet",
-    "fluid.incubate.fleet": "base",
+    "fluid.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin",
+    "fluid.incubate.fleet.parameter_server": "distribute_transpiler",
+    "fluid.incubate.fleet.parameter_server.distribute_transpiler": """
+        DistributedOptimizer FleetTranspiler ParameterServerOptimizer StrategyFactory fleet distributed_strategy
+    """,
+    "fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy": """
+        AsyncStrategy DistributedStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy
+        TrainerRuntimeConfig
+    """,
+    "fluid.incubate.fleet": "base collective parameter_server",
+    "fluid.incubate.fleet.collective": "Collective CollectiveOptimizer DistributedOptimizer DistributedStrategy fleet",
     "fluid.incubate.fleet.base": "role_maker",
     "fluid.incubate.fleet.base.role_maker": """
         GeneralRoleMaker MPIRoleMaker MPISymetricRoleMaker PaddleCloudRoleMaker Role RoleMakerBase

@@ -123,6 +123,33 @@ ROLE_MAKER = {  # `workbench.fluid.incubate.fleet.base.role_maker`
 
 MIXED_PRECISION = {"workbench.precision.program": "AutoMixedPrecisionLists decorate"}  # `….contrib.mixed_precision`
 
+COLLECTIVE = {  # `workbench.fluid.incubate.fleet.collective`
+    "workbench.parallel.fleet.base": "DistributedOptimizer",
+    "workbench.parallel.fleet.collective.fleet": "Collective=CollectiveFleet fleet",
+    "workbench.parallel.fleet.collective.optimizer": "CollectiveOptimizer",
+    "workbench.parallel.fleet.collective.strategy": "DistributedStrategy=CollectiveStrategy",
+}
+
+SERVER_FLEET = {  # `workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler`
+    "workbench.parallel.fleet.base": "DistributedOptimizer",
+    "workbench.parallel.fleet.server.fleet": "FleetTranspiler=ServerFleet fleet",
+    "workbench.parallel.fleet.server.optimizer": "ParameterServerOptimizer=ServerFleetOptimizer",
+    "workbench.parallel.fleet.server.strategies": "StrategyFactory",
+}
+
+SERVER_STRATEGIES = {  # its `distributed_strategy`
+    "workbench.parallel.fleet.server.strategies": (
+        "AsyncStrategy DistributedStrategy=ServerFleetStrategy GeoStrategy HalfAsyncStrategy StrategyFactory "
+        "SyncStrategy TrainerRuntimeConfig"
+    ),
+}
+
+TRANSPILER = {  # `workbench.fluid.transpiler`
+    "workbench.parallel.transpiler.config": "DistributeTranspilerConfig",
+    "workbench.parallel.transpiler.dispatch": "HashName RoundRobin",
+    "workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler",
+}
+
 BACKWARD = {"workbench.autodiff": "append_backward gradients"}  # `workbench.fluid.backward`
 
 FLUID = {  # `workbench.fluid`
@@ -134,12 +161,14 @@ FLUID = {  # `workbench.fluid`
     "workbench.checkpoint.program_state": "load_program_state set_program_state",
     "workbench.executors.api.parallel": "ParallelExecutor",
     "workbench.ops.index.embedding": "one_hot",
+    "workbench.parallel.transpiler.config": "DistributeTranspilerConfig",
+    "workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler",
     "workbench.runtime.tensor": "LoDTensor Tensor=LoDTensor",
 }
 
 MODULES = (
     "backward", "clip", "compiler", "contrib", "core", "dygraph", "executor", "framework", "incubate", "initializer",
-    "io", "layers", "optimizer", "param_attr", "regularizer", "unique_name",
+    "io", "layers", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}
 

@@ -2,4 +2,6 @@
 
 from workbench.fluid.tables import first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.incubate.fleet", {}, ["base"])
+__getattr__, __dir__, __all__ = first_names(
+    "workbench.fluid.incubate.fleet", {}, ["base", "collective", "parameter_server"]
+)

@@ -1,0 +1,246 @@
+"""How trainers and servers work together: synchronously, asynchronously, half, or by changes (F-10, F-15)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.errors import InvalidArgument, InvalidType, NotFound, did_you_mean
+from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.graph.strategy import BuildStrategy
+from workbench.parallel.transpiler.config import DistributeTranspilerConfig
+
+_COUNTED_BY_DEVICES = (
+    "communicator_max_merge_var_num",
+    "communicator_send_queue_size",
+    "communicator_min_send_grad_num_before_recv",
+)
+_RUNTIME_DEFAULTS = {
+    "communicator_independent_recv_thread": "1",
+    "communicator_thread_pool_size": "5",
+    "communicator_send_wait_times": "5",
+    "communicator_is_sgd_optimizer": "1",
+    "rpc_deadline": "180000",
+    "rpc_retry_times": "3",
+}
+
+SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
+
+
+def cpu_count() -> int:
+    """`CPU_NUM`, 1 unless it is set."""
+    text = os.environ.get("CPU_NUM", "1")
+    if not text.isdecimal() or not int(text):
+        raise InvalidArgument(f"CPU_NUM is a number of devices from 1 on, got {text!r}")
+    return int(text)
+
+
+class TrainerRuntimeConfig:
+    """How a trainer talks to servers; numbers are kept as texts, as in Paddle (F-15).
+
+    Attributes:
+        mode: 0 synchronous, 1 asynchronous, 2 half asynchronous, 3 by changes.
+        runtime_configs: by name: how many gradients are merged and queued, how long requests may take and how often
+            they are repeated.
+    """
+
+    def __init__(self, mode: int) -> None:
+        self.mode = mode
+        many = str(cpu_count())
+        names = dict.fromkeys(_COUNTED_BY_DEVICES, many) | _RUNTIME_DEFAULTS
+        self.runtime_configs = {name: os.environ.get(f"FLAGS_{name}", value) for name, value in names.items()}
+
+    def get_communicator_flags(self) -> dict[str, str]:
+        """A copy of the settings."""
+        return dict(self.runtime_configs)
+
+
+class ServerFleetStrategy:
+    """What the strategies of a fleet with servers have in common: 1.x's `DistributedStrategy` of this kind.
+
+    Args:
+        mode: see `TrainerRuntimeConfig`. config: of the transpiler.
+        meets: whether the trainers wait for each other.
+    """
+
+    def __init__(self, mode: int, meets: bool, **config: Any) -> None:
+        self._config = DistributeTranspilerConfig()
+        self._config.sync_mode = False
+        self._config.runtime_split_send_recv = True
+        for name, value in config.items():
+            setattr(self._config, name, value)
+        self._runtime, self._build, self._execute = TrainerRuntimeConfig(mode), BuildStrategy(), ExecutionStrategy()
+        self._execute.num_threads = cpu_count()
+        self._execute.use_thread_barrier = meets
+        if cpu_count() > 1:
+            self._build.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
+
+    @property
+    def mode(self) -> int:
+        """0 synchronous, 1 asynchronous, 2 half asynchronous, 3 by changes."""
+        return self._runtime.mode
+
+    def get_program_config(self) -> DistributeTranspilerConfig:
+        """The transpiler's settings."""
+        return self._config
+
+    def set_program_config(self, config: DistributeTranspilerConfig | Mapping[str, Any]) -> None:
+        """Take over the transpiler's settings, all or, from a dict, some.
+
+        Raises:
+            InvalidType: neither. NotFound: an unknown setting.
+        """
+        if isinstance(config, DistributeTranspilerConfig):
+            self._config = config
+            return
+        for name, value in _mapping("set_program_config", config).items():
+            setattr(self._config, name, value)
+
+    def get_trainer_runtime_config(self) -> TrainerRuntimeConfig:
+        """How trainers talk to servers."""
+        return self._runtime
+
+    def set_trainer_runtime_config(self, config: TrainerRuntimeConfig | Mapping[str, Any]) -> None:
+        """Take over how trainers talk to servers, all or, from a dict, some.
+
+        Raises:
+            InvalidType: neither. NotFound: an unknown setting.
+        """
+        if isinstance(config, TrainerRuntimeConfig):
+            self._runtime = config
+            return
+        known = self._runtime.runtime_configs
+        for name, value in _mapping("set_trainer_runtime_config", config).items():
+            if name not in known:
+                raise NotFound(f"there is no setting {name!r} of a trainer.{did_you_mean(name, known)}")
+            known[name] = str(value)
+
+    def get_execute_strategy(self) -> ExecutionStrategy:
+        """How steps are run."""
+        return self._execute
+
+    def set_execute_strategy(self, config: ExecutionStrategy) -> None:
+        """Run steps another way.
+
+        Raises:
+            InvalidType: no ExecutionStrategy.
+        """
+        self._execute = _of(ExecutionStrategy, "set_execute_strategy", config)
+
+    def get_build_strategy(self) -> BuildStrategy:
+        """What graphs are built for."""
+        return self._build
+
+    def set_build_strategy(self, config: BuildStrategy) -> None:
+        """Build graphs for something else.
+
+        Raises:
+            InvalidType: no BuildStrategy.
+        """
+        self._build = _of(BuildStrategy, "set_build_strategy", config)
+
+
+class SyncStrategy(ServerFleetStrategy):
+    """Servers update with the mean of all trainers' gradients, and everybody goes on with the same parameters."""
+
+    def __init__(self) -> None:
+        super().__init__(SYNC, meets=True, half_async=True, completely_not_async=True)
+
+
+class AsyncStrategy(ServerFleetStrategy):
+    """Servers update with every gradient as it comes; nobody waits."""
+
+    def __init__(self) -> None:
+        super().__init__(ASYNC, meets=False)
+
+
+class HalfAsyncStrategy(ServerFleetStrategy):
+    """Servers update with every gradient as it comes; a trainer's devices wait for each other."""
+
+    def __init__(self) -> None:
+        super().__init__(HALF_ASYNC, meets=True, half_async=True)
+
+
+class GeoStrategy(ServerFleetStrategy):
+    """Trainers update by themselves, and after so many steps tell the servers what has changed.
+
+    Args:
+        update_frequency: steps.
+    """
+
+    def __init__(self, update_frequency: int = 100) -> None:
+        if isinstance(update_frequency, bool) or not isinstance(update_frequency, int) or update_frequency < 1:
+            raise InvalidArgument(f"GeoStrategy takes a number of steps from 1 on, got {update_frequency!r}")
+        super().__init__(GEO, meets=False, geo_sgd_mode=True, geo_sgd_need_push_nums=update_frequency)
+
+
+class StrategyFactory:
+    """Makes strategies.
+
+    Example:
+        >>> from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler import StrategyFactory
+        >>> StrategyFactory.create_geo_strategy(25).get_program_config().geo_sgd_need_push_nums
+        25
+    """
+
+    @staticmethod
+    def create_sync_strategy() -> SyncStrategy:
+        """See `SyncStrategy`."""
+        return SyncStrategy()
+
+    @staticmethod
+    def create_async_strategy() -> AsyncStrategy:
+        """See `AsyncStrategy`."""
+        return AsyncStrategy()
+
+    @staticmethod
+    def create_half_async_strategy() -> HalfAsyncStrategy:
+        """See `HalfAsyncStrategy`."""
+        return HalfAsyncStrategy()
+
+    @staticmethod
+    def create_geo_strategy(update_frequency: int = 100) -> GeoStrategy:
+        """See `GeoStrategy`."""
+        return GeoStrategy(update_frequency)
+
+
+def strategy_of(given: Any) -> ServerFleetStrategy:
+    """A strategy, or the one a transpiler's settings stand for (F-10).
+
+    Raises:
+        InvalidType: neither.
+    """
+    if given is None:
+        return SyncStrategy()
+    if isinstance(given, ServerFleetStrategy):
+        return given
+    if not isinstance(given, DistributeTranspilerConfig):
+        raise InvalidType(
+            f"a fleet with servers takes a strategy of StrategyFactory, or a DistributeTranspilerConfig, got {given!r}"
+        )
+    made: ServerFleetStrategy
+    if given.sync_mode:
+        made = SyncStrategy()
+    elif given.geo_sgd_mode:
+        made = GeoStrategy(given.geo_sgd_need_push_nums)
+    elif given.runtime_split_send_recv and given.half_async:
+        made = SyncStrategy() if given.completely_not_async else HalfAsyncStrategy()
+    else:
+        made = AsyncStrategy() if given.runtime_split_send_recv else HalfAsyncStrategy()
+    kept = made.get_program_config()
+    for name in ("slice_var_up", "split_method", "min_block_size", "wait_port", "enable_dc_asgd", "print_log"):
+        setattr(kept, name, getattr(given, name))
+    return made
+
+
+def _mapping(method: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidType(f"{method} takes its own kind of settings or a dict, got {given!r}")
+    return given
+
+
+def _of(kind: Any, method: str, given: Any) -> Any:
+    if not isinstance(given, kind):
+        raise InvalidType(f"{method} takes a {kind.__name__}, got {given!r}")
+    return given
