@@ -15,9 +15,8 @@ from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.program.program import Program
 from workbench.framework.program.remote import runnable, service_of
-from workbench.framework.values.rows import Rows
-from workbench.ops.distributed.exchange import SERVER_EXCHANGE, SERVER_ROWS, SERVER_ROWS_GRADIENT
-from workbench.runtime.servers.standing import exchange_of
+from workbench.ops.distributed.exchange import SERVER_EXCHANGE
+from workbench.runtime.servers.standing import client_of
 
 
 @pytest.fixture(autouse=True)
@@ -120,24 +119,15 @@ class Client:
     def exchange(self, values: Any) -> Any:
         return [value + 1 for value in values]
 
-    def pull_rows(self, numbers: Any) -> Any:
-        assert numbers.dtype == np.int64 and numbers.ndim == 1
-        return np.stack([numbers, -numbers], 1).astype(np.float32)
-
 
 def test_bodies_ask_who_knows_the_servers() -> None:
-    """`server_exchange`, `server_rows` and `server_rows_gradient`."""
+    """`server_exchange` does."""
     x = np.ones(2, np.float32)
-    (found,) = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), exchange=1)
+    (found,), _ = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), exchange=1)
     assert np.array_equal(found, [2, 2])
-    assert SERVER_EXCHANGE.forward(numpy_xp, None, client=Client(), exchange=1) == []
-    ids = np.array([[3], [5]], np.int32)
-    rows = SERVER_ROWS.forward(numpy_xp, ids, client=Client(), exchange=1, width=2, dtype="float32")
-    assert np.array_equal(rows, [[[3, -3]], [[5, -5]]])
-    gradient = SERVER_ROWS_GRADIENT.forward(numpy_xp, ids, rows, height=9)
-    assert isinstance(gradient, Rows) and gradient.shape == (9, 2) and gradient.rows.tolist() == [3, 5]
+    assert SERVER_EXCHANGE.forward(numpy_xp, None, client=Client(), exchange=1) == ([], None)
 
 
 def test_an_exchange_that_is_gone_is_told() -> None:
     with pytest.raises(PreconditionNotMet, match="an executor was closed"):
-        exchange_of(-1)
+        client_of({"exchange": -1})

@@ -112,17 +112,6 @@ def test_an_asynchronous_push_that_comes_again_or_late_is_applied_once() -> None
     assert np.allclose(server.w, 0.6)
 
 
-def test_T12_a_late_gradient_is_compensated() -> None:
-    server = joined(mode=ASYNC, dc_asgd=True)
-    for trainer in (0, 1):
-        server.ask("pull", trainer, pull=["w"])
-    server.push(0, 0, 2.0)
-    w = 1 - 0.1 * 2.0
-    server.push(1, 0, 3.0)
-    expected = w - 0.1 * (3.0 + 3.0 * 3.0 * (w - 1.0))
-    assert np.allclose(server.w, expected)
-
-
 # Who comes again
 
 

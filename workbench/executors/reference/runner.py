@@ -10,7 +10,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.streams import stream_of
-from workbench.runtime.servers.standing import exchange_of
+from workbench.runtime.servers.standing import client_of
 
 
 class OpRunner:
@@ -46,7 +46,7 @@ class OpRunner:
         if "place" in needs:
             extra["place"] = self.place
         if "client" in needs:
-            extra["client"] = exchange_of(op.attrs["exchange"])
+            extra["client"] = client_of(op.attrs)
         return extra
 
     def run_block(self, block: Block, given: Values, wanted: Sequence[str], trip: int = 0) -> list[Any]:

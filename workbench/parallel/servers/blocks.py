@@ -10,11 +10,13 @@ from workbench.errors import InvalidArgument
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.roles import ROLE_VAR
 from workbench.framework.values.spec import ROWS, Spec
 from workbench.ops.index.embedding import LOOKUP_TABLE
 
 SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
 LR_COUNTER = "@LR_DECAY_COUNTER@"
+TRAINER_ID = "@TRAINER_ID@"  # in a block that corrects late gradients: whose gradient it is (T-12)
 _OF_TRAINER = ".trainer_"
 ROW_NUMBERS, ROW_VALUES = "@ROWS", "@VALUES"  # of a sparse gradient, in messages and as feeds
 
@@ -29,7 +31,7 @@ class Duty:
         schedule: the block of the learning rate, None without a schedule.
         tables: of each sparse gradient the parameter.
         arrivals: the names that trainers push.
-        compensates: whether gradients are corrected for being late (DC-ASGD, T-12).
+        rates: learning rates that schedulers of trainers set.
     """
 
     program: Program
@@ -40,7 +42,7 @@ class Duty:
     schedule: Block | None
     tables: dict[str, str]
     arrivals: frozenset[str]
-    compensates: bool
+    rates: frozenset[str]
 
     def gradient_of(self, name: str) -> str:
         """The gradient that a trainer calls so: with or without its own suffix (T-4, T-5).
@@ -105,7 +107,7 @@ def duty_of(program: Program, op: Operator) -> Duty:
         schedule,
         tables,
         frozenset(op.input("X")),
-        attrs["dc_asgd"],
+        frozenset(program.lr_schedulers),
     )
 
 
@@ -149,7 +151,8 @@ def _add(program: Program, op: Operator, stays: set[str]) -> None:
     here = program.global_block()
     for name in (*op.input_arg_names, *op.output_arg_names):
         _declare(program, op.block, name, stays)
-    here.ops.append(Operator(here, op.type, dict(op.inputs), dict(op.outputs), dict(op.attrs), op.site))
+    attrs = {name: value for name, value in op.attrs.items() if name != ROLE_VAR}  # it names variables of trainers
+    here.ops.append(Operator(here, op.type, dict(op.inputs), dict(op.outputs), attrs, op.site))
 
 
 def _declare(program: Program, block: Block, name: str, stays: set[str]) -> None:

@@ -11,6 +11,7 @@ from workbench.errors import EnforceNotMet, located
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import ROW_NUMBERS, ROW_VALUES
 from workbench.parallel.servers.links import links_to
+from workbench.parallel.servers.values import require_rows
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Reply
 
@@ -38,12 +39,18 @@ class ServerExchange:
 
     Args:
         trainer: which one this is. endpoints: all servers. pushes: of each value, the parts that are pushed.
-        pulls: what is pulled.
+        pulls: what is pulled. begins: what is pulled will be asked for again.
     """
 
     def __init__(
-        self, trainer: int, endpoints: Sequence[str], pushes: Sequence[Sequence[Share]], pulls: Sequence[Pulled]
+        self,
+        trainer: int,
+        endpoints: Sequence[str],
+        pushes: Sequence[Sequence[Share]],
+        pulls: Sequence[Pulled],
+        begins: bool = False,
     ) -> None:
+        self._begins = begins
         self._trainer, self._endpoints, self._pushes, self._pulls = trainer, list(endpoints), pushes, pulls
         self._wanted = {
             endpoint: [part.name for pull in pulls for part in pull.parts if part.endpoint == endpoint]
@@ -74,6 +81,8 @@ class ServerExchange:
         answers = answered(asked)
         for endpoint, arrays in pushed.items():
             links[endpoint].sequence += bool(arrays)
+        for endpoint, answer in answers.items() if self._begins else ():
+            links[endpoint].begun |= answer.arrays
         return [self._joined(pull, answers) for pull in self._pulls]
 
     @staticmethod
@@ -108,28 +117,34 @@ def _pieces(part: Share, value: Any) -> Iterator[tuple[str, np.ndarray]]:
     yield part.name + ROW_VALUES, values
 
 
-class RowPull:
-    """The rows of a table that only servers have.
+class ServerTables:
+    """Tables that only servers have, cut into blocks of rows."""
 
-    Args:
-        parts: of the table, in the order of its rows. width: of a row.
-    """
+    def pull_rows(
+        self,
+        ids: np.ndarray,
+        table_names: Sequence[str],
+        height_sections: Sequence[int],
+        endpoints: Sequence[str],
+        trainer_id: int,
+        width: int,
+        **attrs: Any,
+    ) -> np.ndarray:
+        """Rows by their numbers in the whole table; every row travels once.
 
-    def __init__(self, trainer: int, parts: Sequence[Share], width: int, dtype: np.dtype[Any]) -> None:
-        self._trainer, self._parts, self._width, self._dtype = trainer, list(parts), width, dtype
-
-    def pull_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Rows by their numbers in the whole table: `[k]` int64 -> `[k, width]`; every row travels once."""
-        distinct, where = np.unique(numbers, return_inverse=True)
-        links = links_to(dict.fromkeys(part.endpoint for part in self._parts), self._trainer)
-        asked = []
-        for part in self._parts:
-            assert part.stop is not None
-            first, last = np.searchsorted(distinct, [part.start, part.stop])
+        Raises:
+            InvalidArgument: the table has no such row.
+        """
+        distinct, where = np.unique(ids.astype(np.int64).reshape(-1), return_inverse=True)
+        stops = np.cumsum(height_sections)
+        require_rows(table_names[0].rpartition(".block")[0] or table_names[0], distinct, int(stops[-1]))
+        links = links_to(dict.fromkeys(endpoints), trainer_id)
+        cuts, rows = np.searchsorted(distinct, [0, *stops]), np.empty((len(distinct), width), np.float32)
+        begun, left = [], list(zip(table_names, endpoints, [0, *stops], cuts, cuts[1:], strict=False))
+        for name, endpoint, start, first, last in left:
             if first < last:
-                own = {part.name: distinct[first:last] - part.start}
-                asked.append((first, last, part, links[part.endpoint].start("rows", own)))
-        found = np.empty((len(distinct), self._width), self._dtype)
-        for first, last, part, reply in asked:
-            found[first:last] = reply.wait().arrays[part.name + ROW_VALUES]
-        return found[where]
+                reply = links[endpoint].start("rows", {name: distinct[first:last] - start})
+                begun.append((first, last, name, reply))
+        for first, last, name, reply in begun:
+            rows[first:last] = answered({name: reply})[name].arrays[name + ROW_VALUES]
+        return rows[where.reshape(-1)].reshape(*ids.shape, width)

@@ -20,11 +20,13 @@ class Link:
 
     Attributes:
         sequence: the number of the trainer's next step there.
+        begun: parameters as they were when the trainer began, where that is asked for again.
     """
 
     def __init__(self, connection: Connection, trainer: int) -> None:
         self._connection, self._trainer = connection, trainer
         self._session = self.sequence = -1
+        self.begun: dict[str, np.ndarray] = {}
 
     def start(self, kind: str, arrays: Mapping[str, np.ndarray], **fields: object) -> Reply:
         """Begin to ask; the first time the trainer joins."""

@@ -11,21 +11,24 @@ from workbench.config import FLAG_VALUES
 from workbench.errors import InvalidArgument
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.framework.program.remote import CLIENT, SERVER
+from workbench.framework.program.remote import SERVER
 from workbench.framework.values.spec import size_of
 from workbench.ops.distributed.exchange import SERVER_EXCHANGE
-from workbench.ops.distributed.servers import RECV, SEND
+from workbench.ops.distributed.servers import FETCH_BARRIER, RECV, SEND, SEND_BARRIER
 from workbench.parallel.servers.blocks import duty_of
-from workbench.parallel.servers.exchange import Pulled, ServerExchange, Share
+from workbench.parallel.servers.exchange import Pulled, ServerExchange, ServerTables, Share
+from workbench.parallel.servers.geo import GeoExchange
 from workbench.parallel.servers.keeper import CheckpointKeeper
 from workbench.parallel.servers.places import listen
 from workbench.parallel.servers.server import ParameterServer
 from workbench.parallel.servers.values import Values
-from workbench.runtime.servers.standing import keep
+from workbench.runtime.servers.standing import keep, keep_tables
 
 
 class RemotePrograms:
     """How such programs are run."""
+
+    _tables = ServerTables()
 
     def runnable(self, program: Program) -> Program:
         """A trainer's program in which all that goes to servers, and comes from them, is one operator.
@@ -37,13 +40,19 @@ class RemotePrograms:
         """
         made = program.clone()
         block = made.global_block()
-        remote = [op for op in block.ops if CLIENT in op.record.needs]
+        keep_tables(self._tables)
+        remote = [op for op in block.ops if op.record in _EXCHANGED]
+        if not remote:
+            return made
         sends = [op for op in remote if op.record is SEND]
-        receives = [op for op in remote if op.record is RECV]
-        kept = [op for op in block.ops if op not in remote]
-        last = sends[-1] if sends else receives[0]
-        place = sum(1 for op in block.ops[: block.ops.index(last)] if op not in remote)
-        kept.insert(place, _exchange_operator(made, sends, receives, remote))
+        kept = [op for op in block.ops if op.record not in _EXCHANGED]
+        if sends and GEO_SGD in program.attributes and not any(op.record is RECV for op in remote):
+            block.ops = [*kept, _geo_operator(made, sends[0])]
+            made.touch()
+            return made
+        last = next((op for op in reversed(sends) if op.attrs["epmap"]), remote[0])
+        place = sum(op.record not in _EXCHANGED for op in block.ops[: block.ops.index(last)])
+        kept.insert(place, _exchange_operator(made, remote))
         block.ops = kept
         made.touch()
         return made
@@ -60,28 +69,50 @@ class RemotePrograms:
 
 
 REMOTE = RemotePrograms()
+GEO_SGD = "geo_sgd"
+_EXCHANGED = (SEND, RECV, SEND_BARRIER, FETCH_BARRIER)
 
 
-def _exchange_operator(
-    program: Program, sends: list[Operator], receives: list[Operator], remote: list[Operator]
-) -> Operator:
+def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
     block = program.global_block()
-    given = [(name, parts) for op in sends for name, parts in _pushes(op)]
-    pulled = [(name, pull) for op in receives for name, pull in _pulls(op)]
+    given = [(name, parts) for op in remote if op.record is SEND for name, parts in _pushes(op)]
+    pulled = [(name, pull) for op in remote if op.record is RECV for name, pull in _pulls(op)]
     endpoints = dict.fromkeys(
         endpoint for op in remote for key in ("epmap", "endpoints") for endpoint in op.attrs.get(key, ())
     )
     trainer = remote[0].attrs["trainer_id"]
-    exchange = ServerExchange(trainer, list(endpoints), [parts for _, parts in given], [pull for _, pull in pulled])
+    begins = GEO_SGD in program.attributes
+    exchange = ServerExchange(
+        trainer, list(endpoints), [parts for _, parts in given], [pull for _, pull in pulled], begins
+    )
     ins = {"X": [name for name, _ in given]} if given else {}
-    outs = {"Out": [name for name, _ in pulled]} if pulled else {}
+    outs = {"Out": [name for name, _ in pulled]} if pulled else {"Done": remote[0].output("Out")[:1]}
     role, site = remote[0].attrs.get("op_role", 0), remote[0].site
     return Operator(block, SERVER_EXCHANGE.type, ins, outs, {"exchange": keep(exchange), "op_role": role}, site)
+
+
+def _geo_operator(program: Program, op: Operator) -> Operator:
+    """What is run at the end of a step of geo-SGD: parameters go in, and come out with what others have changed."""
+    block, told = program.global_block(), program.attributes[GEO_SGD]
+    parameters = {name: _cut(one) for name, one in told["vars"].items()}
+    exchange = GeoExchange(told["trainer"], told["trainers"], told["push_nums"], parameters)
+    names = list(parameters)
+    attrs = {"exchange": keep(exchange), "op_role": op.role}
+    return Operator(block, SERVER_EXCHANGE.type, {"X": names}, {"Out": names}, attrs, op.site)
+
+
+def _cut(told: dict[str, Any]) -> list[Share]:
+    """Where the rows of a parameter lie."""
+    stops = np.cumsum(told["sections"]).tolist()
+    rows = zip(told["var_names"], told["epmap"], stops, told["sections"], strict=True)
+    return [Share(name, endpoint, stop - size, stop) for name, endpoint, stop, size in rows]
 
 
 def _pushes(op: Operator) -> Iterator[tuple[str, list[Share]]]:
     """What a `send` reads, each with where it goes."""
     names, endpoints = op.input("X"), op.attrs["epmap"]
+    if not endpoints:
+        return  # it only says that something is over
     told, sections = op.attrs["send_varnames"], op.attrs["sections"]
     if len(names) == 1 and len(told) > 1:
         yield names[0], list(_rows(op, told, endpoints, sections))

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,12 +14,25 @@ from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTim
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
 from workbench.parallel.servers.members import TrainerMembers
-from workbench.parallel.servers.values import Pushed, Values
+from workbench.parallel.servers.values import Values
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Listener, Question
 
 _LOOK = 0.05  # seconds between looks at the clock, and at the keyboard
 Arrays = Mapping[str, np.ndarray]
+
+
+class Push(NamedTuple):
+    """What a trainer gives in one step.
+
+    Attributes:
+        gradients: by their names at the server. steps: by how many a trainer's counter moves on (T-5). rates: learning
+            rates.
+    """
+
+    gradients: dict[str, np.ndarray | Rows]
+    steps: dict[str, np.ndarray]
+    rates: dict[str, np.ndarray]
 
 
 class StateKeeper(Protocol):
@@ -57,10 +70,9 @@ class ParameterServer:
         self.members = TrainerMembers(duty.trainers)
         self.round = 0
         self.pushed = self.pulled = 0
-        self._parts: dict[int, Pushed] = {}
+        self._parts: dict[int, Push] = {}
         self._waiting: dict[int, tuple[Question, list[str]]] = {}
         self._begun = 0.0
-        self._seen: dict[tuple[int, str], np.ndarray] = {}
         self._answers: dict[str, Callable[[Question, int], None]] = {
             "join": self._join,
             "step": self._step,
@@ -149,12 +161,11 @@ class ParameterServer:
             self._give(request, trainer, names)  # its gradients were applied: the answer was lost
             return
         if self.duty.mode != SYNC:
-            pushed, advances = self._read(frame.arrays)
-            self._apply(pushed, advances, trainer)
+            self._apply(self._read(frame.arrays), trainer)
             self._give(request, trainer, names)
             return
         if trainer not in self._parts:
-            pushed, _ = self._read(frame.arrays)
+            pushed = self._read(frame.arrays)
             self._begun = self._begun if self._parts else time.monotonic()
             self._parts[trainer] = pushed
             self.pushed += frame.nbytes
@@ -168,8 +179,12 @@ class ParameterServer:
             return
         self._listener.settle()
         waiting, self._waiting = self._waiting, {}
+        nothing = Push({}, {}, {})
+        parts = [self._parts.get(trainer, nothing) for trainer in range(self.duty.trainers)]
         try:
-            self.values.step([self._parts.get(trainer, {}) for trainer in range(self.duty.trainers)])
+            for name, rate in (item for part in parts for item in part.rates.items()):
+                self.values.put(name, rate)
+            self.values.step([part.gradients for part in parts])
         except Exception as error:
             for request, _ in waiting.values():
                 request.refuse(PreconditionNotMet(f"step {self.round} could not be applied: {error}"))
@@ -182,35 +197,40 @@ class ParameterServer:
         if self._keeper is not None:
             self._keeper.stepped(self)
 
-    def _apply(self, pushed: Pushed, advances: bool, trainer: int) -> None:
+    def _apply(self, push: Push, trainer: int) -> None:
         """Apply what one trainer pushed, at once."""
         self._listener.settle()
         values = self.values
-        if advances or not values.has_rate:
-            values.advance_schedule()
-        values.apply(self._compensated(pushed, trainer))
+        for name, rate in push.rates.items():
+            values.put(name, rate)
+        for name, steps in push.steps.items():
+            values.advance(name, steps)
+        if not values.has_rate:
+            values.advance("", None)
+        values.apply(push.gradients, trainer)
         self.members.applied[trainer] += 1
         self.round += 1
-        self.pushed += sum(value.nbytes for value in pushed.values())
+        self.pushed += sum(value.nbytes for value in push.gradients.values())
         if self._keeper is not None:
             self._keeper.stepped(self)
 
-    def _read(self, arrays: Arrays) -> tuple[dict[str, np.ndarray | Rows], bool]:
-        """The gradients of a push, all of which fit, and whether it advances the schedule."""
-        pushed: dict[str, np.ndarray | Rows] = {}
-        advances = False
+    def _read(self, arrays: Arrays) -> Push:
+        """What is pushed, all of which fits."""
+        push = Push({}, {}, {})
         for name, array in arrays.items():
-            if name == LR_COUNTER:
-                advances = True
+            if name.startswith(LR_COUNTER):
+                push.steps[name] = _number(name, array, np.dtype(np.int64))
+            elif name in self.duty.rates:
+                push.rates[name] = _number(name, array, self.values.array(name).dtype)
             elif not name.endswith(ROW_VALUES):
                 gradient, value = self._one(name, array, arrays)
-                if gradient in pushed:
+                if gradient in push.gradients:
                     raise InvalidArgument(f"gradient {gradient!r} is pushed twice")
                 self.values.fits(gradient, value)
-                pushed[gradient] = value
+                push.gradients[gradient] = value
         if any(n.endswith(ROW_VALUES) and n.removesuffix(ROW_VALUES) + ROW_NUMBERS not in arrays for n in arrays):
             raise InvalidArgument("values of rows are pushed without the numbers of the rows")
-        return pushed, advances
+        return push
 
     def _one(self, name: str, array: np.ndarray, arrays: Arrays) -> tuple[str, np.ndarray | Rows]:
         if not name.endswith(ROW_NUMBERS):
@@ -221,18 +241,6 @@ class ParameterServer:
         if values is None:
             raise InvalidArgument(f"rows of gradient {plain!r} are pushed without values")
         return gradient, Rows(array, values, self.duty.spec_of(gradient).shape[0])
-
-    def _compensated(self, pushed: Pushed, trainer: int) -> Pushed:
-        """Gradients corrected for the steps of others since the trainer pulled (T-12): `g + g * g * (p - seen)`."""
-        if not self.duty.compensates:
-            return pushed
-        corrected = dict(pushed)
-        for gradient, g in pushed.items():
-            parameter = self.duty.parameter(gradient)
-            seen = self._seen.get((trainer, parameter))
-            if seen is not None and isinstance(g, np.ndarray):
-                corrected[gradient] = g + g * g * (self.values.array(parameter) - seen)
-        return corrected
 
     # Parameters
 
@@ -249,8 +257,8 @@ class ParameterServer:
     def _give(self, request: Question, trainer: int, names: Sequence[str]) -> None:
         answer = Message("values", {"sequence": self._next(trainer)}, {name: self.values.array(name) for name in names})
         self.pulled += answer.nbytes
-        if self.duty.compensates:
-            self._seen |= {(trainer, name): array.copy() for name, array in answer.arrays.items()}
+        for name in names:
+            self.values.remember(name, trainer)
         request.answer(answer)
 
     def _rows(self, request: Question, trainer: int) -> None:
@@ -279,3 +287,14 @@ class ParameterServer:
         self._begun = time.monotonic()
         for request, _ in waiting.values():
             request.refuse(error)
+
+
+def _number(name: str, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """One number, of the dtype it is to have.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    if array.size != 1 or array.dtype != dtype:
+        raise InvalidArgument(f"{name!r} is one number {dtype}, got {array.dtype}{list(array.shape)}")
+    return array.reshape(1)

@@ -11,7 +11,7 @@ from workbench.executors.api.executor import Executor
 from workbench.framework.program.program import Program
 from workbench.framework.values.rows import Rows, concat
 from workbench.framework.values.spec import Spec
-from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, Duty, updates
+from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, TRAINER_ID, Duty, updates
 from workbench.runtime.scope import Scope
 
 Pushed = Mapping[str, "np.ndarray | Rows"]
@@ -54,6 +54,12 @@ class Values:
     def put(self, name: str, value: np.ndarray) -> None:
         """Give a variable a value."""
         self._scope.root.var(name).get_tensor().set(value)
+
+    def remember(self, name: str, trainer: int) -> None:
+        """Keep a parameter as a trainer has it now, where late gradients are corrected (T-12)."""
+        kept = f"{name}.trainer_{trainer}_bak"
+        if self.has(kept):
+            self.put(kept, self.array(name))
 
     def rows(self, table: str, numbers: np.ndarray) -> np.ndarray:
         """Rows of a table.
@@ -104,8 +110,9 @@ class Values:
             feed |= _fed(name, total.scale(total.dtype.type(1 / duty.trainers)))
         self._run(("step", *names), names, given, sparse, feed, with_schedule=True)
 
-    def apply(self, pushed: Pushed) -> None:
+    def apply(self, pushed: Pushed, trainer: int) -> None:
         """Updates by what one trainer pushed, in full: nothing is divided by the number of trainers (T-7)."""
+        self.put(TRAINER_ID, np.array([trainer], np.int64))
         duty = self._duty
         names = [name for name in duty.blocks if name in pushed]
         sparse = [name for name in names if name in duty.tables]
@@ -118,11 +125,14 @@ class Values:
             else:
                 given.append(name)
                 self._take(name, value, duty.spec_of(name))
+        given.append(TRAINER_ID)
         self._run(("apply", *names), names, given, sparse, feed, with_schedule=False)
 
-    def advance_schedule(self) -> None:
-        """The learning rate of one step further."""
+    def advance(self, counter: str, steps: np.ndarray | None) -> None:
+        """The learning rate of so many steps further of one trainer, or as it is now."""
         if self._duty.schedule is not None:
+            if steps is not None and self.has(counter) and counter != LR_COUNTER:
+                self.put(counter, self.array(counter) + steps)
             self._run(("rate",), [], [], [], {}, with_schedule=True)
 
     @property

@@ -8,7 +8,7 @@ program bears.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from workbench.errors import PreconditionNotMet, located
@@ -28,32 +28,44 @@ class StepExchange(Protocol):
         """
 
 
-class RowExchange(Protocol):
-    """What rows of a table come from that only servers have."""
+class Tables(Protocol):
+    """What rows of tables come from that only servers have.
 
-    def pull_rows(self, numbers: Any) -> Any:
-        """Rows of a table that only servers have: `[k]` int64 -> `[k, width]`."""
+    Attributes:
+        pull_rows: rows by their numbers, integers of any shape -> `[*shape, width]`; by keyword the attributes of the
+            operator.
+    """
+
+    pull_rows: Callable[..., Any]
 
 
-_exchanges: dict[int, StepExchange | RowExchange] = {}
+_exchanges: dict[int, StepExchange] = {}
+_tables: list[Tables] = []
 _numbers = itertools.count(1)
 _leaving: list[Callable[[], None]] = []
 
 
-def keep(exchange: StepExchange | RowExchange) -> int:
+def keep(exchange: StepExchange) -> int:
     """Leave an exchange here; the number it is found by."""
     number = next(_numbers)
     _exchanges[number] = exchange
     return number
 
 
-def exchange_of(number: int) -> StepExchange | RowExchange:
-    """The exchange that was left under a number.
+def keep_tables(tables: Tables) -> None:
+    """Leave the way to tables here."""
+    _tables[:] = [tables]
+
+
+def client_of(attrs: Mapping[str, Any]) -> StepExchange | Tables:
+    """What carries out an operator with these attributes: the exchange it bears the number of, or the way to tables.
 
     Raises:
         PreconditionNotMet: it is gone, as this process has left its servers.
     """
-    exchange = _exchanges.get(number)
+    if "exchange" not in attrs:
+        return _tables[0]
+    exchange = _exchanges.get(attrs["exchange"])
     if exchange is None:
         raise located(
             PreconditionNotMet(

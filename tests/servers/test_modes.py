@@ -1,0 +1,181 @@
+"""Transpiled programs of every mode with servers on threads of this process, against the same steps in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.servers.in_process import free_endpoints, running
+from workbench import fluid
+from workbench.framework.program.program import Program
+from workbench.parallel.transpiler.config import DistributeTranspilerConfig
+from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
+from workbench.runtime.scope import Scope
+
+
+@pytest.fixture(autouse=True)
+def _static() -> Any:
+    wb.enable_static()
+    yield
+    wb.disable_static()
+
+
+ROWS, WIDTH = 200, 90
+X = np.random.default_rng(0).standard_normal((4, ROWS)).astype(np.float32)
+START = np.random.default_rng(1).standard_normal((ROWS, WIDTH)).astype(np.float32)
+
+
+def dense_model(optimizer: Any) -> Any:
+    x = fluid.data("x", [None, ROWS])
+    start = fluid.initializer.NumpyArrayInitializer(START)
+    y = fluid.layers.fc(x, WIDTH, param_attr=fluid.ParamAttr(name="w", initializer=start), bias_attr=False)
+    loss = fluid.layers.mean(y)
+    optimizer().minimize(loss)
+    return loss
+
+
+GRADIENT = np.repeat(X.mean(0)[:, None] / WIDTH, WIDTH, axis=1)  # of the mean of all outputs
+
+
+class Trainer:
+    """One trainer's programs and what it holds; `transpiler` knows the servers' programs."""
+
+    def __init__(
+        self, number: int, trainers: int, endpoints: Sequence[str], sync: bool, model: Any, config: Any
+    ) -> None:
+        main, startup = Program(), Program()
+        with fluid.program_guard(main, startup), fluid.unique_name.guard():
+            self.loss = model()
+        self.transpiler = DistributeTranspiler(config)
+        self.transpiler.transpile(number, main, ",".join(endpoints), trainers, sync, startup)
+        self.main, self.startup, self.scope = self.transpiler.get_trainer_program(False), startup, Scope()
+        self.executor = fluid.Executor()
+
+    def begin(self) -> None:
+        self.executor.run(self.startup, scope=self.scope)
+
+    def step(self, feed: Any = None, fetch: Any = "w") -> Any:
+        feed = {"x": X} if feed is None else feed
+        return self.executor.run(self.main, feed=feed, fetch_list=[fetch], scope=self.scope)[0]
+
+
+@contextmanager
+def job(
+    model: Any, sync: bool, trainers: int = 1, servers: int = 2, **config: Any
+) -> Iterator[tuple[list[Trainer], list[Scope]]]:
+    endpoints = free_endpoints(servers)
+    made = DistributeTranspilerConfig()
+    made.sync_mode = sync
+    for name, value in config.items():
+        setattr(made, name, value)
+    members = [Trainer(number, trainers, endpoints, sync, model, made) for number in range(trainers)]
+    with running([members[0].transpiler.get_pserver_programs(endpoint) for endpoint in endpoints]) as scopes:
+        for member in members:
+            member.begin()
+        yield members, scopes
+
+
+def sgd() -> Any:
+    return fluid.optimizer.SGD(0.1)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_T2_a_parameter_in_blocks_on_two_servers_trains(sync: bool) -> None:
+    with job(lambda: dense_model(sgd), sync) as ((trainer,), scopes):
+        assert np.array_equal(trainer.scope.find_var("w").get_tensor().array, START)  # T-6
+        for step in (1, 2, 3):
+            assert np.allclose(trainer.step(), START - 0.1 * step * GRADIENT, atol=1e-6)
+        blocks = [scope.find_var(f"w.block{i}") for scope in scopes for i in (0, 1)]
+        held = [block.get_tensor().array for block in blocks if block is not None]
+        assert sorted(array.shape for array in held) == [(100, WIDTH), (100, WIDTH)]
+
+
+def test_T5_two_asynchronous_trainers_take_turns() -> None:
+    with job(lambda: dense_model(sgd), False, trainers=2) as ((one, two), _):
+        for step in (1, 2, 3):
+            assert np.allclose(one.step(), START - 0.1 * (2 * step - 1) * GRADIENT, atol=1e-6)
+            assert np.allclose(two.step(), START - 0.1 * 2 * step * GRADIENT, atol=1e-6)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_T7_schedules_and_state_of_optimizers_are_the_servers(sync: bool) -> None:
+    def momentum() -> Any:
+        return fluid.optimizer.Momentum(fluid.layers.exponential_decay(0.1, 1, 0.5), 0.9)
+
+    with job(lambda: dense_model(momentum), sync) as ((trainer,), scopes):
+        found = [trainer.step() for _ in range(3)]
+        rates = [scope.find_var("@LR_DECAY_COUNTER@").get_tensor().array for scope in scopes]
+        assert not any("velocity" in name for name in trainer.scope.local_var_names())
+    w, velocity = START.astype(np.float64), np.zeros_like(START, np.float64)
+    first = int(rates[0][0]) - 2  # of the first step; asynchronous counters begin elsewhere
+    for step, now in enumerate(found):
+        velocity = 0.9 * velocity + GRADIENT
+        w = w - 0.1 * 0.5 ** (first + step) * velocity
+        assert np.allclose(now, w, atol=1e-5)
+    assert rates[0] == rates[1] and (first == 0 or not sync)
+
+
+def test_T7_a_scheduler_of_a_trainer_sets_the_rate_at_the_servers() -> None:
+    schedule = wb.optimizer.lr.StepDecay(0.1, 1, 0.5)
+    model = lambda: dense_model(lambda: wb.optimizer.SGD(schedule))  # noqa: E731
+    with job(model, True) as ((trainer,), _):
+        trainer.step()
+        schedule.step()
+        assert np.allclose(trainer.step(), START - (0.1 + 0.05) * GRADIENT, atol=1e-6)
+
+
+def test_T12_a_late_gradient_is_corrected() -> None:
+    with job(lambda: dense_model(sgd), False, trainers=2, enable_dc_asgd=True) as ((one, two), _):
+        first = one.step()
+        late = two.step()
+    assert np.allclose(first, START - 0.1 * GRADIENT, atol=1e-6)
+    expected = first - 0.1 * (GRADIENT + GRADIENT * GRADIENT * (first - START))
+    assert np.allclose(late, expected, atol=1e-7)
+
+
+def test_geo_trainers_take_over_what_others_have_changed() -> None:
+    config = {"geo_sgd_mode": True, "geo_sgd_need_push_nums": 2, "slice_var_up": True}
+    with job(lambda: dense_model(sgd), False, trainers=2, **config) as ((one, two), _):
+        assert np.allclose(one.step(), START - 0.1 * GRADIENT, atol=1e-6)  # by itself
+        assert np.allclose(one.step(), START - 0.2 * GRADIENT, atol=1e-6)  # has pushed half of its change
+        two.step()
+        assert np.allclose(two.step(), START - (0.2 + 0.1) * GRADIENT, atol=1e-6)  # its own, and what one pushed
+        one.step()
+        third = START - (0.2 + 0.1 + 0.1 + 0.1) * GRADIENT  # four steps of its own, and what two pushed
+        assert np.allclose(one.step(), third, atol=1e-6)
+
+
+TABLE = np.random.default_rng(2).standard_normal((20_000, 4)).astype(np.float32)
+
+
+def table_model(optimizer: Any = sgd) -> Any:
+    ids = fluid.data("ids", [None], "int64")
+    start = fluid.initializer.NumpyArrayInitializer(TABLE)
+    rows = fluid.embedding(
+        ids, list(TABLE.shape), is_sparse=True,
+        param_attr=fluid.ParamAttr(name="table", initializer=start),
+    )  # fmt: skip
+    loss = fluid.layers.mean(rows)
+    optimizer().minimize(loss)
+    return rows
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_tables_live_on_servers_and_rows_travel(sync: bool) -> None:
+    ids = np.array([3, 19_999, 3, 12_345])
+    expected = TABLE.copy()
+    with job(table_model, sync) as ((trainer,), scopes):
+        for _ in range(3):
+            rows = trainer.step({"ids": ids}, trainer.loss)
+            assert np.allclose(rows, expected[ids], atol=1e-6)
+            np.subtract.at(expected, ids, 0.1 / rows.size)
+        parts = [scope.find_var(f"table.block{i}") for i, scope in enumerate(scopes)]
+        held = np.concatenate([part.get_tensor().array for part in parts if part is not None])
+        table = trainer.scope.find_var("table")
+        assert table is None or not table.get_tensor().initialized
+    assert np.allclose(held, expected, atol=1e-6)
