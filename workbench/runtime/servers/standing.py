@@ -29,14 +29,11 @@ class StepExchange(Protocol):
 
 
 class Tables(Protocol):
-    """What rows of tables come from that only servers have.
+    """What rows of tables come from that only servers have."""
 
-    Attributes:
-        pull_rows: rows by their numbers, integers of any shape -> `[*shape, width]`; by keyword the attributes of the
-            operator.
-    """
-
-    pull_rows: Callable[..., Any]
+    @property
+    def pull_rows(self) -> Callable[..., Any]:
+        """Gives rows by their numbers, integers of any shape -> `[*shape, width]`; by keyword the operator's attributes."""
 
 
 _exchanges: dict[int, StepExchange] = {}
