@@ -33,7 +33,7 @@ class Tables(Protocol):
 
     @property
     def pull_rows(self) -> Callable[..., Any]:
-        """Gives rows by their numbers, integers of any shape -> `[*shape, width]`; by keyword the operator's attributes."""
+        """Gives rows by their numbers: integers of any shape -> `[*shape, width]`; attributes come by keyword."""
 
 
 _exchanges: dict[int, StepExchange] = {}
