@@ -177,6 +177,25 @@ def test_a_pause_comes_when_all_that_was_sent_has_been_made(monkeypatch: pytest.
     run.wait(30)
 
 
+def test_a_run_is_not_called_paused_while_steps_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def look(run: Any) -> None:
+        if run.step >= 40:
+            run.pause()
+            seen.append((str(run.state), run.step == sum(near.sent)))
+
+    run, near, *_ = trained(monkeypatch, True, epochs=10**6, paused=True)
+    run.subscribe(look, at_rest=False)
+    run.resume()
+    assert run._comes_to_rest(40, 30) and str(run.state) == "paused"
+    assert ("running", False) in seen and all(state == "paused" or not is_all for state, is_all in seen)
+    before = run.step
+    assert run.advance(1, timeout=30) and run.step == before + 1
+    run.stop()
+    run.wait(30)
+
+
 def test_who_looks_at_every_step_finds_no_other_one_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     seen = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -213,7 +214,7 @@ def test_what_is_closed_says_so() -> None:
 
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
-def test_a_dashboard_shows_what_every_rank_does(ranks: Cluster) -> None:
+def test_a_dashboard_shows_what_every_rank_does(ranks: Cluster, tmp_path: Path) -> None:
     training = Training()
     run = training.train(cluster=ranks, epochs=10**5, name="far", paused=True)
     page = wb.dashboard(run)
@@ -244,6 +245,11 @@ def test_a_dashboard_shows_what_every_rank_does(ranks: Cluster) -> None:
     }
     assert len(told["scopes"]["memory"]["bytes"]) == 2 and "clocks of 2 ranks, aligned to ± " in repr(page)
     assert page.panel("timeline").figure() is not None
+    *told_of, step = page._model.watch.events_of()
+    assert step.step == sample["step"] - 1 and len(told_of) == len(spans["start"]) and step.feed_rows == (3, 4)
+    page.export_chrome_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {"rank 0", "rank 1"} <= {event["args"].get("name") for event in trace if event["ph"] == "M"}
     page.close()
     run.stop()
     run.wait(60)

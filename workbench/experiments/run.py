@@ -96,6 +96,7 @@ class Run:
         self.fetch: dict[str, str] = {}
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
+        self._is_underway = False  # what was yielded last has steps behind it that have been begun
         self._lookers = 0  # of them those that want the run at rest
         self._started = False
         self._held = False
@@ -116,7 +117,7 @@ class Run:
             return self._outcome
         if not self._started:
             return State.READY
-        return State.PAUSED if self._holds and not self._stopping else State.RUNNING
+        return State.PAUSED if self._holds and not (self._stopping or self._is_underway) else State.RUNNING
 
     @property
     def _holds(self) -> bool:
@@ -408,10 +409,10 @@ class Run:
     def _timed(self, work: Iterator[dict[str, float]]) -> Iterator[dict[str, float]]:
         """The steps of `work`, asked for only while the run may go on."""
         try:
-            values: dict[str, float] | None = None
-            while isinstance(values, Underway) or self._may_go_on():
+            while self._is_underway or self._may_go_on():
                 start = time.perf_counter()
                 values = next(work, None)
+                self._is_underway = isinstance(values, Underway)
                 self.seconds += time.perf_counter() - start
                 if values is None:
                     return

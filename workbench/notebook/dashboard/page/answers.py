@@ -50,7 +50,7 @@ def trace_file(model: Model, step: int | None) -> Message:
     Raises:
         PreconditionNotMet: no step has been looked at. NotFound: this one has not been, or is no longer kept.
     """
-    told = model.watch.samples.events_of(step)
+    told = model.watch.events_of(step)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         write_trace(path, told)

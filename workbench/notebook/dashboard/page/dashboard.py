@@ -136,7 +136,7 @@ class Dashboard:
         """
         from workbench.executors.profiling.chrome import write_trace
 
-        write_trace(path, self._model.watch.samples.events_of())
+        write_trace(path, self._model.watch.events_of())
 
     def __repr__(self) -> str:
         from workbench.notebook.figures.text import describe

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from workbench import events
+from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.planning.shapes import Shapes
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
@@ -14,6 +16,7 @@ from workbench.notebook.dashboard.watching import rank_watch
 from workbench.notebook.dashboard.watching.graph_message import graph_message
 from workbench.notebook.dashboard.watching.joined_ranks import joined_sample, joined_scopes
 from workbench.notebook.dashboard.watching.live_values import totals
+from workbench.notebook.dashboard.watching.rank_events import events_of_ranks
 from workbench.notebook.dashboard.watching.rank_graph import graphs_of_ranks
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.dashboard.watching.unwatched import Unwatched
@@ -128,6 +131,20 @@ class ClusterWatch(Unwatched):
         """The message `sample` of a step that was looked at, or the last one before it."""
         sample = self.samples.at(step)
         return None if sample is None else {**sample, "slowest": self._slowest()}
+
+    def events_of(self, step: int | None = None) -> list[events.Event]:
+        """What was told of a step by its number from 1, of all ranks; None: of the newest that was looked at.
+
+        Raises:
+            PreconditionNotMet: no step has been looked at. NotFound: this one has not been, or is no longer kept.
+        """
+        last = self.samples.last
+        if last is None:
+            raise PreconditionNotMet("no step has been looked at yet: run one")
+        sample = last if step is None else self.samples.at(step)
+        if sample is None or step not in (None, sample["step"]):
+            raise NotFound(f"step {step} is not among the steps that were looked at and are kept; choose another one")
+        return events_of_ranks(sample, self.title, self.graph, self.shapes)
 
     def sampled(self) -> list[Message]:
         """The messages `sample` and `samples`, once there is one."""

@@ -65,6 +65,10 @@ class Unwatched:
         """No step has been looked at."""
         return None
 
+    def events_of(self, step: int | None = None) -> list[events.Event]:
+        """What was told of a step; see `Samples.events_of`."""
+        return self.samples.events_of(step)
+
     def newest_fed(self) -> Message | None:
         """Nobody knows what was fed."""
         return None

@@ -171,6 +171,10 @@ class Watch:
         sample = sample_of_last(self.engine, self.graph_number) if self._has_run else None
         return [] if sample is None else [sample]
 
+    def events_of(self, step: int | None = None) -> list[events.Event]:
+        """What was told of a step; see `Samples.events_of`."""
+        return self.samples.events_of(step)
+
     def newest_fed(self) -> Message | None:
         """The message `fed`: what the newest step was fed, if that step was not looked at; None if it was."""
         last = self.samples.last
