@@ -16,6 +16,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.values.spec import DENSE, Spec
 
 LEAST = 1 << 9  # elements of the largest operand
+LEAST_UNPREPARED = 1 << 8  # of ops whose bodies are many calls of NumPy
 LEAST_WORK = 1 << 15  # of element-wise ops: elements by functions
 COSTLY = {"erf": 40}  # functions that take NumPy so many times as long as others
 
@@ -39,7 +40,8 @@ def _pays(op: Op, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
     if op.is_view or not set(op.needs) <= {"wanted"}:
         return False
     if not op.is_elementwise:
-        return size >= LEAST and (op.forward_of or op).grad_prepare is None
+        least = LEAST if (op.forward_of or op).prepare is not None else LEAST_UNPREPARED
+        return size >= least and (op.forward_of or op).grad_prepare is None
     form = steps_of(op, tuple([None if spec is None else spec.dtype.numpy for spec in ins]), attrs)
     work = 0 if form is None else sum(COSTLY.get(step.function, 1) for step in form.steps)
     return work > 1 and work * size >= LEAST_WORK
