@@ -14,7 +14,7 @@ from tests.stress.tripwire import Tripwire
 from workbench.errors import InvalidArgument
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 
-NAMES = ("recorded_function", "recorded_step", "leaf_gradients", "bindings", "shared_storage")
+NAMES = ("recorded_function", "recorded_step", "leaf_gradients", "values/bindings", "values/shared_storage")
 FILES = [f"jit/{name}.py" for name in NAMES]
 
 

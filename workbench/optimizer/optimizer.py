@@ -399,10 +399,19 @@ class Optimizer:
         if not pairs:
             return
         with recording_gradients.replaced(False):
-            current_recorder().begin_update(self, pairs)
+            recorder = current_recorder()
+            recorder.begin_update(self, pairs)
             self.refresh_rate()
             decayed = self._decayed(sorted(pairs, key=lambda pair: pair[0].name))
             updates = [self._update_of(parameter, self._tensors) for parameter, _, _ in decayed]
+            record_all_into = getattr(recorder, "record_all_into", None)  # of what computes at once
+            if record_all_into is not None:
+                record_all_into(
+                    write
+                    for update, (parameter, _, grad) in zip(updates, decayed, strict=True)
+                    for write in update.writes(grad, update.settings.rate_of(parameter, self._tensors))
+                )
+                return
             for update, each in zip(updates, decayed, strict=True):
                 self._apply_one(update, self._tensors, *each)
 

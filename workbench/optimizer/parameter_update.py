@@ -54,11 +54,14 @@ class ParameterUpdate:
         """Whether it was made for this parameter as it is."""
         return self._parameter is parameter and self._states is states and self._dtype is parameter.dtype
 
-    def apply(self, grad: Any, rate: Any) -> Any:
-        """Update the parameter, or append the operators; returns that of the update."""
-        recorder = current_recorder()
+    def writes(self, grad: Any, rate: Any) -> list[tuple[OpWrite, dict[str, Any]]]:
+        """The ops that update the parameter, each with the inputs that change."""
         rate = self.settings.scaled_rate(rate, self._parameter, self._held, grad, self._kept)
-        done = recorder.record_into(self._write, {"Grad": grad, "LearningRate": rate})
-        if self._rounding is not None:
-            recorder.record_into(self._rounding, {})
-        return done
+        update = self._write, {"Grad": grad, "LearningRate": rate}
+        return [update] if self._rounding is None else [update, (self._rounding, {})]
+
+    def apply(self, grad: Any, rate: Any) -> Any:
+        """Append the operators; returns that of the update."""
+        recorder = current_recorder()
+        operator, *_ = [recorder.record_into(*write) for write in self.writes(grad, rate)]
+        return operator

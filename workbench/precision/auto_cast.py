@@ -28,8 +28,9 @@ class AutoCastRecorder:
     def __init__(self, inner: Recorder, policy: Policy) -> None:
         self.inner, self.policy = inner, policy
         self.name, self.zero_dim, self.is_eager = inner.name, inner.zero_dim, inner.is_eager
-        if hasattr(inner, "gradients_of"):
-            self.gradients_of = inner.gradients_of
+        for name in ("gradients_of", "record_all_into"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
 
     def record(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         dtype = self.policy.dtype_for(op, inputs)

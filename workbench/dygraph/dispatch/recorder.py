@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from marshal import dumps
 from typing import Any, NoReturn
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.dygraph.dispatch.prepared import PreparedOp
-from workbench.dygraph.dispatch.writes import PreparedWrite
+from workbench.dygraph.dispatch.writes import PreparedWrite, write_all
 from workbench.dygraph.kinds import kind_of
 from workbench.dygraph.overwrites import clock
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
@@ -101,15 +101,27 @@ class DynamicRecorder:
         Raises:
             InvalidArgument, InvalidType: naming op, expected, got and the line.
         """
-        prepared = write.prepared
+        self.record_all_into([(write, given)])
+
+    def record_all_into(self, writes: Iterable[tuple[OpWrite, dict[str, Any]]]) -> None:
+        """Compute ops over the tensors they write, all or, where Ctrl-C comes, none of them.
+
+        Raises:
+            InvalidArgument, InvalidType: naming ops, expected, got and the line.
+        """
+        prepared = [(self._prepared_write(write, given), given) for write, given in writes]
+        try:
+            write_all(prepared)
+        except Exception as error:
+            _fail(", ".join(dict.fromkeys(write.name for write, _ in prepared)), error)
+
+    def _prepared_write(self, write: OpWrite, given: dict[str, Any]) -> PreparedWrite:
+        prepared: PreparedWrite | None = write.prepared
         if prepared is None or not prepared.fits(given):
             inputs = [_operand(write.op, {**write.inputs, **given}.get(slot.name)) for slot in write.op.inputs]
             call, _ = self._prepared(write.op, tuple(inputs), write.attrs)
             prepared = write.prepared = PreparedWrite(write, given, call.attrs)
-        try:
-            prepared.run(given)
-        except Exception as error:
-            _fail(write.op.type, error)
+        return prepared
 
     def on_variables(self, function: Callable[..., Any], *given: Any) -> Any:
         """`function(*given)`: there are no variables."""

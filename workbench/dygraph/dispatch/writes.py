@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from operator import call, setitem
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import Op
 from workbench.framework.op.write import OpWrite
 from workbench.framework.quiet import quiet
+from workbench.runtime.undisturbed import Call, undisturbed
 
 
 class PreparedWrite:
@@ -50,22 +55,47 @@ class PreparedWrite:
                 return False
         return all(t.array is array for t, array in self._fixed)
 
+    @property
+    def name(self) -> str:
+        """Of the op."""
+        return self._op.type
+
+    @property
+    def written(self) -> list[Any]:
+        """The arrays that are written to."""
+        return self._written
+
+    def calls(self, given: dict[str, Any]) -> list[Call] | None:
+        """What writes, as C functions; None where Python has a part in it."""
+        if self._calls is None:
+            return None
+        taken = [partial(setitem, buffer, ..., given[slot].array) for slot, buffer in self._buffers.items()]
+        return [*taken, *self._calls]
+
     def run(self, given: dict[str, Any]) -> None:
         """Write."""
-        if self._calls is None:
-            quiet.run(
-                _general, self._op, self._outs, self._arrays({s: _array(t) for s, t in given.items()}), self._attrs
-            )
+        arrays = self._arrays({slot: _array(t) for slot, t in given.items()})
+        quiet.run(_general, self._op, self._outs, arrays, self._attrs)
+
+
+def write_all(writes: Sequence[tuple[PreparedWrite, dict[str, Any]]]) -> None:
+    """Write, one after the other; where Ctrl-C comes, nothing, or it comes behind all of it."""
+    found = [prepared.calls(given) for prepared, given in writes]
+    spot = here(3)
+    for prepared, _ in writes:  # before it is done: who has noted too much asks for a clone, who has not computes wrong
+        all_written(prepared.written, prepared.name, spot)
+    if None not in found:
+        quiet.run(deque, map(call, chain.from_iterable(found)), 0)  # type: ignore[arg-type]
+        return
+    undisturbed(partial(_write_each, writes, found))
+
+
+def _write_each(writes: Sequence[tuple[PreparedWrite, dict[str, Any]]], found: Sequence[list[Call] | None]) -> None:
+    for (prepared, given), calls in zip(writes, found, strict=True):
+        if calls is None:
+            prepared.run(given)
         else:
-            for slot, buffer in self._buffers.items():
-                np.copyto(buffer, given[slot].array)
-            quiet.run(_all, self._calls)
-        all_written(self._written, self._op.type, here())
-
-
-def _all(calls: Sequence[Any]) -> None:
-    for call in calls:
-        call()
+            quiet.run(deque, map(call, calls), 0)
 
 
 def _general(op: Op, outs: list[Any], arrays: list[Any], attrs: dict[str, Any]) -> None:
