@@ -109,6 +109,32 @@ def test_without_a_default_the_last_function_is_it() -> None:
     assert run(lambda x: static.nn.switch_case(x, branches), 7, "int64") == [30.0]
 
 
+@pytest.mark.parametrize(("index", "wanted"), [(1, [[1.0, 1.0]]), (2, [[2, 2], [2, 2]]), (5, [3, 3, 3])])
+def test_of_an_index_the_program_knows_functions_may_return_anything(index: int, wanted: Any) -> None:
+    branches = {1: lambda: wb.full([1, 2], 1.0), 2: lambda: wb.full([2, 2], 2, "int32")}
+    known = lambda x: static.nn.switch_case(wb.full([1], index, "int32"), branches, lambda: wb.full([3], 3, "int32"))  # noqa: E731
+    assert run(known, 0.0) == wanted
+
+
+def test_an_index_that_is_written_again_is_not_known() -> None:
+    def chosen(x: Any) -> Any:
+        index = wb.full([1], 0, "int64")
+        wb.assign(x.astype("int64"), index)
+        return static.nn.switch_case(index, [lambda: x + 10.0, lambda: x + 20.0])
+
+    assert run(chosen, 1.0) == [21.0]
+
+
+def test_instance_norm_of_single_values_leaves_the_shift() -> None:
+    with guard(), static_mode(), program_guard(Program(), Program()):
+        shift = wb.ParamAttr(initializer=wb.nn.initializer.Constant(3.0))
+        y = static.nn.instance_norm(static.data("x", [2, 3]), bias_attr=shift)
+        executor = static.Executor()
+        executor.run(static.default_startup_program())
+        (found,) = executor.run(feed={"x": np.arange(6, dtype=np.float32).reshape(2, 3)}, fetch_list=[y])
+    assert found.tolist() == [[3.0] * 3] * 2
+
+
 @pytest.mark.parametrize(("index", "wanted"), [(0, 10.0), (1, 20.0), (5, 0.0)])
 def test_switch_case_takes_the_function_of_the_index(index: int, wanted: float) -> None:
     functions = [lambda: wb.full([1], 10.0), lambda: wb.full([1], 20.0)]

@@ -7,6 +7,9 @@ from typing import Any
 
 from workbench.builders.control_flow import cond
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.program.guard import default_main_program
+from workbench.framework.program.variable import Variable
+from workbench.ops.tensor.creation import FILL_CONSTANT
 
 Branch = Callable[[], Any]
 
@@ -65,7 +68,8 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Branch | None = Non
     """Run the function of an index, else the default one.
 
     Args:
-        branch_index: an integer tensor of one element.
+        branch_index: an integer tensor of one element. If the program just filled it with a number, that one function
+            is called, nothing else.
         branch_fns: a list of functions without arguments, or of pairs of an int and one, or a dictionary.
         default: that of the largest index, if None.
 
@@ -85,8 +89,24 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Branch | None = Non
     branches = _numbered(branch_fns)
     if default is None:
         default = branches[max(branches)]
+    known = _known(branch_index)
+    if known is not None:  # the functions may return whatever they want
+        return _function(branches.get(known, default))()
     pairs = [(branch_index == number, branches[number]) for number in sorted(branches)]
     return _chosen(pairs, _function(default), name)
+
+
+def _known(index: Any) -> int | None:
+    """The number that the program fills an index with, where it does nothing else to it."""
+    if (
+        not isinstance(index, Variable)
+        or index.persistable
+        or index.block is not default_main_program().current_block()
+    ):
+        return None
+    writers = [op for op in index.block.ops if index.name in op.output_arg_names]
+    filled = len(writers) == 1 and writers[0].type == FILL_CONSTANT.type
+    return int(writers[0].attrs["value"]) if filled else None
 
 
 def _numbered(given: Any) -> dict[int, Branch]:

@@ -16,6 +16,7 @@ from workbench.ops.math.products.linear import bilinear
 from workbench.ops.math.products.spectral import spectral_norm as over_largest
 from workbench.ops.nn import group_norm as ops
 from workbench.ops.nn.composed_activation import prelu as rectified
+from workbench.ops.tensor.shape import squeeze, unsqueeze
 
 
 def group_norm(
@@ -54,7 +55,8 @@ def instance_norm(
     """Normalise every channel of every sample, then scale and shift.
 
     Args:
-        input: `[N, C, ...]`, C known. param_attr, bias_attr: as for `group_norm`.
+        input: `[N, C, ...]`, C known; of `[N, C]` every channel is one value, so what is left is the shift.
+            param_attr, bias_attr: as for `group_norm`.
 
     Raises:
         InvalidArgument: channels that are unknown.
@@ -66,8 +68,10 @@ def instance_norm(
     """
     with building("instance_norm", name) as layer:
         scale, shift = _scale_and_shift(layer, input, param_attr, bias_attr, "NCHW")
-        out: Variable = ops.instance_norm(input, weight=scale, bias=shift, eps=epsilon, name=layer.name)
-        return out
+        flat = len(input.shape) == 2
+        x: Any = unsqueeze(input, axis=2) if flat else input
+        out: Any = ops.instance_norm(x, weight=scale, bias=shift, eps=epsilon, name=layer.name)
+        return squeeze(out, axis=2) if flat else out
 
 
 def prelu(
