@@ -148,6 +148,12 @@ NAMES = {
         scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait split spawn launch Group
         SpawnContext ChildFailed cluster Cluster RankLost save_state_dict load_state_dict
     """,
+    "distributed.fleet": """
+        DistributedStrategy Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker utils
+        barrier_worker distributed_model distributed_optimizer init
+        init_server init_worker is_first_worker is_server is_worker run_server save_inference_model
+        save_persistables server_endpoints server_index server_num stop_worker worker_endpoints worker_index worker_num
+    """,
     "fluid": """
         BuildStrategy CPUPlace CUDAPlace CompiledProgram ExecutionStrategy Executor LoDTensor ParallelExecutor ParamAttr
         Program Scope Tensor Variable cpu_places cuda_places data default_main_program default_startup_program

@@ -347,6 +347,18 @@ DISTRIBUTED = {  # `workbench.distributed`
     "workbench.parallel.cluster.rank_errors": "RankLost",
 }
 
+FLEET = {  # `workbench.distributed.fleet`
+    "workbench.parallel.fleet.strategy": "DistributedStrategy=FleetStrategy",
+    "workbench.parallel.fleet.unified": (
+        "Fleet=UnifiedFleet barrier_worker distributed_model distributed_optimizer init init_server init_worker "
+        "is_first_worker is_server is_worker run_server save_inference_model save_persistables server_endpoints "
+        "server_index server_num stop_worker worker_endpoints worker_index worker_num"
+    ),
+    "workbench.parallel.roles.cloud": "PaddleCloudRoleMaker",
+    "workbench.parallel.roles.role": "Role",
+    "workbench.parallel.roles.user_defined": "UserDefinedRoleMaker",
+}
+
 FLUID_CORE = {  # `workbench.fluid.core`
     "workbench.dygraph.tensor.methods": "VarBase=Tensor",
     "workbench.framework.values.place": "CPUPlace CUDAPlace",

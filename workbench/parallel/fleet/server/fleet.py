@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.checkpoint import model_folder
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, one_of
 from workbench.executors.api.executor import Executor
+from workbench.framework.names import GRAD_SUFFIX
+from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_plain
@@ -87,10 +89,11 @@ class ServerFleet(FleetBase):
         self._prepared("init_worker").get_trainer_program(wait_port=True)
 
     def init_server(self, model_dir: Folder | None = None) -> None:
-        """Begin as a server: make the parameters, or load them.
+        """Begin as a server: make the parameters, and load those that were saved.
 
         Args:
-            model_dir: a folder that `save_persistables` of a fleet has written.
+            model_dir: a folder that `save_persistables` of a fleet has written. What is not in it, such as
+                accumulators that only servers have, and parameters cut into blocks, begins anew, with a notice.
 
         Raises:
             NotPrepared (a ValueError): before `minimize`. InvalidArgument: there is no such folder.
@@ -102,7 +105,15 @@ class ServerFleet(FleetBase):
             return
         if not os.path.isdir(model_dir):
             raise InvalidArgument(f"init_server: there is no folder {os.fspath(model_dir)!r}")
-        model_folder.load_persistables(executor, model_dir, self.main_program)
+        self._load(executor, model_dir)
+
+    def _load(self, executor: Executor, folder: Folder) -> None:
+        """The variables of this server there are files of; the others stay as the startup program has made them."""
+        held = {v.name for v in self.main_program.persistables() if _is_held(v) and GRAD_SUFFIX not in v.name}
+        saved = sorted(held.intersection(os.listdir(folder)))
+        if held - set(saved):
+            tell(f"init_server: {os.fspath(folder)!r} has no values of {one_of(held - set(saved))}; they begin anew")
+        model_folder.load_vars(executor, folder, self.main_program, vars=saved)
 
     def run_server(self) -> None:
         """Serve until all trainers have left.

@@ -1,0 +1,140 @@
+"""`paddle.distributed.fleet` of 2.x: in front of both kinds of fleets, in both modes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+import workbench.distributed.fleet as fleet
+from workbench import static
+from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unimplemented
+from workbench.framework.notice import Notice
+from workbench.parallel.fleet.unified import UnifiedFleet
+
+X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def programs() -> Any:
+    wb.enable_static()
+    with (
+        static.program_guard(static.Program(), static.Program()),
+        wb.utils.unique_name.guard(),
+        static.scope_guard(static.Scope()),
+    ):
+        yield
+    wb.disable_static()
+
+
+def model() -> Any:
+    static.default_startup_program().random_seed = 3
+    h = static.nn.fc(static.data("x", [None, 4]), 8, activation="tanh")
+    return h, wb.mean(static.nn.fc(h, 1))
+
+
+def trained(distributed: bool, **fields: Any) -> list[np.ndarray]:
+    with (
+        static.program_guard(static.Program(), static.Program()),
+        wb.utils.unique_name.guard(),
+        static.scope_guard(static.Scope()),
+    ):
+        h, loss = model()
+        optimizer: Any = wb.optimizer.SGD(0.1)
+        if distributed:
+            strategy = fleet.DistributedStrategy()
+            for name, value in fields.items():
+                setattr(strategy, name, value)
+            if strategy.recompute:
+                strategy.recompute_configs = {"checkpoints": [h]}
+            fleet.init(is_collective=True, strategy=strategy)
+            optimizer = fleet.distributed_optimizer(optimizer)
+        optimizer.minimize(loss)
+        executor = static.Executor()
+        executor.run(static.default_startup_program())
+        return [executor.run(feed={"x": X}, fetch_list=[loss])[0] for _ in range(3)]
+
+
+def test_the_default_program_is_what_a_trainer_runs(programs: None) -> None:
+    for one, other in zip(trained(True), trained(False)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_fields_have_their_effects(programs: None) -> None:
+    for one, other in zip(trained(True, recompute=True), trained(False)):
+        np.testing.assert_array_equal(one, other)
+    half = trained(True, amp=True, amp_configs={"init_loss_scaling": 64.0})
+    assert any((a != b).any() for a, b in zip(half, trained(False)))
+
+
+def test_every_field_has_an_effect_a_notice_or_an_error(programs: None) -> None:
+    kinds = {name: fleet.DistributedStrategy.effect(name).kind for name in fleet.DistributedStrategy.OPTIONS}
+    assert set(kinds.values()) == {"graph", "step", "notice", "error"}
+    for name, kind in kinds.items():
+        option = fleet.DistributedStrategy.OPTIONS[name]
+        if kind not in ("notice", "error"):
+            continue
+        strategy = fleet.DistributedStrategy()
+        setattr(strategy, name, not option.default if isinstance(option.default, bool) else option.default + 1)
+        if kind == "error":
+            with pytest.raises(Unimplemented, match=name):
+                UnifiedFleet().init(is_collective=True, strategy=strategy)
+        else:
+            with pytest.warns(Notice, match=name):
+                UnifiedFleet().init(is_collective=True, strategy=strategy)
+
+
+def test_unknown_fields_and_settings_are_refused() -> None:
+    strategy = fleet.DistributedStrategy()
+    with pytest.raises(NotFound, match="recompute"):
+        strategy.recomput = True
+    with pytest.raises(NotFound, match="checkpoints"):
+        strategy.recompute_configs = {"checkpoint": []}
+    strategy.amp_configs = {"incr_ratio": 3.0}
+    assert strategy.amp_configs["incr_ratio"] == 3.0 and strategy.amp_configs["decr_ratio"] == 0.8
+    with pytest.raises(InvalidType, match="amp"):
+        strategy.amp = 1
+
+
+def test_servers_are_chosen_by_a_sync(programs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:6001")
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
+    monkeypatch.setenv("TRAINING_ROLE", "TRAINER")
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
+    made = UnifiedFleet().init()
+    assert made.is_worker() and not made.is_server() and made.worker_num() == 2 and made.server_num() == 1
+    modes = {}
+    for name, fields in {
+        "sync": {}, "async": {"a_sync": True}, "geo": {"a_sync": True, "a_sync_configs": {"k_steps": 7}},
+    }.items():  # fmt: skip
+        strategy = fleet.DistributedStrategy()
+        for field, value in fields.items():
+            setattr(strategy, field, value)
+        modes[name] = made.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._with_servers()
+    assert [modes[name].mode for name in ("sync", "async", "geo")] == [0, 1, 3]
+    assert modes["geo"].get_program_config().geo_sgd_need_push_nums == 7
+    _, loss = model()
+    made.distributed_optimizer(wb.optimizer.SGD(0.1)).minimize(loss)
+    assert "send" in [op.type for op in made.main_program.global_block().ops]
+
+
+def test_dynamic_mode_has_the_optimizer_itself_and_the_layer() -> None:
+    wb.disable_static()
+    fleet.init(is_collective=True)
+    layer = wb.nn.Linear(4, 2)
+    assert fleet.distributed_model(layer) is layer and fleet.worker_num() == 1 and fleet.is_first_worker()
+    optimizer = fleet.distributed_optimizer(wb.optimizer.SGD(0.5, parameters=layer.parameters()))
+    before = layer.weight.numpy().copy()
+    layer(wb.ones([1, 4])).sum().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    np.testing.assert_allclose(layer.weight.numpy(), before - 0.5)
+
+
+def test_what_is_asked_too_early_or_wrongly() -> None:
+    with pytest.raises(PreconditionNotMet, match=r"fleet\.init"):
+        UnifiedFleet().worker_num()
+    with pytest.raises(InvalidType, match="strategy"):
+        UnifiedFleet().init(is_collective=True, strategy=static.BuildStrategy())
+    with pytest.raises(InvalidType, match="role maker"):
+        UnifiedFleet().init(role_maker="cloud", is_collective=True)

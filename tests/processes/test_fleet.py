@@ -1,0 +1,97 @@
+"""Fleets under `workbench launch` and started by hand: the numbers of the rules."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.processes.ranks import ROOT, require_mpi
+
+pytestmark = pytest.mark.processes
+
+PROGRAMS = Path(__file__).with_name("fleets")
+LIMIT = 120  # seconds on a machine that is busy
+
+
+def environment() -> dict[str, str]:
+    others = ("OMPI_", "PMI", "PADDLE_", "TRAINING_ROLE", "POD_IP")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(others)}
+    return {**kept, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "CPU_NUM": "1"}
+
+
+def launched(folder: Path, options: list[str], program: str, *arguments: str) -> str:
+    """What the processes of a job print."""
+    require_mpi()
+    command = [sys.executable, "-m", "workbench.distributed.launch", *options, "--log_dir", str(folder / "log")]
+    done = subprocess.run(
+        [*command, str(PROGRAMS / program), *arguments], cwd=folder, env=environment(), capture_output=True, text=True,
+        timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+SERVERS = ["--server_num", "1", "--worker_num", "2"]
+
+
+def values(said: str) -> list[list[float]]:
+    """What each trainer printed."""
+    return [[float(number) for number in line.split(",")] for line in re.findall(r"w \[(.*)\]", said)]
+
+
+def test_f10_sync_servers_take_the_mean_and_end_by_themselves(tmp_path: Path) -> None:
+    """T-10: 0.7, 0.4, 0.1 on both trainers, and a server that has ended."""
+    said = launched(tmp_path, SERVERS, "servers.py", "sync")
+    assert values(said) == [[0.7, 0.4, 0.1]] * 2 and said.count("served") == 1
+
+
+@pytest.mark.parametrize("mode", ["async", "half_async"])
+def test_f10_async_servers_apply_every_gradient_in_full(tmp_path: Path, mode: str) -> None:
+    """Three times 2 and three times 4, each by 0.1, whatever comes when: the last trainer sees all of it."""
+    said = launched(tmp_path, SERVERS, "servers.py", mode)
+    found = values(said)
+    assert min(one[-1] for one in found) == -0.8 and said.count("served") == 1
+    assert all(a > b for one in found for a, b in pairwise(one))
+
+
+def test_f13_servers_begin_with_what_was_saved(tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    launched(tmp_path, SERVERS, "servers.py", "sync", "", str(saved))
+    assert [path.name for path in saved.iterdir()] == ["w"]
+    said = launched(tmp_path, SERVERS, "servers.py", "sync", str(saved))
+    assert values(said) == [[-0.2, -0.5, -0.8]] * 2
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_f10_processes_started_by_hand_meet_at_their_endpoints() -> None:
+    if find_spec("grpc") is None:
+        pytest.skip("processes that MPI has not started need grpcio: pip install -e '.[ps]'")
+    port = free_port()
+    shared = {"PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{port}", "PADDLE_TRAINERS_NUM": "2"}
+    own = [{"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(i)} for i in range(2)]
+    own.append({"TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": str(port)})
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAMS / "servers.py"), "sync"], env={**environment(), **shared, **one},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for one in own
+    ]  # fmt: skip
+    try:
+        said = [process.communicate(timeout=LIMIT) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0, 0], said
+    assert values(said[0][0]) == values(said[1][0]) == [[0.7, 0.4, 0.1]] and "served" in said[2][0]
