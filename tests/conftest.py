@@ -1,11 +1,12 @@
 """Rules every test shares: what a marker needs, and the words it is skipped with when that is missing."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
 
@@ -29,6 +30,17 @@ os.environ["WORKBENCH_RUNS"] = os.path.join(RUNS, "runs.sqlite")
 atexit.register(shutil.rmtree, RUNS, ignore_errors=True)
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: among tens of thousands of tests nobody need look for garbage, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

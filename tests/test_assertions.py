@@ -1,11 +1,19 @@
 """Every test can fail: it asserts something, itself or through what it calls, and looks at the answers it gets."""
 
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.assertions import Suite, skips, suite
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _let_go() -> Iterator[None]:
+    """The syntax trees of all tests would slow every garbage collection of the tests that come after."""
+    yield
+    suite.cache_clear()
 
 
 def test_every_test_asserts_something() -> None:

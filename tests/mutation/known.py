@@ -61,7 +61,7 @@ NAMED: tuple[Named, ...] = (
     Named("memory is given back too early", "planning", "give_back", "self._busy[0][0] < now",
           "self._busy[0][0] <= now + 2"),
     Named("views of the scope's storage are handed on", "planning", "_may_be_shown",
-          "not request.lies_in_scope(found.base_of(source))", "True"),
+          "not request.lies_in_scope(known.base_of(source))", "True"),
     Named("no layout is assigned", "planning", "assign_layouts",
           "assigned_strides(node, value, request.readers, request.specs)", "None"),
     Named("results never take over memory", "planning", "find_takeovers", "request.in_place", "False"),

@@ -58,7 +58,7 @@ tapes = st.booleans()
 modes, counts, batches = st.sampled_from(["AllReduce", "Reduce"]), st.sampled_from([2, 3, 1]), st.integers(6, 9)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(randoms, sizes, counts, modes, batches, st.sampled_from([2, 8]), st.booleans(), tapes)
 def test_threads_and_lists(
     random: Any, size: int, count: int, mode: str, rows: int, threads: int, listed: bool, tape: bool

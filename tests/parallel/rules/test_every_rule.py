@@ -6,6 +6,7 @@ The rules are those of sections 3 to 6 of the description of the real engine, an
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -32,9 +33,21 @@ def named_tests() -> tuple[Helper, ...]:
     return tuple(test for test in suite().tests if test.module.startswith(folders))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _let_go() -> Iterator[None]:
+    """The syntax trees of all tests would slow every garbage collection of the tests that come after."""
+    yield
+    named_tests.cache_clear()
+    suite.cache_clear()
+
+
 @pytest.fixture(scope="module")
-def collected() -> frozenset[str]:
+def collected(request: pytest.FixtureRequest) -> frozenset[str]:
     """The names of the test functions that pytest finds and does not leave out."""
+    here = request.session.items
+    files = {file for folder in FOLDERS for file in (TESTS / folder).rglob("test_*.py")}
+    if files <= {item.path for item in here}:
+        return frozenset(item.name.partition("[")[0] for item in here if item.path in files)
     call = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:nbval", "-p", "no:cacheprovider",
             "-o", "addopts=--import-mode=importlib", *(f"tests/{folder}" for folder in FOLDERS)]  # fmt: skip
     listed = subprocess.run(call, cwd=TESTS.parent, capture_output=True, text=True, timeout=250, check=True).stdout
