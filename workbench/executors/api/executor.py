@@ -211,7 +211,7 @@ class Executor:
         return []
 
     def close(self) -> None:
-        """Refuse further runs, and tell parameter servers, where there are some, that this process has left (T-11)."""
+        """Refuse further runs, and tell parameter servers, where there are some, that this process has left."""
         self._closed = True
         leave_servers()
         self._programs.clear()
