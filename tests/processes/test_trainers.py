@@ -210,6 +210,43 @@ def test_a_trainer_that_does_not_come_is_named_with_the_op_that_waits() -> None:
     assert len(set(job.outputs)) == 1 and job.outputs[0].startswith("2 "), str(job)
 
 
+@pytest.mark.parametrize("how", ["met", "strangers"])
+def test_the_first_step_of_trainers_waits_as_long_as_any_other(how: str, tmp_path: Path) -> None:
+    """Also where they have not met before; both come back, and go on together."""
+    job = run_ranks(
+        _STEPS.replace(
+            "rank, size = world().rank, world().size", "rank, size = int(os.environ['OMPI_COMM_WORLD_RANK']), 2"
+        )
+        .replace("executor = static", "strategy = static.ExecutionStrategy()\n    executor = static")
+        .replace("build_strategy=build)", "build_strategy=build, exec_strategy=strategy)\n    strategy.timeout = 1.0")
+        + """
+    from pathlib import Path
+    from mpi4py import MPI  # MPI itself begins on all of them together
+
+    met = Path(sys.argv[1]) / "met"
+    if sys.argv[2] == "met":
+        world()
+    if rank == 0:
+        begun = time.monotonic()
+        try:
+            step()
+            raise SystemExit("trained alone")
+        except (PeerTimeout, Unavailable) as error:
+            assert "rank 1" in str(error) and time.monotonic() - begun < 20, error
+        met.touch()
+    while not met.exists():
+        time.sleep(0.01)
+    strategy.timeout = 60.0
+    step()
+    print(executor.inspection.steps, held().hex())
+    """,
+        2,
+        args=(str(tmp_path), how),
+    )
+    assert job.code == 0, str(job)
+    assert len(set(job.outputs)) == 1 and job.outputs[0].startswith("1 "), str(job)
+
+
 def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps() -> None:
     job = run_ranks(
         _STEPS

@@ -106,7 +106,7 @@ class Engine:
         if self.started:
             return
         spec, count = self.spec, len(self.spec.places)
-        group = group_of(spec.build)
+        group = group_of(spec.build, spec.execution.timeout)
         settings = spec.build.freeze(count, process_group=group is not None)
         spec.execution.settle(count, use_cuda=spec.places[0].kind == "gpu")
         self._check_sharer()

@@ -28,15 +28,18 @@ _COMPARED, _COMPARED_AGAIN = 16, 1024  # parameters are compared at steps 16, 32
 _RESET = 60.0  # seconds the others have for coming back from a step that was discarded
 
 
-def group_of(build: BuildStrategy) -> ProcessGroup | None:
+def group_of(build: BuildStrategy, patience: float) -> ProcessGroup | None:
     """The processes that train together; None if this one trains alone, or if there is no such group.
+
+    Args:
+        patience: seconds the others have for coming, where none of them has met yet.
 
     Raises:
         InvalidArgument: the strategy says another number of them, or another one of them, than there is.
     """
     if build.trainers == 1 or get_flag("FLAGS_allow_lonely_trainer") or not is_started_by_mpi():
         return None
-    group = world()
+    group = world(patience)
     given, there = (build.trainers, build.trainer_id), (group.size, group.rank)
     if given != there:
         raise InvalidArgument(

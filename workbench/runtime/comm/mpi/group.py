@@ -98,6 +98,7 @@ class ProcessGroup:
         _require_one_machine(comm)
         crowded = comm.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
         self.channel = Channel(Window(comm), [self.member(rank) for rank in range(comm.size)], crowded)
+        self._meeting: GroupWork | None = None
         _groups.add(self)
 
     @cached_property
@@ -264,7 +265,14 @@ class ProcessGroup:
         return ProcessGroup(comm, [self.ranks[r] for r in chosen], self.timeout if timeout is None else timeout)
 
     def own(self, timeout: float | None = None) -> ProcessGroup:
-        """Another group of the same processes, with collectives and failures of its own; see `subgroup`."""
+        """Another group of the same processes, with collectives and failures of its own; see `subgroup`.
+
+        Its deadline holds from here on: for the others who are to make it, too. Who has waited for them in vain and
+        calls again goes on waiting where it was.
+        """
+        self._meeting = self._meeting or self._start("a group of its own", [], 1, Copying([]), None)
+        self._meeting.wait(timeout)
+        self._meeting = None
         subgroup = self.subgroup(range(self.size), timeout)
         assert subgroup is not None
         return subgroup
@@ -345,15 +353,18 @@ _worlds: list[ProcessGroup] = []
 _groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
 
 
-def world() -> ProcessGroup:
+def world(patience: float = PATIENCE) -> ProcessGroup:
     """The group of all processes that `mpiexec` has started; at the first call all of them make it together.
+
+    Args:
+        patience: seconds the others have for coming at that first call.
 
     Raises:
         Unavailable: there is no mpi4py, or the MPI behind it is not the one that started the processes; or some
             process does not come, which is named.
     """
     if not _worlds:
-        _worlds.append(_make_world())
+        _worlds.append(_make_world(patience))
     return _worlds[0]
 
 
@@ -362,7 +373,7 @@ def is_started_by_mpi() -> bool:
     return any(os.environ.get(name, "1") not in ("", "1") for name in _STARTED)
 
 
-def _make_world() -> ProcessGroup:
+def _make_world(patience: float) -> ProcessGroup:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI
@@ -378,7 +389,7 @@ def _make_world() -> ProcessGroup:
             f"mpiexec started {told} processes, but each is alone: mpi4py uses {library}, mpiexec is of another MPI\n"
             f"  expected: the mpiexec beside {sys.executable}"
         )
-    assemble(comm, PATIENCE)
+    assemble(comm, patience)
     group = ProcessGroup(comm.Dup(), range(comm.size))
     if comm.size > 1:
         atexit.register(_leave, comm)
