@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.parallel.launch.mpiexec import launcher_path
+from workbench.parallel.launch.mpiexec import find_launcher, launcher_path
 
 pytest.importorskip("mpi4py")
 pytestmark = [
@@ -216,3 +216,43 @@ def test_two_machines(tmp_path: Path) -> None:
         assert "half a line\n" in (tmp_path / "log" / f"workerlog.{rank}").read_text()
     if apart:
         assert variables["PADDLE_TRAINER_ENDPOINTS"] == "one:6170,two:6170"
+
+
+def test_shared_memory_of_a_job_that_was_killed_as_a_whole_is_given_back_by_the_next(tmp_path: Path) -> None:
+    if not find_launcher().is_open_mpi:
+        pytest.skip("MPICH puts its files where it likes")
+    script = """
+import os, re, time
+from pathlib import Path
+import workbench as wb
+wb.distributed.init_parallel_env()
+wb.distributed.barrier()
+own = re.findall("/dev/shm/workbench-memory-[^/]+", Path("/proc/self/maps").read_text())
+assert own, "shares nothing"
+if os.environ.get("STAYS"):
+    name = f"pids.{wb.distributed.get_rank()}"
+    Path("part." + name).write_text(f"{os.getpid()} {os.getppid()} {own[0]}")
+    Path("part." + name).rename(name)
+    time.sleep(60)
+"""
+    with started(tmp_path, script, "-n", "2", STAYS="1") as process:
+        until = time.monotonic() + LIMIT
+        texts: list[str] = []
+        while len(texts) < 2 and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.05)
+            texts = [text for path in tmp_path.glob("pids.*") if (text := path.read_text())]
+        folder = Path(texts[0].split()[2])
+        pids = {int(number) for text in texts for number in text.split()[:2]}
+        for pid in (process.pid, *sorted(pids)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(timeout=LIMIT)
+        assert folder.is_dir() and any("sm_segment" in path.name for path in folder.iterdir())
+    stranger = Path("/dev/shm/workbench-memory-of-another")
+    stranger.mkdir()
+    try:
+        done = launch(tmp_path, script, "-n", "2")
+        assert done.returncode == 0, done.stderr
+        assert not folder.exists() and stranger.is_dir()
+    finally:
+        stranger.rmdir()

@@ -58,7 +58,7 @@ def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: R
         start_port=options.start_port,
         name=options.job,
     )
-    return Job(command, room, output, setting)
+    return Job(command, room, output, setting | (room.memory.variables() if options.nodes == 1 else {}))
 
 
 def _verdict(job: Job, program: str) -> int:

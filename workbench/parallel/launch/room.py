@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workbench.parallel.launch.memory import SharedFolder
+
 LENGTH_BYTES = 8  # of the length of a task
 
 SETTING = "WORKBENCH_JOB"
@@ -43,10 +45,14 @@ class Room:
 
     Args:
         processes: how many there will be. tasks: there is a pipe for the function each of them is to call.
+
+    Attributes:
+        memory: where they put the files of what they share.
     """
 
     def __init__(self, processes: int, tasks: bool = False) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="workbench-job-"))
+        self.memory = SharedFolder()
         self.processes = processes
         names = ["out", "err", *(["task"] if tasks else [])]
         for name in ["alive", *(f"{name}.{rank}" for rank in range(processes) for name in names)]:
@@ -80,7 +86,8 @@ class Room:
         return sorted((Failure(**json.loads(text)) for text in texts if text), key=lambda failure: failure.when)
 
     def close(self) -> None:
-        """Let the processes that are left end, and remove the folder."""
+        """Let the processes that are left end, and remove the folders."""
+        self.memory.close()
         if self._alive >= 0:
             os.close(self._alive)
             self._alive = -1
