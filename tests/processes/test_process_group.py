@@ -126,6 +126,7 @@ _COLLECTIVES = """
         except PeerTimeout as error:
             text = str(error)
             assert error.ranks == (1,) and "rank 1" in text and "rank 0" not in text and "0.2 s" in text
+        pair.barrier().wait()  # both have seen it
     for _ in range(1 if rank == 1 else 0):
         group.receive(np.empty(0), 0).wait()
         work = group.all_reduce(np.ones(2))
