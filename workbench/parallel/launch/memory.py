@@ -21,7 +21,7 @@ _BEGINNING = 60.0  # seconds a folder may be there without its lock
 _SETTINGS = ("OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_osc_sm_backing_directory")
 
 
-class SharedFolder:
+class JobMemory:
     """The folder of one job, until it is closed.
 
     Attributes:

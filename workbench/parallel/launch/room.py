@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.parallel.launch.memory import SharedFolder
+from workbench.parallel.launch.memory import JobMemory
 
 LENGTH_BYTES = 8  # of the length of a task
 
@@ -52,7 +52,7 @@ class Room:
 
     def __init__(self, processes: int, tasks: bool = False) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="workbench-job-"))
-        self.memory = SharedFolder()
+        self.memory = JobMemory()
         self.processes = processes
         names = ["out", "err", *(["task"] if tasks else [])]
         for name in ["alive", *(f"{name}.{rank}" for rank in range(processes) for name in names)]:
