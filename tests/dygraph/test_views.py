@@ -157,3 +157,16 @@ def test_what_is_detached_is_written_to_without_a_trace() -> None:
         y.reshape([4]).add_(paddle.ones([4]))
     (y * y).sum().backward()
     assert x.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+
+
+def test_storage_of_a_tensor_prints_and_sets_its_value() -> None:
+    x = paddle.to_tensor([[1.0, 0.1], [1e-9, 123456789.0]])
+    storage = x.get_tensor()
+    assert str(storage).splitlines() == [
+        "  - shape: [2, 2]", "  - layout: NCHW", "  - place: Place(cpu)", "  - dtype: float32",
+        "  - data: [1 0.1 1e-09 1.23457e+08]",
+    ]  # fmt: skip
+    assert str(paddle.to_tensor([True, False]).get_tensor()).endswith("data: [1 0]")
+    version = x.inplace_version
+    storage.set(np.zeros([2, 2], np.float32), paddle.CPUPlace())
+    assert x.tolist() == np.array(storage).tolist() == [[0.0, 0.0], [0.0, 0.0]] and x.inplace_version == version + 1

@@ -369,6 +369,21 @@ def test_source_that_has_changed_is_not_used(tmp_path: Any) -> None:
         wb.jit.to_static(names["signed"])(wb.to_tensor([1.0]))
 
 
+@pytest.mark.parametrize("function", [both_sides, chained, looped, looped_with_branch], ids=lambda f: f.__name__)
+def test_what_is_loaded_has_its_branches_and_their_gradients(function: Callable[..., Any], tmp_path: Any) -> None:
+    wb.jit.save(wb.jit.to_static(function, input_spec=[wb.static.InputSpec([2])]), str(tmp_path / "model"))
+    loaded = wb.jit.load(str(tmp_path / "model"))
+    for point in POINTS[:3]:
+        found = []
+        for called in (function, loaded):
+            x = wb.to_tensor(point, stop_gradient=False)
+            y = called(x)
+            y = y[0] if isinstance(y, list | tuple) else y
+            y.sum().backward()
+            found += [y.numpy(), x.grad.numpy()]
+        assert np.allclose(found[:2], found[2:], rtol=1e-6), point
+
+
 def test_what_is_saved_has_its_branches(tmp_path: Any) -> None:
     recorded = wb.jit.to_static(both_sides, input_spec=[wb.static.InputSpec([2], "float32", "x")])
     wb.jit.save(recorded, str(tmp_path / "model"))

@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from workbench.builders.control_flow import cond, while_loop
 from workbench.dygraph.tensor.parameter import EagerParamBase
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.errors import InvalidArgument, Unimplemented
+from workbench.errors import InvalidArgument
 from workbench.framework.names import EMPTY
 from workbench.framework.op.record import find_op
+from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import ROLE, ROLE_VAR
 from workbench.framework.program.variable import Parameter
 from workbench.jit.static_function import StaticFunction
 from workbench.layers.layer import Layer
+from workbench.ops.flow.control_flow import cond_op, while_op
 
 
 class TranslatedLayer(Layer):
@@ -29,18 +32,13 @@ class TranslatedLayer(Layer):
         program: from `feeds` to `fetches`. values: of its persistable variables, by name.
 
     Raises:
-        InvalidArgument: a value is missing. Unimplemented: the program has branches or loops.
+        InvalidArgument: a value is missing.
     """
 
     def __init__(
         self, program: Program, feeds: Sequence[str], fetches: Sequence[str], values: Mapping[str, np.ndarray]
     ) -> None:
         super().__init__()
-        if program.num_blocks > 1:
-            raise Unimplemented(
-                "the program has branches or loops, which a layer does not apply to tensors; run it with "
-                "static.load_inference_model and an Executor"
-            )
         vars(self).update(_program=program, _feeds=list(feeds), _fetches=list(fetches), _tensors={})
         for variable in program.persistables():
             if variable.name not in values:
@@ -70,9 +68,7 @@ class TranslatedLayer(Layer):
 
     def _apply(self, *inputs: Any) -> list[Any]:
         values: dict[str, Any] = {**self._tensors, **dict(zip(self._feeds, inputs, strict=True))}
-        for op in self._program.global_block().ops:
-            values.update(_applied(op, values))
-        return [values[name] for name in self._fetches]
+        return _run(self._program.global_block(), values, self._fetches)
 
     def program(self, method_name: str = "forward") -> Program:
         """The saved program.
@@ -83,6 +79,45 @@ class TranslatedLayer(Layer):
         if method_name != "forward":
             raise InvalidArgument(f"the saved model has the method 'forward' alone, not {method_name!r}")
         return self._program
+
+
+def _run(block: Block, values: dict[str, Any], wanted: Sequence[str]) -> list[Any]:
+    """Apply the operators of a block to tensors."""
+    for op in block.ops:
+        values.update(_APPLIED.get(op.type, _applied)(op, values))
+    return [values[name] for name in wanted]
+
+
+def _branched(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a branch gives."""
+
+    def side(which: str) -> Any:
+        block, outs = op.attrs[f"{which}_block"], op.attrs[f"{which}_outs"]
+        return lambda: _run(block, _captured(op, values), outs)
+
+    return dict(zip(op.outputs["Out"], cond(values[op.inputs["Cond"][0]], side("true"), side("false")), strict=True))
+
+
+def _looped(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a loop gives."""
+    names, attrs = op.attrs["x_names"], op.attrs
+
+    def inside(variables: Sequence[Any]) -> dict[str, Any]:
+        return {**_captured(op, values), **dict(zip(names, variables, strict=True))}
+
+    results = while_loop(
+        lambda *variables: _run(attrs["cond_block"], inside(variables), [attrs["cond_out"]])[0],
+        lambda *variables: _run(attrs["body_block"], inside(variables), attrs["body_outs"]),
+        [values[name] for name in op.inputs["X"]],
+    )
+    return dict(zip(op.outputs["Out"], results, strict=True))
+
+
+def _captured(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the blocks of a branch or a loop read from outside."""
+    return {
+        inner: values[name] for inner, name in zip(op.attrs["input_names"], op.inputs.get("Input", ()), strict=True)
+    }
 
 
 def _applied(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,3 +135,6 @@ def _applied(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
         parts = result if slot.is_list else [result]
         outputs.update(zip(op.outputs.get(slot.name, ()), parts, strict=False))
     return outputs
+
+
+_APPLIED = {cond_op.type: _branched, while_op.type: _looped}

@@ -171,6 +171,17 @@ class LoDTensor:
             raise PreconditionNotMet("the tensor is not initialised; run the startup program or set() a value")
         return self.array
 
+    def __str__(self) -> str:
+        """As Paddle prints it: every element, with six digits."""
+        if self.array is None:
+            return repr(self)
+        data = " ".join(format(float(e), "g") if self.dtype.is_float else str(int(e)) for e in self.array.flat)
+        facts = {
+            "shape": list(self.array.shape), "layout": "NCHW", "place": "Place(cpu)", "dtype": self.dtype,
+            "data": f"[{data}]",
+        }  # fmt: skip
+        return "\n".join(f"  - {name}: {fact}" for name, fact in facts.items())
+
     def __repr__(self) -> str:
         if self.array is None:
             return "LoDTensor(not initialised)"

@@ -14,6 +14,7 @@ from workbench.ops.index.gather import GATHER
 from workbench.ops.tensor.creation import assign
 from workbench.ops.tensor.shape import RESHAPE
 from workbench.ops.tensor.tile import broadcast_to
+from workbench.runtime.tensor import LoDTensor
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
@@ -211,6 +212,34 @@ def no(x: Tensor) -> bool:
     return False
 
 
+class TensorStorage(LoDTensor):
+    """A tensor's value as `get_tensor()` gives it: what is set here is the tensor's."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(tensor._dense())
+        self._tensor = tensor
+
+    def assign(self, new: Any) -> None:
+        self._tensor.set_value(new)
+        self.array = self._tensor.array
+
+
+def get_tensor(x: Tensor) -> TensorStorage:
+    """The value, as scopes keep it.
+
+    Example:
+        >>> print(wb.to_tensor([1.0, 2.5]).get_tensor())
+          - shape: [2]
+          - layout: NCHW
+          - place: Place(cpu)
+          - dtype: float32
+          - data: [1 2.5]
+    """
+    return TensorStorage(x)
+
+
 def grad_fn(x: Tensor) -> Any:
     """The recorded op the tensor came from, None for a leaf."""
     return x.source
@@ -234,9 +263,9 @@ def write_data(x: Tensor, given: Any) -> None:
 METHODS: dict[str, Any] = {
     **{f.__name__: f for f in (
         view, view_as, nonzero, masked_select, is_floating_point, is_integer, is_complex, to, is_contiguous, contiguous,
-        value, data_ptr, is_same_shape, element_size, cpu, cuda, pin_memory,
+        value, get_tensor, data_ptr, is_same_shape, element_size, cpu, cuda, pin_memory,
     )},
-    "get_strides": strides, "get_tensor": value, "to_dense": value,
+    "get_strides": strides, "to_dense": value,
     "is_sparse_coo": no, "is_sparse_csr": no, "is_dist": no,
     "strides": property(strides),
     "offset": property(offset),
