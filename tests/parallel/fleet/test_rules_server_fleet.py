@@ -1,0 +1,199 @@
+"""F-10 … F-15: fleets with parameter servers, in one process (several: tests/processes/test_fleet.py)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+import workbench.fluid as fluid
+from workbench.errors import InvalidArgument, InvalidType, NotFound
+from workbench.fluid.incubate.fleet.base.role_maker import Role, UserDefinedRoleMaker
+from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler import FleetTranspiler, StrategyFactory
+from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import (
+    AsyncStrategy,
+    GeoStrategy,
+    HalfAsyncStrategy,
+    SyncStrategy,
+)
+from workbench.parallel.fleet.server.strategies import strategy_of
+
+SERVERS = ["127.0.0.1:6001", "127.0.0.1:6002"]
+
+
+@pytest.fixture(autouse=True)
+def _afresh() -> Any:
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
+        yield
+
+
+def in_fleet(role: Role = Role.WORKER, index: int = 0) -> FleetTranspiler:
+    made = FleetTranspiler()
+    made.init(UserDefinedRoleMaker(index, role, 2, SERVERS))
+    return made
+
+
+def minimized(made: FleetTranspiler, strategy: Any = None) -> Any:
+    out = fluid.layers.fc(fluid.data("x", [None, 4]), 2)
+    loss = fluid.layers.mean(out)
+    result = made.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy).minimize(loss)
+    return out, result
+
+
+# What Paddle 1.8.5 makes: kind, mode, half_async, completely_not_async, geo_sgd_mode, trainers meet.
+OBSERVED = {
+    "sync": (SyncStrategy, 0, True, True, False, True),
+    "async": (AsyncStrategy, 1, False, False, False, False),
+    "half_async": (HalfAsyncStrategy, 2, True, False, False, True),
+    "geo": (GeoStrategy, 3, False, False, True, False),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_f10_strategies_have_these_settings(name: str) -> None:
+    made = getattr(StrategyFactory, f"create_{name}_strategy")()
+    kind, mode, half, not_async, geo, meets = OBSERVED[name]
+    config = made.get_program_config()
+    assert type(made) is kind and made.get_trainer_runtime_config().mode == mode
+    assert (config.sync_mode, config.runtime_split_send_recv) == (False, True)
+    assert (config.half_async, config.completely_not_async, config.geo_sgd_mode) == (half, not_async, geo)
+    assert made.get_execute_strategy().use_thread_barrier is meets
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({}, SyncStrategy),
+        ({"sync_mode": False}, HalfAsyncStrategy),
+        ({"sync_mode": False, "runtime_split_send_recv": True}, AsyncStrategy),
+        ({"sync_mode": False, "geo_sgd_mode": True, "geo_sgd_need_push_nums": 7}, GeoStrategy),
+    ],
+)
+def test_f10_settings_of_a_transpiler_stand_for_a_strategy(fields: dict[str, Any], kind: Any) -> None:
+    config = fluid.DistributeTranspilerConfig()
+    for name, value in {**fields, "slice_var_up": False}.items():
+        setattr(config, name, value)
+    made = strategy_of(config)
+    assert type(made) is kind and made.get_program_config().slice_var_up is False
+    assert made.get_program_config().geo_sgd_need_push_nums == fields.get("geo_sgd_need_push_nums", 100)
+    assert type(strategy_of(None)) is SyncStrategy
+    with pytest.raises(InvalidType, match="StrategyFactory"):
+        strategy_of(fluid.BuildStrategy())
+
+
+def test_f11_a_trainer_sends_whole_gradients() -> None:
+    made = in_fleet()
+    minimized(made, StrategyFactory.create_sync_strategy())
+    types = [op.type for op in made.main_program.global_block().ops]
+    assert types.count("send") == types.count("recv") == 2 and types.count("send_barrier") == 1
+    assert not {"split_byref", "concat", "sgd"} & set(types)
+    sends = [op for op in made.main_program.global_block().ops if op.type == "send"]
+    assert all(op.has_attr("sections") and op.has_attr("send_varnames") for op in sends)
+
+
+def test_f12_the_order_of_calls_and_what_each_process_runs() -> None:
+    with pytest.raises(ValueError, match="init"):
+        FleetTranspiler().distributed_optimizer(fluid.optimizer.SGD(0.1))
+    with pytest.raises(TypeError, match="one loss"):
+        in_fleet().distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize([])
+    trainer = in_fleet()
+    _, (ops, pairs) = minimized(trainer)
+    assert len(ops) == len(pairs) == 2
+    assert trainer.main_program is fluid.default_main_program()
+    assert trainer.startup_program is fluid.default_startup_program()
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        server = in_fleet(Role.SERVER, 1)
+        minimized(server)
+        assert [op.type for op in server.main_program.global_block().ops] == ["listen_and_serv"]
+        assert server.startup_program is not fluid.default_startup_program()
+
+
+@pytest.mark.parametrize("method", ["init_worker", "init_server", "run_server"])
+def test_f13_nothing_begins_before_minimize(method: str) -> None:
+    with pytest.raises(ValueError, match=f"before fleet.{method}"):
+        getattr(in_fleet(), method)()
+
+
+def test_f13_a_server_begins_with_its_startup_program_or_a_folder(tmp_path: Path) -> None:
+    server = in_fleet(Role.SERVER, 1)
+    minimized(server)
+    server.init_server()
+    held = [v.name for v in server.main_program.persistables() if "fc_0" in v.name and "@GRAD" not in v.name]
+    (name,) = held
+    value = np.array(fluid.global_scope().find_var(name).get_tensor())
+    fluid.io.save_vars(fluid.Executor(), tmp_path, server.main_program, vars=[name])
+    fluid.global_scope().find_var(name).get_tensor().set(np.zeros_like(value), fluid.CPUPlace())
+    with pytest.warns(UserWarning, match="learning_rate"):
+        server.init_server(str(tmp_path))
+    np.testing.assert_array_equal(np.array(fluid.global_scope().find_var(name).get_tensor()), value)
+    with pytest.raises(ValueError, match="no folder"):
+        server.init_server(str(tmp_path / "elsewhere"))
+
+
+def test_f13_stop_worker_closes_the_executor() -> None:
+    made = in_fleet()
+    made.stop_worker()
+    with pytest.raises(RuntimeError, match="closed"):
+        made._executor.run(fluid.Program())
+
+
+def test_f14_what_is_saved_is_a_program_of_the_fleet(tmp_path: Path) -> None:
+    made = in_fleet()
+    out, _ = minimized(made)
+    executor = fluid.Executor()
+    compiled = fluid.CompiledProgram(fluid.Program())
+    with pytest.raises(TypeError, match="Program"):
+        made.save_persistables(executor, tmp_path, compiled)
+    with pytest.raises(TypeError, match="Executor"):
+        made.save_persistables("executor", tmp_path)
+    with pytest.raises(ValueError, match="program of this fleet"):
+        made.save_persistables(executor, tmp_path, fluid.Program())
+    with pytest.raises(TypeError, match="Program"):
+        made.save_inference_model(executor, tmp_path, ["x"], [out], compiled)
+
+
+def test_f15_defaults_follow_the_number_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    reduce = fluid.BuildStrategy.ReduceStrategy
+    monkeypatch.setenv("CPU_NUM", "2")
+    made = StrategyFactory.create_sync_strategy()
+    assert made.get_execute_strategy().num_threads == 2
+    assert made.get_build_strategy().reduce_strategy == reduce.Reduce
+    assert made.get_trainer_runtime_config().runtime_configs == {
+        "communicator_max_merge_var_num": "2",
+        "communicator_send_queue_size": "2",
+        "communicator_independent_recv_thread": "1",
+        "communicator_min_send_grad_num_before_recv": "2",
+        "communicator_thread_pool_size": "5",
+        "communicator_send_wait_times": "5",
+        "communicator_is_sgd_optimizer": "1",
+        "rpc_deadline": "180000",
+        "rpc_retry_times": "3",
+    }
+    monkeypatch.delenv("CPU_NUM")
+    made = StrategyFactory.create_async_strategy()
+    assert made.get_execute_strategy().num_threads == 1
+    assert made.get_build_strategy().reduce_strategy == reduce.AllReduce
+    monkeypatch.setenv("CPU_NUM", "many")
+    with pytest.raises(InvalidArgument, match="CPU_NUM"):
+        StrategyFactory.create_sync_strategy()
+
+
+def test_f15_settings_are_set_whole_or_in_part() -> None:
+    made = StrategyFactory.create_async_strategy()
+    made.set_trainer_runtime_config({"communicator_send_queue_size": 9})
+    assert made.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "9"
+    with pytest.raises(NotFound, match="communicator_send_queue_size"):
+        made.set_trainer_runtime_config({"communicator_send_queue": 9})
+    made.set_program_config({"slice_var_up": False})
+    assert made.get_program_config().slice_var_up is False
+    for method in ("set_program_config", "set_trainer_runtime_config", "set_build_strategy", "set_execute_strategy"):
+        with pytest.raises(InvalidType, match=method):
+            getattr(made, method)(3)
+    with pytest.raises(InvalidArgument, match="steps"):
+        StrategyFactory.create_geo_strategy(0)
+    assert not wb.in_dynamic_mode()
