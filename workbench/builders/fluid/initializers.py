@@ -39,7 +39,7 @@ class _Seeded(Initializer):
     """One that may have a seed of its own.
 
     Args:
-        inner: what it is otherwise. seed: 0 takes that of the startup program (P-14).
+        inner: what it is otherwise. seed: 0 takes that of the startup program.
     """
 
     def __init__(self, inner: Initializer, seed: int) -> None:

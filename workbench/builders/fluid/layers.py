@@ -46,7 +46,7 @@ def data(
     type: Any = None,
     stop_gradient: bool = True,
 ) -> Variable:
-    """Declare what a program is fed; unlike `fluid.data` it puts a batch dimension in front (P-15).
+    """Declare what a program is fed; unlike `fluid.data` it puts a batch dimension in front.
 
     Args:
         append_batch_size: put -1 in front of `shape`, unless it has a -1 already.

@@ -191,7 +191,7 @@ class DistributedOptimizer(ABC):
 
 
 def require_plain(executor: Any, main_program: Any) -> None:
-    """What is saved is of an Executor and a Program (F-6, F-14).
+    """What is saved is of an Executor and a Program.
 
     Raises:
         InvalidType: a ParallelExecutor or a CompiledProgram. InvalidForm: something else.

@@ -68,7 +68,7 @@ class CollectiveOptimizer(DistributedOptimizer):
         parameter_list: Sequence[Any] | None = None,
         no_grad_set: set[Any] | None = None,
     ) -> tuple[list[Operator], Pairs]:
-        """Append gradient and update operators; `fleet.main_program` is then what this trainer runs (F-4).
+        """Append gradient and update operators; `fleet.main_program` is then what this trainer runs.
 
         Returns:
             the update operators and the (parameter, gradient) pairs, as the optimizer itself gives them.
@@ -100,7 +100,7 @@ class CollectiveOptimizer(DistributedOptimizer):
         return optimizer
 
     def _try_to_compile(self, startup_program: Program, main_program: Program) -> Program | CompiledProgram:
-        """Transpile, and compile for several devices where the executor exchanges gradients (F-5)."""
+        """Transpile, and compile for several devices where the executor exchanges gradients."""
         strategy, fleet = self._strategy, self._fleet
         _settle_communicators(strategy, fleet.worker_num())
         self._transpile(startup_program, main_program)
@@ -137,7 +137,7 @@ class CollectiveOptimizer(DistributedOptimizer):
 
 
 def _check_conflicts(strategy: CollectiveStrategy, optimizer: Any) -> None:
-    """What cannot be together (F-4).
+    """What cannot be together.
 
     Raises:
         InvalidForm: names both; Paddle asserts it.
@@ -154,7 +154,7 @@ def _check_conflicts(strategy: CollectiveStrategy, optimizer: Any) -> None:
 
 
 def _settle_communicators(strategy: CollectiveStrategy, nodes: int) -> None:
-    """How many communicators and threads there are (F-5)."""
+    """How many communicators and threads there are."""
     execution = strategy.exec_strategy
     assert execution is not None
     if nodes <= 1 and (strategy.nccl_comm_num > 1 or strategy.use_hierarchical_allreduce):

@@ -37,7 +37,7 @@ def cpu_count() -> int:
 
 
 class TrainerRuntimeConfig:
-    """How a trainer talks to servers; numbers are kept as texts, as in Paddle (F-15).
+    """How a trainer talks to servers; numbers are kept as texts, as in Paddle.
 
     Attributes:
         mode: 0 synchronous, 1 asynchronous, 2 half asynchronous, 3 by changes.
@@ -206,7 +206,7 @@ class StrategyFactory:
 
 
 def strategy_of(given: Any) -> ServerFleetStrategy:
-    """A strategy, or the one a transpiler's settings stand for (F-10).
+    """A strategy, or the one a transpiler's settings stand for.
 
     Raises:
         InvalidType: neither.
