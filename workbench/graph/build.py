@@ -13,6 +13,7 @@ from workbench.framework.program.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import ROWS, size_of
 from workbench.graph.loss import perhaps
+from workbench.graph.rings import RING_OPS
 from workbench.graph.ssa import (
     ALL_REDUCE,
     BROADCAST,
@@ -25,6 +26,7 @@ from workbench.graph.ssa import (
     Value,
 )
 from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.ops.distributed.collectives import C_ALLREDUCE_SUM
 
 _CUSTOMIZED = BuildStrategy.GradientScaleStrategy.Customized
 _REDUCE_MODE = BuildStrategy.ReduceStrategy.Reduce
@@ -71,6 +73,9 @@ class _GraphBuilder:
         if self.data_parallel and op.role == LOSS_GRAD:
             self._scale_loss_gradient(op)
             return
+        if op.record in RING_OPS and op.input("X") == op.output("Out"):
+            self._go_round(op)
+            return
         if self.ranks > 1:
             _refuse_inner_updates(op)
         for place in self._devices_of(op):
@@ -78,6 +83,17 @@ class _GraphBuilder:
         if self.data_parallel and self.ranks > 1 and op.role & BACKWARD:
             for parameter, gradient in op.role_vars:
                 self._exchange(op, parameter, gradient)
+
+    def _go_round(self, op: Operator) -> None:
+        """A collective of a transpiled program: it becomes the one the graph has anyway (T-30, T-31).
+
+        What only orders streams has no node: readers come after writers in every graph.
+        """
+        (name,) = op.input("X")
+        if op.record is not C_ALLREDUCE_SUM or self.ranks == 1:
+            return
+        maker = next((o for o in self.block.ops if any(name == gradient for _, gradient in o.role_vars)), op)
+        self._sum(maker, name, op.role)
 
     def finish(self, fetches: Sequence[str]) -> None:
         """What the devices' own copies lack, then the fetches, at the end."""
@@ -154,18 +170,22 @@ class _GraphBuilder:
         """The collective that makes the devices' gradients one (G-11 … G-13)."""
         if gradient not in op.output_arg_names:
             return
-        sparse = self.block.var_recursive(gradient).spec.kind == ROWS
         if self.reduces:
             rank = self._next_owner(gradient)
             owner = self.graph.owners[parameter] = self.home[gradient] = rank % self.graph.devices
             self._reduce(op, gradient, owner, rank)
-        elif sparse:
-            self._reduce(op, gradient, 0)
-            self._broadcast(op, gradient, 0)
         else:
-            parts = [self._read(gradient, place) for place in self.everywhere]
-            sums = [self._write(gradient, place) for place in self.everywhere]
-            self._collective(ALL_REDUCE, op, parts, sums, {})
+            self._sum(op, gradient, op.role)
+
+    def _sum(self, op: Operator, name: str, role: int) -> None:
+        """The sum of a variable over all devices, on all of them."""
+        if self.block.var_recursive(name).spec.kind == ROWS:
+            self._reduce(op, name, 0)
+            self._broadcast(op, name, 0)
+            return
+        parts = [self._read(name, place) for place in self.everywhere]
+        sums = [self._write(name, place) for place in self.everywhere]
+        self._collective(ALL_REDUCE, op, parts, sums, {}, role)
 
     def _next_owner(self, gradient: str) -> int:
         """The device, of all trainers', with the least to do so far (G-20).
@@ -187,10 +207,17 @@ class _GraphBuilder:
         self._collective(BROADCAST, op, [source], [self._write(name, place) for place in others], {"root": root})
 
     def _collective(
-        self, kind: str, op: Operator, parts: list[Value], results: list[Value], attrs: dict[str, Any]
+        self,
+        kind: str,
+        op: Operator,
+        parts: list[Value],
+        results: list[Value],
+        attrs: dict[str, Any],
+        role: int | None = None,
     ) -> None:
         attrs = {"name": parts[0].name, **attrs}
-        self.graph.nodes.append(Node(kind, self.everywhere, [parts], [results], attrs, op.role, (op,)))
+        role = op.role if role is None else role
+        self.graph.nodes.append(Node(kind, self.everywhere, [parts], [results], attrs, role, (op,)))
 
     # Reduce mode: what follows from a gradient that is summed on its owner only
 

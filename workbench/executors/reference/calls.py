@@ -21,7 +21,7 @@ from workbench.framework.values.spec import spec_of
 
 Values = dict[str, Any]
 Pairs = list[tuple[str, Any]]
-_BY_EXECUTOR = frozenset({"rng", "run_block", "place", "client"})
+_BY_EXECUTOR = frozenset({"rng", "run_block", "place", "client", "rings"})
 
 
 @dataclass

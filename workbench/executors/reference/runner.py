@@ -10,6 +10,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.streams import stream_of
+from workbench.runtime.comm.rings import RINGS
 from workbench.runtime.servers.standing import client_of
 
 
@@ -47,6 +48,8 @@ class OpRunner:
             extra["place"] = self.place
         if "client" in needs:
             extra["client"] = client_of(op.attrs)
+        if "rings" in needs:
+            extra["rings"] = RINGS
         return extra
 
     def run_block(self, block: Block, given: Values, wanted: Sequence[str], trip: int = 0) -> list[Any]:

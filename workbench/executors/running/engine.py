@@ -27,7 +27,7 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.boundary import require_boundary, require_place_in
 from workbench.executors.running.by_hand import StepByHand
 from workbench.executors.running.compiler import Compiler
-from workbench.executors.running.spec import EngineSpec
+from workbench.executors.running.spec import EngineSpec, between_trainers
 from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
 from workbench.executors.running.step_runner import StepRunner
@@ -105,7 +105,8 @@ class Engine:
         """What happens once, at the first run: strategies are settled, the program checked, scopes made."""
         if self.started:
             return
-        spec, count = self.spec, len(self.spec.places)
+        spec = self.spec = between_trainers(self.spec)
+        count = len(spec.places)
         group = group_of(spec.build, spec.execution.timeout)
         settings = spec.build.freeze(count, process_group=group is not None)
         spec.execution.settle(count, use_cuda=spec.places[0].kind == "gpu")

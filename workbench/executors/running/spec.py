@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
@@ -11,7 +11,9 @@ from workbench.framework.program.remote import runnable
 from workbench.framework.values.place import Place
 from workbench.graph.loss import has_backward, loss_gradients
 from workbench.graph.passes.sync_batch_norm import joins_devices
+from workbench.graph.rings import rings_of
 from workbench.graph.strategy import BuildStrategy
+from workbench.runtime.comm.rings import RINGS
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,26 @@ class EngineSpec:
                 f"share_vars_from runs on {theirs} devices, this executor on {mine}; each device uses the "
                 "variables of one"
             )
+
+
+def between_trainers(spec: EngineSpec) -> EngineSpec:
+    """What runs a program that exchanges values by operators of its own: its rings say who the trainers are (T-30).
+
+    Raises:
+        PreconditionNotMet: a ring is not there. InvalidArgument: several devices in one of several processes.
+    """
+    numbers = rings_of(spec.program)
+    if not numbers:
+        return spec
+    *_, ring = (RINGS.ring(number) for number in numbers)
+    if ring.size > 1 and len(spec.places) > 1:
+        raise InvalidArgument(
+            f"the program was transpiled for {ring.size} processes with a device each, and is run on "
+            f"{len(spec.places)} devices of one of them; use one place"
+        )
+    if ring.size > 1 and not spec.build.is_set("num_trainers"):
+        spec.build.num_trainers, spec.build.trainer_id = ring.size, ring.rank
+    return replace(spec, data_parallel=False)
 
 
 def snapshot(program: Program) -> Program:

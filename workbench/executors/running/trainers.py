@@ -69,7 +69,8 @@ class Trainers:
         self._require_the_same(spec, settings)
         self.comm = MpiCommunicator(self._group, len(spec.places))
         self._ballot = Ballot(self._group.channel)
-        self._is_shared = self._is_told = False
+        self._is_shared = not spec.data_parallel  # a transpiled program's startup program has seen to that
+        self._is_told = False
 
     def stop_when(self, is_stopped: Any) -> None:
         """Have every wait for the others end when this says so."""

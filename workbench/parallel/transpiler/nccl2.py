@@ -37,4 +37,4 @@ def append_identity(
         ROLE: FORWARD,
     }
     block.append_op(GEN_NCCL_ID.type, {}, {"NCCLID": IDENTITY}, attrs)
-    main.attributes[ATTRIBUTE] = {"trainers": list(endpoints), "trainer_id": trainer}
+    main.attributes[ATTRIBUTE] = {"trainers": list(endpoints)}
