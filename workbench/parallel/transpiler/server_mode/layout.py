@@ -106,6 +106,11 @@ class Layout:
         number = self.trainer if trainer is None else trainer
         return f"{name}.trainer_{number}" if self.is_suffixed else name
 
+    def told(self, one: Served) -> str:
+        """What the gradient of a parameter is called in the program of this trainer."""
+        is_whole = one.is_cut or self.config.runtime_split_send_recv
+        return one.gradient if is_whole else self.sent(one.gradient)
+
     def of(self, endpoint: str) -> list[tuple[Served, Shard]]:
         """What a server has, in the order of the parameters."""
         return [(one, shard) for one in self.served for shard in one.shards if shard.endpoint == endpoint]

@@ -47,7 +47,9 @@ def send_counter(exchange: ServerOperators, layout: Layout) -> list[str]:
         return []
     own = declare_counters(exchange.block, layout.trainers)[layout.trainer]
     end = len(exchange.block.ops)
-    return [exchange.send(end, [own], layout.endpoints, (own, own), merge_add=True, use_send_handler=False)]
+    told = [own] if layout.config.runtime_split_send_recv else []
+    attrs = {"send_varnames": told, "merge_add": True, "use_send_handler": False}
+    return [exchange.send(end, [own], layout.endpoints, (own, own), **attrs)]
 
 
 def send_scheduled_rates(exchange: ServerOperators, layout: Layout) -> list[str]:

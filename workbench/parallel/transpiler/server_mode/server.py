@@ -145,8 +145,7 @@ class ServerProgram:
     def _copy(self, op: Operator, block: Block, names: _Names, instead: dict[str, str]) -> None:
         attrs = dict(op.attrs)
         if op.role_vars:
-            parameter, gradient = op.role_vars[0]
-            attrs[ROLE_VAR] = [parameter, gradient if names.one.is_cut else self.layout.sent(gradient)]
+            attrs[ROLE_VAR] = [names.one.name, self.layout.told(names.one)]
         block.add_operator(
             op.type,
             {slot: [instead.get(name) or names[name] for name in given] for slot, given in op.inputs.items()},

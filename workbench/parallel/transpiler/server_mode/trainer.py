@@ -74,17 +74,12 @@ def _pull(exchange: ServerOperators, layout: Layout, after: Callable[[Served], l
     for one in layout.served:
         if one.is_table:
             continue
-        pair = (one.name, one.gradient if one.is_cut else _told(layout, one))
+        pair = (one.name, layout.told(one))
         told = [shard.parameter for shard in one.shards] if layout.config.runtime_split_send_recv else []
         names = [one.name] if told else declare_blocks(exchange.block, one)
         exchange.recv(after(one), names, one.endpoints, pair, told)
         pulled += names
     return pulled
-
-
-def _told(layout: Layout, one: Served) -> str:
-    """What the gradient of a parameter that is not cut is called in the program of the trainer."""
-    return one.gradient if layout.config.runtime_split_send_recv else layout.sent(one.gradient)
 
 
 def declare_blocks(block: Block, one: Served) -> list[str]:
