@@ -12,7 +12,7 @@ from workbench import fluid
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
 from workbench.framework.program.program import Program
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
-from workbench.runtime.comm.rings import RINGS
+from workbench.runtime.comm.mpi.rings import RINGS
 
 FIRST = TRAINERS.split(",")[0]
 

@@ -10,7 +10,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.streams import stream_of
-from workbench.runtime.comm.rings import RINGS
+from workbench.runtime.comm.mpi.rings import RINGS
 from workbench.runtime.servers.standing import client_of
 
 

@@ -13,7 +13,7 @@ from workbench.graph.loss import has_backward, loss_gradients
 from workbench.graph.passes.sync_batch_norm import joins_devices
 from workbench.graph.rings import rings_of
 from workbench.graph.strategy import BuildStrategy
-from workbench.runtime.comm.rings import RINGS
+from workbench.runtime.comm.mpi.rings import RINGS
 
 
 @dataclass(frozen=True)
