@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import workbench as wb
 from tests.servers.in_process import free_endpoints, running
 from workbench import fluid
+from workbench.checkpoint.files import read_tensors
 from workbench.framework.program.program import Program
+from workbench.parallel.servers.links import checkpoint_servers
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.runtime.scope import Scope
@@ -179,3 +182,28 @@ def test_tables_live_on_servers_and_rows_travel(sync: bool) -> None:
         table = trainer.scope.find_var("table")
         assert table is None or not table.get_tensor().initialized
     assert np.allclose(held, expected, atol=1e-6)
+
+
+def test_devices_of_a_trainer_exchange_once() -> None:
+    with job(lambda: dense_model(sgd), True) as ((trainer,), _):
+        compiled = fluid.CompiledProgram(trainer.main).with_data_parallel(
+            trainer.loss.name, places=wb.static.cpu_places(2)
+        )
+        trainer.main = compiled
+        for step in (1, 2, 3):
+            both = trainer.step()  # the halves of the batch have different gradients
+            assert np.allclose(both, np.tile(START - 0.1 * step * GRADIENT, (2, 1)), atol=1e-6)
+
+
+def test_a_trainer_has_all_servers_write_their_checkpoints(tmp_path: Path) -> None:
+    wb.set_flags({"FLAGS_server_checkpoint": str(tmp_path)})
+    try:
+        with job(lambda: dense_model(sgd), True) as ((trainer,), _):
+            before = trainer.step()
+            checkpoint_servers()
+        assert len(list(tmp_path.iterdir())) == 2
+    finally:
+        wb.set_flags({"FLAGS_server_checkpoint": ""})
+    kept = [read_tensors(path)[0] for path in tmp_path.iterdir()]
+    blocks = {name: array for one in kept for name, array in one.items() if name.startswith("w.block")}
+    assert np.array_equal(np.concatenate([blocks["w.block0"], blocks["w.block1"]]), before)

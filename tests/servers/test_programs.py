@@ -116,16 +116,16 @@ def test_F11_a_gradient_is_cut_and_a_parameter_put_together_on_the_way() -> None
 class Client:
     """Stands in for servers."""
 
-    def exchange(self, values: Any) -> Any:
+    def exchange(self, values: Any, place: int) -> Any:
         return [value + 1 for value in values]
 
 
 def test_bodies_ask_who_knows_the_servers() -> None:
     """`server_exchange` does."""
     x = np.ones(2, np.float32)
-    (found,), _ = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), exchange=1)
+    (found,), _ = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), place=0, exchange=1)
     assert np.array_equal(found, [2, 2])
-    assert SERVER_EXCHANGE.forward(numpy_xp, None, client=Client(), exchange=1) == ([], None)
+    assert SERVER_EXCHANGE.forward(numpy_xp, None, client=Client(), place=1, exchange=1) == ([], None)
 
 
 def test_an_exchange_that_is_gone_is_told() -> None:

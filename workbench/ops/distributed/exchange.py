@@ -17,8 +17,8 @@ from workbench.framework.op.declare import op
     attrs={"exchange": 0},
     infer=lambda xs, **attrs: (None, None),
     sparse="X",
-    needs="client",
+    needs="client, place",
 )
-def SERVER_EXCHANGE(xp: Any, xs: Any, client: Any, exchange: int) -> Any:
+def SERVER_EXCHANGE(xp: Any, xs: Any, client: Any, place: int, exchange: int) -> Any:
     """Push each of X to the servers, and pull each of Out. Where nothing is pulled, Done is named and holds nothing."""
-    return client.exchange(xs or []), None
+    return client.exchange(xs or [], place), None

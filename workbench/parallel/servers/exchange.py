@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,14 +51,18 @@ class ServerExchange:
         pulls: Sequence[Pulled],
         begins: bool = False,
     ) -> None:
-        self._begins = begins
+        self._begins, self._shared = begins, OncePerStep()
         self._trainer, self._endpoints, self._pushes, self._pulls = trainer, list(endpoints), pushes, pulls
         self._wanted = {
             endpoint: [part.name for pull in pulls for part in pull.parts if part.endpoint == endpoint]
             for endpoint in endpoints
         }
 
-    def exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
+    def exchange(self, values: Sequence[Any], place: int = 0) -> list[np.ndarray]:
+        """Push `values` and pull, once for all devices of a step; raises what `_exchange` does."""
+        return self._shared.once(place, lambda: self._exchange(values))
+
+    def _exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
         """Push `values` and pull.
 
         A step that fails is not counted: when it is run again, a server that had taken it knows so.
@@ -90,6 +95,24 @@ class ServerExchange:
         found = [answers[part.endpoint].arrays[part.name] for part in pull.parts]
         whole = found[0] if len(found) == 1 else np.concatenate([array.reshape(-1) for array in found])
         return np.asarray(whole.reshape(pull.shape))
+
+
+class OncePerStep:
+    """What the first device of a step does, for all devices of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._result: list[np.ndarray] = []
+        self._served: set[int] | None = None
+
+    def once(self, place: int, call: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+        """The result of `call()`, or of the call of another device in this step."""
+        with self._lock:
+            if self._served is None or place in self._served:
+                self._served = None
+                self._result, self._served = call(), set()
+            self._served.add(place)
+            return self._result
 
 
 def answered(asked: Mapping[str, Reply]) -> dict[str, Message]:

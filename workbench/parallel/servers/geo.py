@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.parallel.servers.exchange import Share, answered
+from workbench.parallel.servers.exchange import OncePerStep, Share, answered
 from workbench.parallel.servers.links import Link, links_to
 
 _DELTA = ".delta"
@@ -30,9 +30,13 @@ class GeoExchange:
         self._endpoints = list(dict.fromkeys(s.endpoint for shares in parameters.values() for s in shares))
         self._known: dict[str, np.ndarray] = {}
         self._steps = 0
+        self._shared = OncePerStep()
 
-    def exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
+    def exchange(self, values: Sequence[Any], place: int = 0) -> list[np.ndarray]:
         """The parameters after a step, with what others have changed if it is time for that."""
+        return self._shared.once(place, lambda: self._exchange(values))
+
+    def _exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
         links = links_to(self._endpoints, self._trainer)
         if not self._known:
             self._known = {name: self._begun(shares, links, value) for (name, shares), value in self._with(values)}

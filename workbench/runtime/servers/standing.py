@@ -17,11 +17,12 @@ from workbench.errors import PreconditionNotMet, located
 class StepExchange(Protocol):
     """What one step gives to servers, and gets from them."""
 
-    def exchange(self, values: Sequence[Any]) -> list[Any]:
+    def exchange(self, values: Sequence[Any], place: int = 0) -> list[Any]:
         """Push gradients, and pull parameters.
 
         Args:
             values: arrays and `Rows`, in the order in which the operator reads them.
+            place: which device asks. All devices have the same values; what the first one gets is for all of them.
 
         Returns:
             an array for each variable that the operator writes.
