@@ -33,6 +33,38 @@ def test_grpc_keeps_the_contract(check: Callable[[contract.Pair], None]) -> None
 
 
 @pytest.mark.processes
+def test_what_comes_cut_or_makes_no_sense_over_mpi_is_refused_and_the_next_message_is_taken() -> None:
+    job = run_ranks(
+        """
+        import numpy as np
+        from mpi4py import MPI
+        from tests.servers import contract
+        from workbench.parallel.servers import mpi_transport
+        from workbench.runtime.servers.messages import Message, encoded, encoded_head
+
+        comm = MPI.COMM_SELF.Dup()
+        listener = mpi_transport.MpiListener(comm, True)
+        large = Message("step", {}, {"a": np.ones(20_000, np.float32), "b": np.ones(30_000, np.float32)})
+        small = encoded(Message("step", {}, {"a": np.ones(10, np.float32)}))
+        sent = [comm.Isend(data, 0, 31801) for data in (b"", b"WBPS", small[:-1], small + b"x", encoded_head(large))]
+        short = np.ones(10, np.float32)
+        sent += [comm.Isend(short, 0, 31802), comm.Isend(large.arrays["b"], 0, 31802)]
+        for _ in range(5):
+            assert listener.receive(10) is None
+        print(listener.refused)
+        link = mpi_transport.MpiConnection(comm, 0, "127.0.0.1:6174", True)
+        while comm.Iprobe(0, 31803):                          # what it was told of those
+            comm.Recv(bytearray(1 << 16), 0, 31803)
+        with contract.serving(listener, contract.echo):
+            print(link.ask(large, 20).arrays["b"].sum())
+        """,
+        ranks=1,
+    )
+    assert job.code == 0, str(job)
+    assert job.outputs[0].split() == ["5", "30000.0"]
+
+
+@pytest.mark.processes
 def test_mpi_keeps_the_contract() -> None:
     job = run_ranks(
         """

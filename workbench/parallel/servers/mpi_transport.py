@@ -193,6 +193,7 @@ def _arrays(comm: Any, head: Head, source: int, tag: int) -> dict[str, np.ndarra
 
     arrays = {form.name: np.empty(form.shape, form.dtype) for form in head.forms}
     end, pause = time.monotonic() + _ARRIVING, Pause(crowded=False)
+    wrong: Cut | None = None
     for form in head.forms:
         status = MPI.Status()
         while (message := comm.Improbe(source, tag, status)) is None:
@@ -201,9 +202,12 @@ def _arrays(comm: Any, head: Head, source: int, tag: int) -> dict[str, np.ndarra
             pause()
         came = status.Get_count(MPI.BYTE)
         if came != form.nbytes:
-            message.Recv(bytearray(came))
-            raise Cut(f"message {head.kind!r} is not whole: array {form.name!r} has {form.nbytes} bytes, {came} came")
+            message.Recv(bytearray(came))  # and those behind it, so that the next message is found where it begins
+            wrong = Cut(f"message {head.kind!r} is not whole: array {form.name!r} has {form.nbytes} bytes, {came} came")
+            continue
         message.Recv(arrays[form.name].reshape(-1).view(np.uint8))
+    if wrong is not None:
+        raise wrong
     return arrays
 
 
