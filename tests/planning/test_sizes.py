@@ -152,3 +152,28 @@ def test_what_few_terms_contain_is_set_against_them_first() -> None:
     a, b, c, d = range(4)
     terms = {(a, b, c): 1, (a, d): 1, (a,): -1, (b, c): -1}  # a goes against either of the first two, bc against one
     assert lower_bound(terms, [Unknown(5, 1)] * 4) == 0
+
+
+def test_what_is_known_of_an_unknown_goes_with_it() -> None:
+    """Another one that gets its number later may be less."""
+    sizes = Sizes()
+    n = sizes.unknown(8)
+    before = sizes.decided
+    quotient = (n * n + 30) // n  # never less than 0, and that is all that is seen
+    assert quotient.least == 0 and (quotient + 5).least == 5
+    sizes.go_back(before)
+    difference = (n - 20) // n  # -2 for 8, and lower bounds are not known
+    assert difference.terms == quotient.terms
+    assert (difference + 5).least is None and not difference + 5 > 4
+    assert [condition.holds for condition in sizes.conditions] == [False]
+
+
+@given(programs(), DIMS, st.integers(-50, 50))
+def test_numbers_compare_with_whole_ones_as_their_examples_do(
+    program: Program, dims: tuple[int, int], other: int
+) -> None:
+    sizes = Sizes()
+    for number in program([sizes.unknown(dim) for dim in dims]):
+        value = example_of(number)
+        compared = [number < other, number <= other, number > other, number >= other, number == other]
+        assert compared == [value < other, value <= other, value > other, value >= other, value == other]

@@ -24,9 +24,11 @@ class Formulas:
         counts: list[int] = []
         columns: list[int] = []
         starts: list[int] = []
-        for number in numbers:
+        self._fixed = np.array([0 if type(number) is Size else number for number in numbers], np.int64)
+        self._open = np.array([place for place, number in enumerate(numbers) if type(number) is Size], np.intp)
+        for place in self._open:
             starts.append(len(counts))
-            for term, count in (number.terms if type(number) is Size else {(): int(number)}).items():
+            for term, count in numbers[place].terms.items():
                 columns.append(terms.setdefault(term, len(terms)))
                 counts.append(count)
         self._counts, self._columns = np.array(counts, np.int64), np.array(columns, np.intp)
@@ -41,10 +43,11 @@ class Formulas:
         Args:
             unknowns: what they are, by number.
         """
-        if not len(self._starts):
-            return np.zeros(0, np.int64)
-        values = np.array([*unknowns, 1], np.int64)[self._terms].prod(axis=1, dtype=np.int64)
-        return np.add.reduceat(self._counts * values[self._columns], self._starts)
+        numbers = self._fixed.copy()
+        if len(self._open):
+            values = np.array([*unknowns, 1], np.int64)[self._terms].prod(axis=1, dtype=np.int64)
+            numbers[self._open] = np.add.reduceat(self._counts * values[self._columns], self._starts)
+        return numbers
 
 
 class Conditions:

@@ -22,6 +22,18 @@ def total(a: Polynomial, b: Polynomial) -> dict[Term, int]:
     return terms
 
 
+def difference(a: Polynomial, b: Polynomial) -> dict[Term, int]:
+    """The first without the second."""
+    terms = dict(a)
+    for term, count in b.items():
+        left = terms.get(term, 0) - count
+        if left:
+            terms[term] = left
+        else:
+            terms.pop(term, None)
+    return terms
+
+
 def product(a: Polynomial, b: Polynomial) -> dict[Term, int]:
     """The product of two."""
     terms: dict[Term, int] = {}
@@ -62,10 +74,23 @@ def lower_bound(terms: Polynomial, unknowns: Sequence[Unknown]) -> int | None:
     Returns:
         None if none is seen.
     """
-    if any(unknowns[n].least < 0 for term in terms for n in term):
-        return None
-    added = {term: count for term, count in terms.items() if count > 0 and term}
-    taken = [(term, -count) for term, count in terms.items() if count < 0 and term]
+    added: dict[Term, int] = {}
+    taken: list[tuple[Term, int]] = []
+    low = 0
+    for term, count in terms.items():
+        least = 1
+        for n in term:
+            if unknowns[n].least < 0:
+                return None
+            least *= unknowns[n].least
+        if count > 0 or not term:
+            low += count * least
+            added[term] = count
+        else:
+            taken.append((term, -count))
+    if not taken:
+        return low
+    added.pop((), None)
     for term, missing in sorted(taken, key=lambda item: -len(item[0])):
         if not _set_against(added, term, missing, unknowns):
             return None

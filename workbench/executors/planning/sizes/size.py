@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.executors.planning.sizes.polynomials import Polynomial, divided, lower_bound, product, total
+from workbench.executors.planning.sizes.polynomials import Polynomial, difference, divided, lower_bound, product, total
 from workbench.executors.planning.sizes.unknowns import LEAST, Number, Term, Turn, Unknown, Unsettled
 
 
@@ -43,6 +43,7 @@ class Sizes:
         self.had_to_be_known: list[Size] = []
         self._conditions: dict[tuple[str, frozenset[tuple[Term, int]]], Condition] = {}
         self._quotients: dict[Any, Size] = {}
+        self._lows: dict[frozenset[tuple[Term, int]], int | None] = {}
 
     def unknown(self, example: int) -> Size:
         """A dimension; it is 2 or more."""
@@ -54,7 +55,12 @@ class Sizes:
 
     def address_in(self, number: Size) -> int | None:
         """Which address is part of a number, None if none is."""
-        return next((n for term in number.terms for n in term if self.unknowns[n].turn is not None), None)
+        unknowns = self.unknowns
+        for term in number.terms:
+            for n in term:
+                if unknowns[n].turn is not None:
+                    return n
+        return None
 
     def _new(self, unknown: Unknown) -> Size:
         self.unknowns.append(unknown)
@@ -85,9 +91,18 @@ class Sizes:
 
     def go_back(self, decided: Decided) -> None:
         """What was decided since then is not so: nothing has been made of it."""
+        if len(self.unknowns) > decided.unknowns:
+            self._lows.clear()  # their numbers will be those of others
         del self.unknowns[decided.unknowns :], self.had_to_be_known[decided.known :]
         _keep_first(self._quotients, decided.quotients)
         _keep_first(self._conditions, decided.conditions)
+
+    def low(self, terms: Polynomial) -> int | None:
+        """A bound that a number is never below, None if none is seen."""
+        key = frozenset(terms.items())
+        if key not in self._lows:
+            self._lows[key] = lower_bound(terms, self.unknowns)
+        return self._lows[key]
 
     def decide(self, number: Size, kind: str) -> bool:
         """As the example has it; noted."""
@@ -174,7 +189,9 @@ class Size:
         return Size(self.sizes, {term: -count for term, count in self.terms.items()}, -self.example)
 
     def __sub__(self, other: Number) -> Number:
-        return self + -other
+        if type(other) is not Size:
+            return self + -other
+        return _number(self.sizes, difference(self.terms, other.terms), self.example - other.example)
 
     def __rsub__(self, other: Number) -> Number:
         return -self + other
@@ -265,7 +282,7 @@ class Size:
     def least(self) -> int | None:
         """A bound it is never below, None if none is seen."""
         if isinstance(self._least, str):
-            self._least = lower_bound(self.terms, self.sizes.unknowns)
+            self._least = self.sizes.low(self.terms)
         return self._least
 
     def _is_negative(self) -> bool:
@@ -278,12 +295,16 @@ class Size:
         return self.sizes.decide(self, "<")
 
     def __lt__(self, other: Number) -> bool:
-        difference = self - other
-        return difference < 0 if type(difference) is int else difference._is_negative()
+        if type(other) is int and (low := self.least) is not None and low >= other:
+            return False
+        more = 0 if other is self else self - other
+        return more < 0 if type(more) is int else more._is_negative()
 
     def __gt__(self, other: Number) -> bool:
-        difference = other - self
-        return difference < 0 if type(difference) is int else difference._is_negative()
+        if type(other) is int and (low := self.least) is not None and low > other:
+            return True
+        more = 0 if other is self else other - self
+        return more < 0 if type(more) is int else more._is_negative()
 
     def __le__(self, other: Number) -> bool:
         return not self > other
@@ -294,15 +315,20 @@ class Size:
     def __eq__(self, other: object) -> bool:
         if type(other) is not Size and not isinstance(other, int):
             return other is not None and not isinstance(other, str) and bool(self._as_int() == other)
-        difference = self - other
-        if type(difference) is int:
-            return difference == 0
-        if self.sizes.address_in(difference) is not None:
+        if other is self:
+            return True
+        more = self - other
+        if type(more) is int:
+            return more == 0
+        if self.sizes.address_in(more) is not None:
             return False  # in different pieces of memory
-        least, most = difference.least, (-difference).least
-        if (least is not None and least > 0) or (most is not None and most > 0):
+        least = more.least
+        if least is not None and least > 0:
             return False
-        return self.sizes.decide(difference, "=")
+        least = (-more).least
+        if least is not None and least > 0:
+            return False
+        return self.sizes.decide(more, "=")
 
     def __hash__(self) -> int:
         if self._hash is None:
