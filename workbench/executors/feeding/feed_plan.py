@@ -8,7 +8,6 @@ A signature is the names of a feed in order, with the type, shape and dtype of e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from types import EllipsisType
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ Row = tuple[tuple[str, Index], ...]  # of one device: (name, rows) for every var
 Signature = tuple[Any, ...]
 
 _NO_ARRAYS = object()
-_shape_and_dtype = attrgetter("shape", "dtype")
 
 
 class FeedPlan(NamedTuple):
@@ -121,11 +119,13 @@ def signature_of(arrays: Mapping[Any, Any]) -> Signature:
 
     The type belongs to it: other libraries' arrays have shapes and dtypes too, and are converted first.
     """
-    values = arrays.values()
+    signature: Signature = ()
     try:
-        return *arrays, *map(type, values), *map(_shape_and_dtype, values)
+        for name, array in arrays.items():
+            signature += name, type(array), array.shape, array.dtype
     except AttributeError:
         return (_NO_ARRAYS,)
+    return signature
 
 
 def types_of(feed: Mapping[Any, Any]) -> Signature:

@@ -24,13 +24,14 @@ from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
 from workbench.executors.replicas.replicas import Replicas
+from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.boundary import require_boundary, require_place_in
 from workbench.executors.running.by_hand import StepByHand
 from workbench.executors.running.compiler import Compiler
 from workbench.executors.running.spec import EngineSpec, between_trainers
 from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
-from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.step_runner import StepRunner, Way
 from workbench.executors.running.trainers import Trainers, group_of
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import Guard
@@ -232,7 +233,7 @@ class Engine:
             way = self._runner.watched_way if LISTENERS or FLAG_VALUES["FLAGS_check_nan_inf"] else self._runner.way
             try:
                 if self._execution.num_iteration_per_run > 1:
-                    self._repeat(lambda: way(step, fed, merged)(step, fed, return_numpy, merged))
+                    self._repeat(way, step, fed, return_numpy, merged)
                 return way(step, fed, merged)(step, fed, return_numpy, merged)
             finally:
                 self.whole._count()
@@ -243,10 +244,10 @@ class Engine:
                 note_feed(error, self.spec.program, fed)
             raise
 
-    def _repeat(self, run: Callable[[], Any]) -> None:
+    def _repeat(self, way: Way, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool) -> None:
         """All steps but the last of as many as `ExecutionStrategy.iterations` asks for."""
         for _ in range(self._execution.iterations - 1):
-            run()
+            way(step, fed, merged)(step, fed, return_numpy, merged)
             self.state.begin(perf_counter_ns())
 
     def move_to(self, scope: Scope) -> None:

@@ -28,7 +28,8 @@ from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import undisturbed
 
-StepFunction = Callable[[BoundStep, Fed, bool, bool], list[Any]]
+StepFunction = Callable[[BoundStep, Fed, bool, bool], list[Any]]  # step, fed, return_numpy, merged
+Way = Callable[[BoundStep, Fed, bool], StepFunction]  # step, fed, merged
 BESIDE = frozenset((events.ScopeDrop, events.PlanCompiled, events.Error, events.Fetched))  # told of any step
 
 

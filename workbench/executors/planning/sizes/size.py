@@ -297,13 +297,13 @@ class Size:
     def __lt__(self, other: Number) -> bool:
         if type(other) is int and (low := self.least) is not None and low >= other:
             return False
-        more = 0 if other is self else self - other
+        more: Number = 0 if other is self else self - other
         return more < 0 if type(more) is int else more._is_negative()
 
     def __gt__(self, other: Number) -> bool:
         if type(other) is int and (low := self.least) is not None and low > other:
             return True
-        more = 0 if other is self else other - self
+        more: Number = 0 if other is self else other - self
         return more < 0 if type(more) is int else more._is_negative()
 
     def __le__(self, other: Number) -> bool:
