@@ -95,3 +95,40 @@ def test_f10_processes_started_by_hand_meet_at_their_endpoints() -> None:
             process.kill()
     assert [process.returncode for process in started] == [0, 0, 0], said
     assert values(said[0][0]) == values(said[1][0]) == [[0.7, 0.4, 0.1]] and "served" in said[2][0]
+
+
+@pytest.mark.parametrize("mode", ["nccl2", "grad_allreduce", "local_sgd"])
+def test_f5_trainers_without_servers_take_the_mean(tmp_path: Path, mode: str) -> None:
+    """The mean gradient is 3; with SGD the mean of the parameters is the same (T-33)."""
+    assert values(launched(tmp_path, ["-n", "2"], "collective.py", mode)) == [[0.7, 0.4, 0.1]] * 2
+
+
+UNIFIED = """
+import numpy as np
+import workbench as paddle
+from workbench.distributed import fleet
+
+paddle.enable_static()
+strategy = fleet.DistributedStrategy()
+strategy.localsgd = {local}
+fleet.init(is_collective=True, strategy=strategy)
+x = paddle.static.data("x", [None, 1])
+one = paddle.ParamAttr(name="w", initializer=paddle.nn.initializer.Constant(1.0))
+loss = paddle.mean(paddle.static.nn.fc(x, 1, weight_attr=one, bias_attr=False))
+fleet.distributed_optimizer(paddle.optimizer.SGD(0.1)).minimize(loss)
+executor = paddle.static.Executor()
+executor.run(paddle.static.default_startup_program())
+values = []
+for _ in range(3):
+    executor.run(feed={{"x": np.full((1, 1), 2.0 + 2 * fleet.worker_index(), np.float32)}})
+    held = np.array(paddle.static.global_scope().find_var("w").get_tensor())
+    values.append(round(float(held.item()), 5))
+print("w", values)
+"""
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_the_fleet_of_2x_rewrites_the_default_programs(tmp_path: Path, local: bool) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(UNIFIED.format(local=local))
+    assert values(launched(tmp_path, ["-n", "2"], str(script))) == [[0.7, 0.4, 0.1]] * 2
