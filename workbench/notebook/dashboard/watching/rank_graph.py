@@ -18,14 +18,14 @@ from workbench.runtime.native.library import kernels
 
 
 class RankPlace(CPUPlace):
-    """A device of a rank. Its index counts the devices of all ranks."""
+    """A device of a rank, such as `rank 1`, or `rank 1:0` of several. Its index counts the devices of all ranks."""
 
     __slots__ = ("_text", "rank")
 
     def __init__(self, rank: int, device: int, devices: int) -> None:
         super().__init__(rank * devices + device)
         self.rank = rank
-        self._text = f"rank {rank}" if devices == 1 else f"rank {rank}, cpu:{device}"
+        self._text = f"rank {rank}" if devices == 1 else f"rank {rank}:{device}"
 
     def __str__(self) -> str:
         return self._text
