@@ -145,7 +145,7 @@ class Engines:
         try:
             self._await(asked, timeout)
         except BaseException:
-            self.interrupt()
+            self._interrupt_late(asked)
             raise
         if all(answer.ready() and answer.successful() for answer in asked):
             return [unpacked(answer.get()) for answer in asked]
@@ -160,7 +160,7 @@ class Engines:
                 deadline = min(deadline, now + FAREWELL)
             if now >= deadline:
                 if any(map(has_failed, answers)):
-                    self.interrupt()
+                    self._interrupt_late(answers)
                     return
                 late = [str(rank) for rank, answer in enumerate(answers) if not answer.ready()]
                 raise TimeoutError(f"no answer from rank {', '.join(late)} within {timeout:g} s")
@@ -181,6 +181,14 @@ class Engines:
         if self._client is not None and self._client.ids:
             with self._sending:
                 self._client.send_signal(signal.SIGINT, block=False)
+
+    def _interrupt_late(self, asked: Asked) -> None:
+        """The same in those that have not answered; one that has might lose what it is asked next."""
+        if self.alive:
+            late = [i for i, answer in zip(sorted(self._client.ids), asked) if not answer.ready()]
+            with self._sending:
+                for i in late:
+                    self._client.send_signal(signal.SIGINT, targets=i, block=False)
 
     def _loss(self) -> RankLost:
         if self._lost is None:
