@@ -145,13 +145,7 @@ class NotebookPage:
         self.address = f"{server.url}lab/workspaces/{secrets.token_hex(4)}/tree/{quote(name)}?reset"
         page.goto(f"{self.address}&token={server.token}")
         wait_for(lambda: server.kernel_ready(name), PATIENCE_S, f"a kernel for {name}")
-        self.wait_for_kernel()
-
-    def wait_for_kernel(self) -> None:
-        """Until the page shows the notebook and has its kernel."""
         self.page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python")
-        connected = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
-        self.page.wait_for_function(connected)
 
     def save(self) -> None:
         """Save the notebook; returns when the server has it."""
@@ -160,13 +154,19 @@ class NotebookPage:
     def reload(self) -> None:
         """As by the browser's button: what was not saved is lost."""
         self.page.reload()
-        self.wait_for_kernel()
+        self._wait_for_kernel()
 
     def discard(self) -> None:
         """Close the page without saving, and open another one."""
         self.page.evaluate("jupyterapp.shell.currentWidget.context.dispose()")
         self.page.goto(self.address)
-        self.wait_for_kernel()
+        self._wait_for_kernel()
+
+    def _wait_for_kernel(self) -> None:
+        """Until the page shows the notebook, whose kernel goes on, and has heard of it."""
+        self.page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python")
+        connected = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+        self.page.wait_for_function(connected)
 
     def run_all(self, timeout_s: float) -> None:
         """Run All Cells, until the last one has ended (or the first one has failed)."""
