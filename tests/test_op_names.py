@@ -16,6 +16,7 @@ import pytest
 import workbench as wb
 import workbench.ops  # fills the op table
 from workbench.facade import STATIC_NN, names
+from workbench.fluid.tables import LAYERS
 from workbench.framework.expr.expr import FUNCTIONS
 from workbench.framework.op.record import OPS
 
@@ -23,7 +24,9 @@ ROOT = Path(wb.__file__).parent
 BELOW = {"framework", "ops", "runtime"}  # what Python's operators stand for; the declarations; kernels
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in BELOW)
 NOT_OPS = {*FUNCTIONS, *(name for op in OPS.values() for name in op.attrs), "mean_grad"}  # the last is RMSProp's state
-FUNCTIONS_OF_USERS = names(STATIC_NN).keys() | {"leaky_relu"}  # whose names layers bear, and the gain of one
+FUNCTIONS_OF_USERS = (
+    names(STATIC_NN).keys() | names(LAYERS).keys() | {"leaky_relu"}
+)  # whose names layers bear, and the gain of one
 
 
 def is_name_of_op(text: str) -> bool:
@@ -58,7 +61,7 @@ def found_in(source: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_op_is_known_by_its_name(path: Path) -> None:
-    layers = FUNCTIONS_OF_USERS if path.parent.name == "builders" else set()
+    layers = FUNCTIONS_OF_USERS if path.parent.name in {"builders", "fluid"} else set()
     assert [found for found in found_in(path.read_text(encoding="utf-8")) if found[1] not in layers] == []
 
 

@@ -191,8 +191,8 @@ def one_hot(input: Any, depth: int, allow_out_of_range: bool = False) -> Any:
 # Element by element
 
 
-def _pairwise(record: Any, x: Any, y: Any, axis: int, act: str | None, name: str | None, layer: str) -> Any:
-    activate = activation_op(act, layer) if act is not None else None
+def _pairwise(record: Any, x: Any, y: Any, axis: int, act: str | None, name: str | None) -> Any:
+    activate = activation_op(act, record.type) if act is not None else None
     result = record(x, _aligned(x, y, axis), name=name)
     return result if activate is None else activate(result, name=name)
 
@@ -205,32 +205,32 @@ def _aligned(x: Any, y: Any, axis: int) -> Any:
 
 def elementwise_add(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     """act(x + y); `axis` is the dimension of `x` that the first of `y` belongs to, -1: the last ones."""
-    return _pairwise(ADD, x, y, axis, act, name, "elementwise_add")
+    return _pairwise(ADD, x, y, axis, act, name)
 
 
 def elementwise_sub(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     """act(x - y); see `elementwise_add`."""
-    return _pairwise(SUB, x, y, axis, act, name, "elementwise_sub")
+    return _pairwise(SUB, x, y, axis, act, name)
 
 
 def elementwise_mul(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     """act(x * y); see `elementwise_add`."""
-    return _pairwise(MUL, x, y, axis, act, name, "elementwise_mul")
+    return _pairwise(MUL, x, y, axis, act, name)
 
 
 def elementwise_div(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     """act(x / y); see `elementwise_add`."""
-    return _pairwise(DIV, x, y, axis, act, name, "elementwise_div")
+    return _pairwise(DIV, x, y, axis, act, name)
 
 
 def elementwise_max(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     """act(max(x, y)); see `elementwise_add`."""
-    return _pairwise(MAX, x, y, axis, act, name, "elementwise_max")
+    return _pairwise(MAX, x, y, axis, act, name)
 
 
 def elementwise_min(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
     """act(min(x, y)); see `elementwise_add`."""
-    return _pairwise(MIN, x, y, axis, act, name, "elementwise_min")
+    return _pairwise(MIN, x, y, axis, act, name)
 
 
 def scale(

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.framework.op.record import find_op
 from workbench.framework.site import caller
 from workbench.framework.values.default_dtype import default_dtype
 from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.jit.values.watches import is_plain
+from workbench.ops.tensor.creation import FILL_CONSTANT
 
 NUMBERS = (bool, int, float, np.number, np.bool_)
 UNASSIGNED = type("Unassigned", (), {"__repr__": lambda self: "nothing"})()
@@ -149,7 +149,7 @@ def as_tensors(label: str, value: Any) -> Any:
         if not isinstance(leaf, NUMBERS):
             _refuse(label, f"is {_text(leaf)} before the loop, and only tensors and numbers can change in it")
         dtype = np.dtype(_dtype_of(leaf)).name
-        return find_op("fill_constant")(shape=(), value=leaf if isinstance(leaf, bool) else leaf * 1, dtype=dtype)
+        return FILL_CONSTANT(shape=(), value=leaf if isinstance(leaf, bool) else leaf * 1, dtype=dtype)
 
     return mapped(value, tensor)
 

@@ -19,6 +19,7 @@ from workbench.framework.site import caller
 from workbench.jit.branches.agreement import UNASSIGNED, Agreement, as_tensors, require_same
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 from workbench.jit.values.watches import PLAIN, ArrayWatch, ContainerWatch, entries
+from workbench.ops.tensor.creation import FILL_CONSTANT
 
 _DEPTH = 4  # containers and objects in one another, as far as a side of a branch is watched
 
@@ -194,7 +195,7 @@ def _joined(op: str, parts: Sequence[Callable[[], Any]], *, ends: bool) -> Any:
 def _with_value(op: str, found: Any, value: Any, *, ends: bool) -> Any:
     if isinstance(value, Tensor):
         return find_op(op)(_truth(found), _truth(value))
-    truth = find_op("fill_constant")(shape=tuple(found.shape), value=bool(value), dtype="bool")
+    truth = FILL_CONSTANT(shape=tuple(found.shape), value=bool(value), dtype="bool")
     return find_op(op)(_truth(found), truth)
 
 

@@ -30,7 +30,7 @@ class RankWatch:
     """What one rank sees of its own steps."""
 
     def __init__(self, executor: Inspection) -> None:
-        self._engine, self._steps, self._memory = executor, SampledSteps(executor), MemoryTrace(executor)
+        self._executor, self._steps, self._memory = executor, SampledSteps(executor), MemoryTrace(executor)
         self._scopes, self._is_first = Throttle(_SCOPES_S), True
         self._clocks = [list(offset) for offset in clock_offsets(world())]
 
@@ -63,7 +63,7 @@ class RankWatch:
             if not self._memory.follow() and not self._is_first:
                 return None
             self._is_first = False
-            return {**self._memory.message(), **live_values(self._engine)}
+            return {**self._memory.message(), **live_values(self._executor)}
 
 
 def _graph_of(sampled: SampledStep) -> int:
