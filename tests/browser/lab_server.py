@@ -136,13 +136,19 @@ class LabServer:
                 self.request("DELETE", f"api/sessions/{session['id']}")
 
 
+# The notebook a page shows: the current widget of the shell is whatever last had the focus, and may be nothing.
+NOTEBOOK_PANEL = """window.notebookPanel = () => [...(window.jupyterapp?.shell.widgets("main") ?? [])]
+  .find(widget => widget.sessionContext)"""
+
+
 class NotebookPage:
-    """One notebook open in JupyterLab, its kernel ready."""
+    """One notebook open in JupyterLab, its kernel ready; scripts on its page find it as `notebookPanel()`."""
 
     def __init__(self, page: Any, server: LabServer, name: str) -> None:
         self.page, self.name, self.server = page, name, server
         # Other pages leave what they show to the workspace of their name, and so to whoever is loaded again there.
         self.address = f"{server.url}lab/workspaces/{secrets.token_hex(4)}/tree/{quote(name)}?reset"
+        page.add_init_script(NOTEBOOK_PANEL)
         page.goto(f"{self.address}&token={server.token}")
         wait_for(lambda: server.kernel_ready(name), PATIENCE_S, f"a kernel for {name}")
         self.page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python")
@@ -158,14 +164,14 @@ class NotebookPage:
 
     def discard(self) -> None:
         """Close the page without saving, and open another one."""
-        self.page.evaluate("jupyterapp.shell.currentWidget.context.dispose()")
+        self.page.evaluate("notebookPanel().context.dispose()")
         self.page.goto(self.address)
         self._wait_for_kernel()
 
     def _wait_for_kernel(self) -> None:
         """Until the page shows the notebook, whose kernel goes on, and has heard of it."""
         self.page.wait_for_selector(".jp-Toolbar-kernelName >> text=Python")
-        connected = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+        connected = "notebookPanel()?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
         self.page.wait_for_function(connected)
 
     def run_all(self, timeout_s: float) -> None:
@@ -183,8 +189,7 @@ class NotebookPage:
         """Run the cells from the first to the one with this index, and wait for their end."""
         self.page.evaluate(
             """last => { window.ranSome = null;
-            const notebook = jupyterapp.shell.currentWidget.content;
-            const session = jupyterapp.shell.currentWidget.sessionContext;
+            const notebook = notebookPanel().content;
             notebook.deselectAll();
             notebook.activeCellIndex = 0;
             if (last > 0) notebook.extendContiguousSelectionTo(last);
@@ -198,7 +203,7 @@ class NotebookPage:
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell as it would be saved, outputs included."""
-        return self.page.evaluate("jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.toJSON())")
+        return self.page.evaluate("notebookPanel().content.widgets.map(cell => cell.model.toJSON())")
 
     def errors(self) -> list[str]:
         """`name: value` of every error output."""
@@ -212,7 +217,7 @@ class NotebookPage:
 
     def show_cell(self, index: int, align: str = "start") -> None:
         self.page.evaluate(
-            "([index, align]) => jupyterapp.shell.currentWidget.content.scrollToItem(index, align)",
+            "([index, align]) => notebookPanel().content.scrollToItem(index, align)",
             [index, align],
         )
 

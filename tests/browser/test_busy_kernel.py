@@ -84,7 +84,7 @@ class Busy:
     def busy(self, cell: str) -> Iterator[None]:
         """A new cell runs in the `with` body; leaving waits for its end."""
         self.page.evaluate(
-            """source => { const notebook = jupyterapp.shell.currentWidget.content;
+            """source => { const notebook = notebookPanel().content;
             notebook.activeCellIndex = notebook.widgets.length - 1;
             window.cellEnded = null;
             jupyterapp.commands.execute('notebook:insert-cell-below').then(() => {
@@ -93,7 +93,7 @@ class Busy:
             }).then(() => { window.cellEnded = true; }, error => { window.cellEnded = String(error); }); }""",
             cell,
         )
-        status = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+        status = "notebookPanel().sessionContext.session.kernel.status === 'busy'"
         self.page.wait_for_function(status)
         time.sleep(0.5)
         yield
@@ -195,7 +195,7 @@ def test_a_click_while_a_cell_computes_something_else(busy: Busy, tmp_path: Path
 
 def test_a_page_without_a_kernel_says_so_and_how_to_go_on(page: Busy, lab_server: LabServer) -> None:
     page.begin_run()
-    page.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.page.evaluate("notebookPanel().sessionContext.session.kernel.restart()")
     says_so(page, "The kernel was restarted.")
     page.kernel.stop()
     wait_for(lambda: lab_server.kernel_ready(page.notebook.name), PATIENCE_S, "the new kernel")

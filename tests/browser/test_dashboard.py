@@ -30,7 +30,7 @@ SLEEPY = """(real => {
     wait === 100 ? -held.push(() => real(act, 0, ...more)) : real(act, wait, ...more);
   window.wake = () => { window.setTimeout = real; held.forEach(act => act()); };
 })(window.setTimeout)"""
-RESTORED = """jupyterapp.shell.currentWidget?.content.rendermime
+RESTORED = """notebookPanel()?.content.rendermime
   .createRenderer("application/vnd.jupyter.widget-view+json")?._manager?.promise?.then(found => found.restoredStatus)"""
 
 
@@ -241,10 +241,10 @@ def test_a_tab_that_is_closed_unsaved_leaves_the_run_to_a_new_cell(notebook: Ses
     page = notebook.page.page
     notebook.begin(1_000_000, "run.step > 50")
     notebook.page.discard()
-    page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'")
+    page.wait_for_function("notebookPanel().sessionContext.session.kernel.status === 'idle'")
     before = notebook.step()
     page.evaluate(
-        """() => { const notebook = jupyterapp.shell.currentWidget.content;
+        """() => { const notebook = notebookPanel().content;
         notebook.activeCellIndex = 0;
         notebook.activeCell.model.sharedModel.setSource('wb.dashboard()');
         notebook.widgets[0].model.type === 'code' || jupyterapp.commands.execute('notebook:change-cell-to-code');

@@ -45,7 +45,7 @@ def saved(browser: Any, lab_server: LabServer) -> Path:
         live = page.page.locator(".wb-dashboard, .wb-runs")
         wait_for(lambda: live.count() == 2, PATIENCE_S, "both widgets")
         assert visible(page, ".wb-still") == 0 and visible(page, ".wb-dashboard, .wb-runs") == 2
-        ended = "JSON.stringify(jupyterapp.shell.currentWidget.content.model.toJSON()).includes('has ended')"
+        ended = "JSON.stringify(notebookPanel().content.model.toJSON()).includes('has ended')"
         wait_for(lambda: page.page.evaluate(ended), PATIENCE_S, "the still picture to be told of the run")
         page.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
         wait_for(lambda: "wb-still" in path.read_text(), PATIENCE_S, "the notebook to be saved")

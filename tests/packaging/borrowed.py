@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 INSTALL_S, TESTS_S = 300, 1200
+# Extensions of JupyterLab with their halves in the server: one without the other meets users with an error.
+SHARED = ("share/jupyter", "share/jupyter/labextensions", "etc/jupyter", "etc/jupyter/jupyter_server_config.d")
 
 
 def link_what_lacks(lent: Path, own: Path) -> None:
@@ -36,7 +38,7 @@ def run_with(pins: Sequence[str], tests: Sequence[str]) -> int:
         (own,) = (Path(folder) / "lib").glob("python*/site-packages")
         lent = sysconfig.get_path("purelib")
         (own / "borrowed.pth").write_text(f"import site; site.addsitedir({lent!r})\n")  # looked into last
-        for shared in ("share/jupyter", "share/jupyter/labextensions"):
+        for shared in SHARED:
             link_what_lacks(Path(sys.prefix) / shared, Path(folder) / shared)
         print(f"\n== {', '.join(pins)}", flush=True)
         command = [str(python), "-m", "pytest", "-q", "-s", *tests]
