@@ -16,7 +16,7 @@
     └── ExecutionError                      an op failed while a program ran
 
 Programs written for Paddle 1.8 catch `EnforceNotMet`, programs written for 2.x catch the built-in
-classes (rule E-9); every class here is both.
+classes; every class here is both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class InvalidType(InvalidArgument, TypeError):
 
 
 class InvalidForm(InvalidArgument, AssertionError):
-    """A list or dict where the other was due, or of the wrong length; Paddle asserts it (rules E-2, E-6)."""
+    """A list or dict where the other was due, or of the wrong length; Paddle asserts it."""
 
 
 class NotFound(EnforceNotMet, LookupError):

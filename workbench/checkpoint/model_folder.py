@@ -1,4 +1,4 @@
-"""`fluid.io`: folders in which every variable has a file of its own name, as Paddle 1.x writes them (F-6).
+"""`fluid.io`: folders in which every variable has a file of its own name, as Paddle 1.x writes them.
 
     folder/fc_0.w_0, folder/fc_0.b_0 …    a variable each; or all of them in folder/FILENAME
     folder/__model__                      the program, of an inference model

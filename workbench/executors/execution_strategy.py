@@ -29,7 +29,7 @@ class ExecutionStrategy(Options):
         "least twice the number of devices; with GPUs four times that",
     )
     num_iteration_per_drop_scope = Option(
-        100, whole(0), "step", "Runs after which the memory of temporaries is given back; 0: never (X-50, X-53)"
+        100, whole(0), "step", "Runs after which the memory of temporaries is given back; 0: never"
     )
     num_iteration_per_run = Option(
         1, whole(1), "step", "Full iterations in one call, with use_experimental_executor = False only"
@@ -39,7 +39,7 @@ class ExecutionStrategy(Options):
         word("floor", "ceil"),
         "step",
         "How a dict feed of B rows is split over N devices: 'floor' gives B // N rows to each but the last, which gets "
-        "the rest (X-11), 'ceil' gives ceil(B / N) to each as long as there are any (X-10)",
+        "the rest, 'ceil' gives ceil(B / N) to each as long as there are any",
     )
     keep_temporaries = Option(
         False, switch(), "step", "Every value keeps memory of its own until the next step, so that it can be looked at"

@@ -1,4 +1,4 @@
-"""Unique names: one counter per key (rules P-1 … P-8).
+"""Unique names: one counter per key.
 
 Also public as `workbench.utils.unique_name` and `fluid.unique_name`.
 """
@@ -12,7 +12,7 @@ EMPTY = "@EMPTY@"
 
 
 def grad_name(name: str) -> str:
-    """The name of the gradient of a variable (P-8)."""
+    """The name of the gradient of a variable."""
     return name + GRAD_SUFFIX
 
 
@@ -21,7 +21,7 @@ class UniqueNameGenerator:
 
     Args:
         prefix: put before every generated name. Layer names and variable names are both generated, so the
-            prefix shows twice in a parameter's name (P-7).
+            prefix shows twice in a parameter's name.
         namespace: put before a generated name unless it is there already, so it shows once.
     """
 
@@ -30,7 +30,7 @@ class UniqueNameGenerator:
         self.counters: dict[str, int] = {}
 
     def __call__(self, key: str) -> str:
-        """The next `prefix + key + "_" + n`, n from 0 for every key (P-1)."""
+        """The next `prefix + key + "_" + n`, n from 0 for every key."""
         if self.namespace and not key.startswith(self.namespace):
             key = self.namespace + key
         n = self.counters.get(key, 0)
@@ -48,7 +48,7 @@ _current: Current[UniqueNameGenerator] = Current("workbench_names", UniqueNameGe
 
 
 def generate(key: str) -> str:
-    """The next name for `key` from the current generator (P-1)."""
+    """The next name for `key` from the current generator."""
     return _current.get()(key)
 
 
@@ -58,7 +58,7 @@ def switch(generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
 
 
 def guard(new_generator: str | UniqueNameGenerator | None = None) -> Replaced:
-    """Use fresh counters (with a prefix, if a string is given) inside the `with` body, in this thread (P-7)."""
+    """Use fresh counters (with a prefix, if a string is given) inside the `with` body, in this thread."""
     if isinstance(new_generator, str):
         new_generator = UniqueNameGenerator(new_generator)
     return _current.replaced(new_generator if new_generator is not None else UniqueNameGenerator())

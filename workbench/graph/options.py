@@ -154,7 +154,7 @@ class Option(Generic[T]):
         default: its value until it is set.
         rule: what it takes.
         kind, reason: its `Effect`.
-        exempt: it may be set after the object is frozen, without any effect on what is compiled (B-1).
+        exempt: it may be set after the object is frozen, without any effect on what is compiled.
     """
 
     name = ""
@@ -243,7 +243,7 @@ class Options:
 
     @property
     def frozen(self) -> bool:
-        """Whether something was compiled with it, after which most fields stay as they are (B-1)."""
+        """Whether something was compiled with it, after which most fields stay as they are."""
         return self._frozen
 
     @classmethod

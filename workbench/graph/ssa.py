@@ -1,4 +1,4 @@
-"""The SSA graph: what every device computes, with the collectives between devices in it (rules G-1, G-2).
+"""The SSA graph: what every device computes, with the collectives between devices in it.
 
 A `Value` is a variable on one device between two writes; a `Node` reads values and writes new ones. `Graph.nodes`
 is always in an order in which the graph may be run one node after the other.
@@ -29,7 +29,7 @@ Slot = Any  # one Value, a list of Values (None in it: nobody wants that output)
 
 
 class Value:
-    """A variable on one device between two writes (G-1).
+    """A variable on one device between two writes.
 
     Attributes:
         name: of the variable; place: index of the device; version: from 0, the value it has before any node writes.
@@ -162,11 +162,11 @@ class Graph:
     """What one step computes on all devices.
 
     Attributes:
-        program: the program it was made from (a snapshot, X-3).
+        program: the program it was made from (a snapshot).
         places: the devices.
         nodes: in an order in which they may run.
         newest: the last version of every variable on every device, by (name, place).
-        owners: in Reduce mode the device that updates each parameter (G-20).
+        owners: in Reduce mode the device that updates each parameter.
         fetches: names fetched, in order.
         settings: the build strategy's decisions.
     """

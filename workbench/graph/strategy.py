@@ -1,4 +1,4 @@
-"""BuildStrategy: what a graph is built and optimised for (rules B-1 … B-14, section 5.1 of the engine's rules).
+"""BuildStrategy: what a graph is built and optimised for.
 
 A strategy may be changed until something is compiled with it. Then settings that contradict each other are refused,
 those without effect here are told once, and what remains is decided into `Settings`, which the builder and the passes
@@ -112,7 +112,7 @@ class BuildStrategy(Options):
         True,
         optional(switch()),
         "graph",
-        "All-reduces many gradients at once (G-42). Not in Reduce mode; None: as if it had never been set",
+        "All-reduces many gradients at once. Not in Reduce mode; None: as if it had never been set",
         exempt=True,
     )
     fuse_all_optimizer_ops = Option(
@@ -300,7 +300,7 @@ class Settings:
     """A build strategy with everything decided; fields are called as the strategy's.
 
     Attributes:
-        reduce_strategy: AllReduce also where Reduce was asked for, if there is only one rank (G-14).
+        reduce_strategy: AllReduce also where Reduce was asked for, if there is only one rank.
         num_trainers: ranks are num_trainers * devices.
         passes: the user's own.
     """

@@ -28,7 +28,7 @@ class Temporary:
 
 
 class LocalScope:
-    """The local scope of a device (X-20).
+    """The local scope of a device.
 
     Args:
         scope: where its persistable variables are. device: its index. place: what it is called.
@@ -41,7 +41,7 @@ class LocalScope:
     def find_var(self, name: str) -> ScopeVariable | Temporary | None:
         """A variable, None if this device has none of that name now.
 
-        Persistable variables can be set through what is returned; only this device changes (X-24).
+        Persistable variables can be set through what is returned; only this device changes.
 
         Raises:
             PreconditionNotMet: a temporary whose memory another one has taken over since.

@@ -1,7 +1,7 @@
 """Learning rate schedules: plain objects, moved on by `step()`, read by calling them.
 
 Names, signatures, defaults and formulas are those of Paddle 2.x (`python/paddle/optimizer/lr.py`). Every run
-of a program reads the current value into the learning rate variable (rule P-48); calling `step()`, once an
+of a program reads the current value into the learning rate variable; calling `step()`, once an
 epoch or once a batch, is the user's. In the formulas below `e` is `last_epoch`, 0 after construction.
 """
 

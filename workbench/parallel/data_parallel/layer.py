@@ -22,7 +22,7 @@ from workbench.runtime.standing import standing
 
 
 class NotConnected(PreconditionNotMet, AssertionError):
-    """`DataParallel` before the processes were connected, or in static mode; Paddle asserts it (rule D-1)."""
+    """`DataParallel` before the processes were connected, or in static mode; Paddle asserts it."""
 
 
 class DataParallel(Layer):

@@ -1,4 +1,4 @@
-"""Which process this is, as Paddle's programs ask for it: `ParallelEnv`, `get_rank`, `get_world_size` (rule D-20)."""
+"""Which process this is, as Paddle's programs ask for it: `ParallelEnv`, `get_rank`, `get_world_size`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Push(NamedTuple):
     """What a trainer gives in one step.
 
     Attributes:
-        gradients: by their names at the server. steps: by how many a trainer's counter moves on (T-5). rates: learning
+        gradients: by their names at the server. steps: by how many a trainer's counter moves on. rates: learning
             rates.
     """
 
@@ -83,7 +83,7 @@ class ParameterServer:
         }
 
     def serve(self) -> None:
-        """Return when all trainers have left (T-11)."""
+        """Return when all trainers have left."""
         if self._keeper is not None:
             self._keeper.restore(self)
         try:

@@ -15,7 +15,7 @@ class DistributeTranspilerConfig:
     """What `DistributeTranspiler` does, and how.
 
     Attributes:
-        slice_var_up: cut large parameters into blocks, so that servers have about as much each (T-2).
+        slice_var_up: cut large parameters into blocks, so that servers have about as much each.
         split_method: a class of `parallel.transpiler.dispatch` that deals blocks to servers; None is `RoundRobin`.
         min_block_size: elements of the smallest block, at least 8192.
         mode: `"pserver"`, `"nccl2"` or `"collective"`; collective_mode: `"grad_allreduce"`, `"local_sgd"` or
@@ -26,7 +26,7 @@ class DistributeTranspilerConfig:
         half_async, completely_not_async: trainers meet before they pull; and servers wait for all of them.
         geo_sgd_mode, geo_sgd_need_push_nums: trainers update by themselves, and push after so many steps what has
             changed.
-        enable_dc_asgd: servers correct gradients for being late (asynchronous only, T-12).
+        enable_dc_asgd: servers correct gradients for being late (asynchronous only).
         wait_port: wait until servers, or trainers, can be reached.
         nccl_comm_num: communicators that collectives go round.
         use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: sum within groups of so many ranks first.

@@ -1,4 +1,4 @@
-"""DistributeTranspiler: a program for one process, rewritten for many (T-1 … T-33)."""
+"""DistributeTranspiler: a program for one process, rewritten for many."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class DistributeTranspiler:
         startup_program: Program | None = None,
         current_endpoint: str = _DEFAULT,
     ) -> None:
-        """Rewrite `program` and `startup_program` in place (T-1).
+        """Rewrite `program` and `startup_program` in place.
 
         Args:
             trainer_id: number of this trainer, from 0. program, startup_program: the default ones if None.
@@ -161,7 +161,7 @@ class DistributeTranspiler:
         pull_at_start(startup, layout)
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:
-        """The program of this trainer: the one that was transpiled, without its updates, which servers do (T-4).
+        """The program of this trainer: the one that was transpiled, without its updates, which servers do.
 
         Args:
             wait_port: wait until all servers can be reached, if the config says so, too. Ranks of MPI do not wait.
@@ -178,7 +178,7 @@ class DistributeTranspiler:
         return self._main
 
     def get_pserver_program(self, endpoint: str) -> Program:
-        """The program of a server (T-7); `get_pserver_programs` gives its startup program, too.
+        """The program of a server; `get_pserver_programs` gives its startup program, too.
 
         Raises:
             PreconditionNotMet: nothing was transpiled for servers. InvalidArgument: there is no such server.
@@ -187,7 +187,7 @@ class DistributeTranspiler:
         return self._server(endpoint)[0]
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
-        """Program and startup program of a server (T-7, T-8).
+        """Program and startup program of a server.
 
         Raises:
             PreconditionNotMet: nothing was transpiled for servers. InvalidArgument: there is no such server.
@@ -197,7 +197,7 @@ class DistributeTranspiler:
     def get_startup_program(
         self, endpoint: str, pserver_program: Program | None = None, startup_program: Program | None = None
     ) -> Program:
-        """The startup program of a server (T-8).
+        """The startup program of a server.
 
         Args:
             pserver_program: has no influence. startup_program: in place of the one that was transpiled.

@@ -1,4 +1,4 @@
-"""CollectiveFleet: trainers that exchange gradients, or parameters, among themselves (F-1, F-2, F-6)."""
+"""CollectiveFleet: trainers that exchange gradients, or parameters, among themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CollectiveOptimizer: from a program for one trainer to what a trainer of a fleet runs (F-4, F-5)."""
+"""CollectiveOptimizer: from a program for one trainer to what a trainer of a fleet runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CollectiveStrategy: how the trainers of a collective fleet work together (F-3)."""
+"""CollectiveStrategy: how the trainers of a collective fleet work together."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Fleets with parameter servers (F-10 … F-15)."""
+"""Fleets with parameter servers."""

@@ -1,4 +1,4 @@
-"""ServerFleet: trainers that compute gradients, and servers that keep the parameters (F-10 … F-15)."""
+"""ServerFleet: trainers that compute gradients, and servers that keep the parameters."""
 
 from __future__ import annotations
 

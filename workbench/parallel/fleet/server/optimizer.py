@@ -1,4 +1,4 @@
-"""ServerFleetOptimizer: from a program for one trainer to those of trainers and servers (F-12)."""
+"""ServerFleetOptimizer: from a program for one trainer to those of trainers and servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How trainers and servers work together: synchronously, asynchronously, half, or by changes (F-10, F-15)."""
+"""How trainers and servers work together: synchronously, asynchronously, half, or by changes."""
 
 from __future__ import annotations
 
