@@ -8,7 +8,7 @@ from typing import Any
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.notice import tell_without_effect
+from workbench.framework.notice import tell
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
@@ -110,8 +110,10 @@ def embedding(
     Args:
         input: ids of any shape, int32 or int64.
         size: `[vocabulary, width]`.
-        is_sparse: the table's gradient is rows and values instead of a dense tensor.
-        is_distributed: has no effect, which is told; tables are not spread over servers.
+        is_sparse: the table's gradient is rows and values instead of a dense tensor. With parameter servers
+            (`DistributeTranspiler`, or a fleet that has some) the table then lies on them, and a step asks for the rows
+            it reads; where trainers update by themselves (geo) they keep it.
+        is_distributed: has no effect, which is told: is_sparse is what decides.
         padding_idx: id whose row reads as zeros and gets no gradient; negative ones count from the end.
 
     Returns:
@@ -130,7 +132,8 @@ def embedding(
         raise InvalidArgument(f"embedding takes [vocabulary, width] as size, got {size!r}")
     if not isinstance(input, Variable):
         raise not_a_variable("embedding takes a Variable as input", input)
-    tell_without_effect("embedding", {"is_distributed": is_distributed})
+    if is_distributed:
+        tell("embedding: is_distributed has no effect here; is_sparse puts a table on the parameter servers there are")
     with building("embedding") as layer:
         table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")

@@ -53,7 +53,7 @@ class ExecutionStrategy(Options):
         True, switch(), "notice", "there is one scheduler; False only lets num_iteration_per_run count"
     )
     allow_op_delay = Option(False, switch(), "notice", "it has none in Paddle either")
-    use_thread_barrier = Option(False, switch(), "notice", "it belongs to programs with send and recv operators")
+    use_thread_barrier = Option(False, switch(), "notice", "the devices of a trainer always wait for each other")
 
     @property
     def iterations(self) -> int:

@@ -160,16 +160,16 @@ class BuildStrategy(Options):
     async_mode = Option(
         False,
         switch(),
-        "error",
-        "Updates of shared parameters in no order would make runs differ from each other; reduce_strategy Reduce also "
-        "keeps one copy of the parameters, and keeps the order",
+        "notice",
+        "the devices of a trainer always make the same step, so that runs can be repeated; whether trainers wait for "
+        "each other is in the programs that a fleet with servers makes",
         exempt=True,
     )
     is_distribution = Option(
         False,
         switch(),
-        "error",
-        "Programs with send and recv operators, the only ones it is for, are not available yet",
+        "notice",
+        "programs for parameter servers are known by their send and recv operators",
         exempt=True,
     )
     hierarchical_allreduce_inter_nranks = Option(
@@ -360,12 +360,7 @@ class _Conflict:
 
 
 _OWNED = "in Reduce mode each gradient goes to the device that owns the parameter, "
-_ASYNC = "in async mode the devices exchange no gradients"
 _CONFLICTS = (
-    _Conflict("async_mode", True, "reduce_strategy", _REDUCE, _ASYNC),
-    _Conflict("async_mode", True, "sync_batch_norm", True, "in async mode no device waits for another"),
-    _Conflict("async_mode", True, "fuse_all_reduce_ops", True, _ASYNC),
-    _Conflict("async_mode", True, "fuse_all_optimizer_ops", True, "in async mode each parameter is updated on its own"),
     _Conflict("reduce_strategy", _REDUCE, "fuse_all_reduce_ops", True, _OWNED + "there is no all-reduce"),
     _Conflict("reduce_strategy", _REDUCE, "fuse_all_optimizer_ops", True, _OWNED + "no device updates all"),
     _Conflict("reduce_strategy", _ALL_REDUCE, "fuse_broadcast_ops", True, "only Reduce mode broadcasts"),

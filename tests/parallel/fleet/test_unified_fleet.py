@@ -1,5 +1,6 @@
 """`paddle.distributed.fleet` of 2.x: in front of both kinds of fleets, in both modes."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from workbench import static
 from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unimplemented
 from workbench.framework.notice import Notice
 from workbench.parallel.fleet.unified import UnifiedFleet
+from workbench.precision.program import AutoMixedPrecisionLists, decorate
 
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
 
@@ -65,6 +67,81 @@ def test_fields_have_their_effects(programs: None) -> None:
         np.testing.assert_array_equal(one, other)
     half = trained(True, amp=True, amp_configs={"init_loss_scaling": 64.0})
     assert any((a != b).any() for a, b in zip(half, trained(False)))
+
+
+def operators(optimizer: Any) -> list[str]:
+    """What a program and its startup program do once they are trained so."""
+    with static.program_guard(static.Program(), static.Program()), wb.utils.unique_name.guard():
+        _, loss = model()
+        optimizer.minimize(loss)
+        blocks = (loss.block, static.default_startup_program().global_block())
+        return [f"{op.type} {op.call_attrs()}" for block in blocks for op in block.ops]
+
+
+def in_half_precision(**settings: Any) -> Any:
+    strategy = fleet.DistributedStrategy()
+    strategy.amp, strategy.amp_configs = True, settings
+    fleet.init(is_collective=True, strategy=strategy)
+    return fleet.distributed_optimizer(wb.optimizer.SGD(0.1))
+
+
+AMP = {
+    "init_loss_scaling": 64.0, "incr_every_n_steps": 7, "decr_every_n_nan_or_inf": 3, "incr_ratio": 3.0,
+    "decr_ratio": 0.25, "use_dynamic_loss_scaling": False, "custom_white_list": ["tanh"], "custom_black_list": ["mul"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("setting", "value"), AMP.items())
+def test_every_setting_of_half_precision_counts(programs: None, setting: str, value: Any) -> None:
+    """As it does for an optimizer that is decorated by hand."""
+    found = operators(in_half_precision(**{setting: value}))
+    by_hand: dict[str, Any] = {"init_loss_scaling": 32768.0}
+    if setting.endswith("_list"):
+        by_hand["amp_lists"] = AutoMixedPrecisionLists(**{setting: value})
+    else:
+        by_hand[setting] = value
+    assert found == operators(decorate(wb.optimizer.SGD(0.1), **by_hand)) != operators(in_half_precision())
+
+
+def test_every_setting_of_half_precision_is_tried() -> None:
+    assert set(fleet.DistributedStrategy().amp_configs) == set(AMP)
+
+
+def test_settings_of_fields_are_assigned_whole(programs: None) -> None:
+    with pytest.raises(TypeError, match="item assignment"):
+        fleet.DistributedStrategy().amp_configs["init_loss_scaling"] = 64.0
+    assert fleet.DistributedStrategy().amp_configs["init_loss_scaling"] == 32768.0
+
+
+@pytest.mark.parametrize("setting", ["k_steps", "begin_step"])
+def test_settings_of_local_sgd_without_effect_are_told(setting: str) -> None:
+    strategy = fleet.DistributedStrategy()
+    strategy.localsgd_configs = {setting: 5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        strategy.checked()  # there is no local SGD
+    strategy.localsgd = True
+    with pytest.warns(Notice, match=f"localsgd_configs: {setting} has no effect") as told:
+        strategy.checked()
+    assert len(told) == 1
+
+
+def test_what_counts_elsewhere_is_told(programs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = fleet.DistributedStrategy()
+    strategy.amp = strategy.a_sync = strategy.find_unused_parameters = True
+    alone = UnifiedFleet().init(is_collective=True, strategy=strategy)
+    for name, value in {"PSERVERS_IP_PORT_LIST": "127.0.0.1:6001", "TRAINERS_NUM": "2", "TRAINER_ID": "1"}.items():
+        monkeypatch.setenv(f"PADDLE_{name}", value)
+    monkeypatch.setenv("TRAINING_ROLE", "TRAINER")
+    with_servers = UnifiedFleet().init(strategy=strategy)
+    for does, idle in {
+        lambda: operators(alone.distributed_optimizer(wb.optimizer.SGD(0.1))): ["a_sync", "find_unused_parameters"],
+        lambda: operators(with_servers.distributed_optimizer(wb.optimizer.SGD(0.1))): ["amp", "find_unused_parameters"],
+        lambda: alone.distributed_model(None): ["a_sync", "amp"],
+    }.items():
+        with pytest.warns(Notice, match="has no effect in") as told:
+            does()
+        assert sorted(str(one.message).split()[0] for one in told) == [f"DistributedStrategy.{name}" for name in idle]
 
 
 def test_every_field_has_an_effect_a_notice_or_an_error(programs: None) -> None:

@@ -1,12 +1,12 @@
 """Rules of graph, collectives and scheduling, seen through an executor (G-15, G-16, G-30 … G-33, G-40, G-50 … G-55).
 
-The other G rules are in `tests/graph/test_rules_g.py`, the arithmetic of collectives in `tests/runtime/comm`. G-16,
-graphs with parameter servers, is no part of this engine yet: there are no send and recv operators.
+The other G rules are in `tests/graph/test_rules_g.py`, the arithmetic of collectives in `tests/runtime/comm`.
 """
 
 import os
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ import workbench as wb
 from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, constant, line
 from workbench import events, static
-from workbench.errors import Unimplemented
 from workbench.executors.planning import schedule
 from workbench.graph.passes import default_passes
 
@@ -63,10 +62,17 @@ def test_g_15_gradient_clip_trains_the_same_in_both_modes(clip):
     same_bits(*found)
 
 
-def test_g_16_is_refused_as_a_setting():
-    pe = line().start().parallel(2, build_strategy=building(is_distribution=True))
-    with pytest.raises(Unimplemented, match="send and recv"):
-        pe.run([], feed={"X": column(1, 2)})
+def test_g_16_graphs_with_servers_are_no_matter_of_settings():
+    """Scripts for Paddle 1.x set them beside Reduce (F-10, F-15)."""
+    reduces = building(reduce_strategy=Mode.Reduce)
+    plain = train(classifier(), count=2, build_strategy=reduces)
+    asked = building(reduce_strategy=Mode.Reduce, is_distribution=True, async_mode=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        same_bits(train(classifier(), count=2, build_strategy=asked), plain)
+    assert [str(one.message).split(" = ")[0] for one in told] == [
+        "BuildStrategy.is_distribution", "BuildStrategy.async_mode",
+    ]  # fmt: skip
 
 
 # Arithmetic of the collectives

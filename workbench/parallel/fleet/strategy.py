@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from workbench.errors import NotFound, Unimplemented, did_you_mean
@@ -15,18 +16,23 @@ _NO_GPU = "there is no cuDNN or NCCL among CPU devices"
 _ONE_GROUP = "collectives between processes go through memory they share, one after the other"
 
 
-def _settings(**known: Any) -> Option[dict[str, Any]]:
-    """A dict of some settings, the others as they are."""
+def _settings(**known: Any) -> Option[Mapping[str, Any]]:
+    """A dict of some settings, the others as they are; what is kept cannot be changed, as nobody would notice."""
 
-    def convert(value: Any) -> dict[str, Any]:
+    def convert(value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise TypeError
         unknown = next((name for name in value if name not in known), None)
         if unknown is not None:
             raise NotFound(f"there is no setting {unknown!r}.{did_you_mean(unknown, known)}")
-        return {**known, **value}
+        return MappingProxyType({**known, **value})
 
-    return Option(known, Rule(f"a dict with some of {', '.join(known)}", convert), "graph", "Settings of that name")
+    return Option(
+        MappingProxyType(known),
+        Rule(f"a dict with some of {', '.join(known)}", convert),
+        "graph",
+        "Settings of that name",
+    )
 
 
 def _on(kind: Kind, reason: str) -> Option[bool]:
@@ -45,7 +51,8 @@ def _of(kind: type) -> Rule[Any]:
 class FleetStrategy(Options):
     """What a fleet of 2.x does. Every field has an effect, is without effect here, which is told, or is refused.
 
-    `FleetStrategy.effect(name)` says which. Settings, such as `amp_configs`, are dicts; what one does not name stays.
+    `FleetStrategy.effect(name)` says which. Settings, such as `amp_configs`, are assigned as a dict;
+    what that does not name has its default.
 
     Attributes:
         build_strategy, execution_strategy: of the program.
@@ -114,9 +121,15 @@ class FleetStrategy(Options):
         for name in self.changed("error"):
             given = show(getattr(self, name))
             raise Unimplemented(f"DistributedStrategy.{name} = {given} is not supported: {self.effect(name).reason}")
-        if self.localsgd and self.localsgd_configs["k_steps"] != 1:
-            tell(
-                "DistributedStrategy.localsgd_configs: parameters are averaged after every step, k_steps has no effect"
-            )
+        for name in ("k_steps", "begin_step") if self.localsgd else ():
+            if self.localsgd_configs[name] != 1:
+                why = "parameters are averaged after every step from the first on"
+                tell(f"DistributedStrategy.localsgd_configs: {name} has no effect: {why}")
         self.tell_idle()
         return self
+
+    def tell_unused(self, where: str, used: Collection[str]) -> None:
+        """A `Notice` for every other field that was set and does something elsewhere."""
+        for name in (*self.changed("graph"), *self.changed("step")):
+            if name not in used:
+                tell(f"DistributedStrategy.{name} has no effect {where}")

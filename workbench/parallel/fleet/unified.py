@@ -26,6 +26,14 @@ from workbench.runtime.standing import standing
 
 ALONE = "127.0.0.1:6170"
 
+# Which fields of a strategy count where; those that do nowhere are told, or refused, in any case.
+_IN_PROGRAMS = frozenset((
+    "amp", "amp_configs", "recompute", "recompute_configs", "localsgd", "localsgd_configs", "sync_batch_norm",
+    "fuse_all_reduce_ops", "build_strategy", "execution_strategy",
+))  # fmt: skip
+_WITH_SERVERS = frozenset(("a_sync", "a_sync_configs"))
+_IN_DYNAMIC_MODE = frozenset(("find_unused_parameters", "fuse_grad_size_in_MB", "last_comm_group_size_MB"))
+
 
 class UnifiedFleet:
     """The fleet this process is in, as 2.x's module `fleet` offers it.
@@ -186,9 +194,10 @@ class UnifiedFleet:
         Raises:
             PreconditionNotMet: before `init`.
         """
+        chosen = self._strategy
+        chosen.tell_unused("in dynamic mode", _IN_DYNAMIC_MODE)
         if self._fleet.worker_num() == 1:
             return model
-        chosen = self._strategy
         return DataParallel(
             model,
             comm_buffer_size=chosen.fuse_grad_size_in_MB,
@@ -222,6 +231,7 @@ class UnifiedOptimizer:
 
     def _collective(self) -> CollectiveStrategy:
         given, made = self._strategy, CollectiveStrategy()
+        given.tell_unused("in programs of a fleet without servers", _IN_PROGRAMS)
         if given.build_strategy is not None:
             made._give(given.build_strategy._given)
         if given.execution_strategy is not None:
@@ -230,12 +240,14 @@ class UnifiedOptimizer:
         made.forward_recompute = given.recompute
         made.recompute_checkpoints = tuple(given.recompute_configs["checkpoints"])
         made.use_amp, made.amp_loss_scaling = given.amp, given.amp_configs["init_loss_scaling"]
+        made._precision = given.amp_configs
         made.use_local_sgd = given.localsgd
         if self._fleet.worker_num() > 1 and not given.localsgd:
             made.mode, made.collective_mode = "collective", "grad_allreduce"
         return made
 
     def _with_servers(self) -> ServerFleetStrategy:
+        self._strategy.tell_unused("in a fleet with servers", _WITH_SERVERS)
         if not self._strategy.a_sync:
             return StrategyFactory.create_sync_strategy()
         steps = self._strategy.a_sync_configs["k_steps"]

@@ -21,7 +21,7 @@ from workbench.parallel.fleet.base import DistributedOptimizer
 from workbench.parallel.fleet.collective.strategy import CollectiveStrategy
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
-from workbench.precision.program import decorate
+from workbench.precision.program import AutoMixedPrecisionLists, decorate
 
 WAITS = "FLAGS_sync_nccl_allreduce"
 
@@ -96,7 +96,7 @@ class CollectiveOptimizer(DistributedOptimizer):
             optimizer = RecomputeOptimizer(optimizer)
             optimizer._set_checkpoints(list(strategy.recompute_checkpoints))
         if strategy.use_amp:
-            optimizer = decorate(optimizer, init_loss_scaling=strategy.amp_loss_scaling)
+            optimizer = _in_half_precision(optimizer, strategy)
         return optimizer
 
     def _try_to_compile(self, startup_program: Program, main_program: Program) -> Program | CompiledProgram:
@@ -134,6 +134,12 @@ class CollectiveOptimizer(DistributedOptimizer):
             trainers=",".join(endpoints),
             current_endpoint=endpoints[index],
         )
+
+
+def _in_half_precision(optimizer: Any, strategy: CollectiveStrategy) -> Any:
+    settings = {"init_loss_scaling": strategy.amp_loss_scaling, **strategy._precision}
+    lists = AutoMixedPrecisionLists(settings.pop("custom_white_list", ()), settings.pop("custom_black_list", ()))
+    return decorate(optimizer, lists, **settings)
 
 
 def _check_conflicts(strategy: CollectiveStrategy, optimizer: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from workbench.executors.execution_strategy import ExecutionStrategy
@@ -47,6 +48,7 @@ class CollectiveStrategy(BuildStrategy):
     """
 
     exec_strategy: ExecutionStrategy | None = None
+    _precision: Mapping[str, Any] = MappingProxyType({})  # more than amp_loss_scaling, as 2.x's strategy has it
 
     mode = Option(
         "nccl2",
@@ -88,5 +90,5 @@ class CollectiveStrategy(BuildStrategy):
 
     def __copy__(self) -> Any:
         made = super().__copy__()
-        made.exec_strategy = self.exec_strategy
+        made.exec_strategy, made._precision = self.exec_strategy, self._precision
         return made
