@@ -81,8 +81,10 @@ def capture(
     they can be read and written between calls. It is recorded anew, with a notice, when shapes, dtypes, `train()` and
     `eval()`, or something else that the function reads from outside have changed.
 
-    The function must be one that can be recorded: values it looks at with Python, changes it makes outside of
-    tensors, and numbers drawn by Python are refused, with the line. Learning-rate schedules are stepped outside.
+    The function must be one that can be recorded: values it computes and looks at with Python, changes it makes outside
+    of tensors, and numbers drawn by Python are refused, with the line. Values of tensors from outside that it looks at
+    with Python (`if flag:`, `float(scale)`) are as what it reads else: for others it is recorded anew; those that it
+    changes itself are refused. Learning-rate schedules are stepped outside.
 
     Args:
         function: takes tensors, arrays and plain values, in lists, tuples and dicts, too; returns such.

@@ -68,6 +68,7 @@ class RecordedStep(Debugging):
     ) -> None:
         self.program, self.startup = program, recorder.startup
         self.bindings, self._surroundings = recorder.bindings, surroundings
+        self._values_read = recorder.values_read()
         self._gradients = list(recorder.leaf_gradients.by_tensor.values())
         self._optimizers = recorder.optimizers
         self._feeds, self._outputs = list(feeds), outputs
@@ -112,7 +113,7 @@ class RecordedStep(Debugging):
         self._refresh_rates(self._optimizers)
         if self._traits != self._traits_of_now():
             return False
-        if self._surroundings.changes() or not all(each.fits() for each in self._gradients):
+        if self.reads_others() or self._surroundings.changes() or not all(each.fits() for each in self._gradients):
             return False
         changed = self.bindings.agree()
         if changed is None:
@@ -125,6 +126,10 @@ class RecordedStep(Debugging):
             self._spread(changed)
         return True
 
+    def reads_others(self) -> bool:
+        """Whether a value of a tensor that Python has read is another one now."""
+        return not all(each.is_unchanged() for each in self._values_read)
+
     def _traits_of_now(self) -> list[Any]:
         """What updates and gradients of the tensors depend on beside their values."""
         tensors = [each.tensor for each in self.bindings]
@@ -133,6 +138,7 @@ class RecordedStep(Debugging):
     def reason(self) -> str:
         """Why it does not fit any more, in words."""
         changes = [str(change) for change in self._surroundings.changes()]
+        changes += [each.reason for each in self._values_read if not each.is_unchanged()]
         if changes:
             return ", ".join(changes[:3])
         if self._traits != self._traits_of_now():
@@ -226,7 +232,7 @@ class RecordedStep(Debugging):
             *(each._learning_rate for each in self._optimizers), *map(_stops, self._others),
             *map(_grad_of, self._leaves), *map(_kind_of, args), *map(_stops, args),
         ]  # fmt: skip
-        self._containers = self._surroundings.containers
+        self._containers = [*self._surroundings.containers, *self._values_read]
         self._is_ready = all(each.is_lasting for each in gradients)
         self._plan, self._kinds = self._runner.last_plan, [t.kind for t in args]
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from workbench.autodiff.backward import gradients
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
+from workbench.dygraph.overwrites import memory_of
 from workbench.dygraph.tensor.tensor import Tensor
+from workbench.dygraph.witness import witness
 from workbench.errors import InvalidType
 from workbench.framework import names
 from workbench.framework.gradmode import recording_gradients
@@ -25,6 +27,7 @@ from workbench.jit.leaf_gradients import LeafGradients
 from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
+from workbench.jit.values.python_reads import PythonReads, ReadValue
 from workbench.ops.tensor.creation import ASSIGN
 
 
@@ -34,7 +37,8 @@ class CaptureRecorder:
     Attributes:
         program, startup: what is recorded; what fills the variables that stand for no tensor.
         bindings: the tensors that were met. leaf_gradients: what becomes of `grad`.
-        optimizers: those that have updated something. is_open: the function is still running.
+        optimizers: those that have updated something. reads: values of tensors that Python looks at.
+        is_open: the function is still running.
     """
 
     name = "capture"
@@ -47,16 +51,30 @@ class CaptureRecorder:
         self.bindings = TensorBindings(self.program)
         self.leaf_gradients = LeafGradients(self.program, self.bindings, known)
         self.optimizers: list[Any] = []
+        self.reads = PythonReads(self.bindings.has_memory_of)
         self.is_open = True
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record what is done in the `with` body; `grad` of tensors from outside is to be put back behind it."""
         with program_guard(self.program, self.startup), recording(self):
+            token = witness.set(self.reads)
             try:
                 yield
             finally:
+                witness.reset(token)
                 self.is_open = False
+
+    def values_read(self) -> list[ReadValue]:
+        """The values of tensors from outside that Python has read.
+
+        Raises:
+            NeedsValue: what was recorded changes one.
+        """
+        names = {name for op in self.program.all_ops() for name in op.output_arg_names}
+        changing = [each.tensor for each in self.bindings if each.variable.name in names]
+        changing += [each.before for each in self.leaf_gradients.by_tensor.values() if each.before is not None]
+        return self.reads.kept({id(memory_of(each.array)) for each in changing})
 
     def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
         """A tensor the function is called with."""

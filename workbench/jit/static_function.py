@@ -159,7 +159,9 @@ class StaticFunction(RecordedFunction):
         return forward
 
     def _tell(self, others: Sequence[RecordedStep]) -> None:
-        """Nothing: one recording per signature and mode is what is expected; `captures` counts them."""
+        """Only of values that were read: one recording per signature and mode is expected; `captures` counts them."""
+        if others and others[0].reads_others():
+            super()._tell(others)
 
     # Looking in
 
@@ -237,7 +239,8 @@ def to_static(
     Gradients pass through its calls. An `if`, a `while` or an `a if b else c` that follows the value of a tensor is
     recorded as `static.nn.cond` or `static.nn.while_loop`, where the source is at hand and both sides only assign
     variables, or return; behind it a variable has tensors and numbers of one dtype and rank from either side. What
-    else follows values is refused, with its line and the reason.
+    else follows values is refused, with its line and the reason. Values of tensors from outside that Python looks at
+    are part of what is recorded: for others it is recorded once more.
 
     Args:
         function: a function, method, or layer (whose `forward` it is then); None gives a decorator.

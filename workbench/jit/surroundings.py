@@ -206,7 +206,13 @@ class Surroundings:
                 if _is_library(vars(value)):
                     return getattr(value, name, _MISSING)
                 space: Mapping[str, Any] = vars(value)
-            elif isinstance(value, Tensor) or not hasattr(value, "__dict__"):
+            elif isinstance(value, Tensor):
+                if name == "array" and self.watched.add(
+                    f"{label}.array", (id(value), name), partial(getattr, value, name)
+                ):
+                    self._found(f"{label}.array", value.array)
+                return _MISSING
+            elif not hasattr(value, "__dict__"):
                 return _MISSING
             else:
                 space = vars(value)

@@ -236,12 +236,13 @@ def geometric_(x: Tensor, probs: Any, name: str | None = None) -> Tensor:
     """Write over all elements how often something of probability `probs` is tried until it happens, as Paddle does
     without rounding: log(u) / log(1 - probs). Raises: as for `fill_`."""
     numbers = RandomStream.dynamic().uniform(np, x.kind.shape, np.float64)
-    share = probs.array if isinstance(probs, Tensor) else probs
+    share = probs.as_read() if isinstance(probs, Tensor) else probs
     return _drawn(x, np.log1p(-numbers) / np.log1p(-share), "geometric_")
 
 
 def reconstruct_from_(x: Tensor, other: Tensor) -> None:
     """Become what another tensor is: its value, history and `stop_gradient`."""
+    x._require_unrecorded("reconstruct_from_")
     x._put(other.array)
     x.source, x.stop_gradient = other.source, other.stop_gradient
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.dygraph.tensor.tensor import Tensor
+from workbench.dygraph.witness import witness
 from workbench.errors import InvalidType, Unimplemented
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.default_dtype import default_dtype
@@ -40,7 +41,11 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
         default = kinds.get(array.dtype.kind)
         array = array.astype(default.numpy) if default is not None and not _has_dtype(data) else array
     target = as_dtype(array.dtype if dtype is None else dtype)
-    return Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
+    made = Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
+    seen = witness.get()
+    if seen is not None:
+        seen.saw_made(made)
+    return made
 
 
 def require_cpu(place: Any) -> None:
@@ -93,7 +98,7 @@ def _array(data: Any) -> np.ndarray:
 def _plain(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_plain(d) for d in data]
-    return data.array if isinstance(data, Tensor) else data
+    return data.as_read() if isinstance(data, Tensor) else data
 
 
 def _has_dtype(data: Any) -> bool:

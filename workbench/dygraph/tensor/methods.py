@@ -72,7 +72,7 @@ def _without_mask(entry: Any) -> Any:
     """A mask as the indices of its True elements, one array per dimension."""
     if not _is_mask(entry):
         return (entry,)
-    mask = np.asarray(entry.array if isinstance(entry, Tensor) else entry)
+    mask = np.asarray(entry.as_read() if isinstance(entry, Tensor) else entry)
     return mask.nonzero() if mask.ndim else ((None, np.zeros(int(mask), np.int64)) if not mask else (None,))
 
 
@@ -94,9 +94,10 @@ def _set(x: Tensor, item: Any, value: Any) -> None:
     if wants and recording_gradients.get():
         x._become(_put(x, index, given), "x[...] = value")
         return
+    x._require_unrecorded("x[...] = value")
     target = x.array if x.array.flags.writeable else x.array.copy()
     try:
-        target[index] = given.array
+        target[index] = given.as_read()
     except (IndexError, ValueError) as error:
         raise _refused(x, error) from None
     x._changed(target, "x[...] = value")
@@ -128,7 +129,7 @@ def _as_numpy(item: Any) -> Any:
         return slice(*(_as_numpy(part) for part in (item.start, item.stop, item.step)))
     if not isinstance(item, Tensor):
         return item
-    return item.array if item.ndim else item.array[()]
+    return item.as_read() if item.ndim else item.as_read()[()]
 
 
 def _as_value(x: Tensor, value: Any) -> Tensor:

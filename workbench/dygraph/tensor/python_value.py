@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.dygraph.kinds import Kind
 from workbench.dygraph.tensor.text import values_text
+from workbench.dygraph.witness import witness
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.rows import Rows
 
@@ -44,12 +45,19 @@ class PythonValue:
 
     def numpy(self) -> np.ndarray:
         """A copy as a NumPy array."""
-        return np.array(self._dense())
+        return np.array(self.as_read())
 
     def as_fed(self) -> np.ndarray:
         """The value as it is, not a copy: for a step that only reads it."""
         array: np.ndarray = self.array
         return array if type(array) is np.ndarray else self._dense()
+
+    def as_read(self) -> Any:
+        """The array of the value, not a copy, for Python to look at: whoever records is told."""
+        seen = witness.get()
+        if seen is not None:
+            seen.saw_read(self)
+        return self._dense()
 
     def _dense(self) -> Any:
         return self.array.to_dense(np) if isinstance(self.array, Rows) else self.array
@@ -63,21 +71,21 @@ class PythonValue:
         if not index and self.size != 1:
             raise InvalidArgument(f"item() of a tensor of shape {list(self.kind.shape)} needs the index of an element")
         try:
-            return self._dense().item(*index)
+            return self.as_read().item(*index)
         except (IndexError, ValueError) as error:
             raise InvalidArgument(f"item{index} of a tensor of shape {list(self.kind.shape)}: {error}") from None
 
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers."""
-        return self._dense().tolist()
+        return self.as_read().tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._dense(), dtype=dtype)
+        return np.array(self.as_read(), dtype=dtype)
 
     def _only(self, what: str) -> Any:
         if self.size != 1:
             raise InvalidType(f"a tensor of shape {list(self.kind.shape)} has no single {what}")
-        return self.array.item()
+        return self.as_read().item()
 
     def __float__(self) -> float:
         return float(self._only("number"))
@@ -104,9 +112,10 @@ class PythonValue:
         return (whole[i] for i in range(len(whole)))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self.array == getattr(value, "array", value)).any())
+        sought = value.as_read() if isinstance(value, PythonValue) else value
+        return bool((self.as_read() == sought).any())
 
     def __repr__(self) -> str:
         shape, dtype = list(self.kind.shape), self.kind.dtype
         head = f"Tensor(shape={shape}, dtype={dtype}, place=Place(cpu), stop_gradient={self.stop_gradient},"
-        return f"{head}\n       {values_text(self._dense())})"
+        return f"{head}\n       {values_text(self.as_read())})"

@@ -18,6 +18,7 @@ from workbench.dygraph.tape.leaves import backward
 from workbench.dygraph.tape.node import node_and_index
 from workbench.dygraph.tape.rewrites import leaf_shown, note_rewrite
 from workbench.dygraph.tensor.python_value import PythonValue
+from workbench.dygraph.witness import witness
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework import names
 from workbench.framework.gradmode import recording_gradients
@@ -126,7 +127,7 @@ class Tensor(PythonValue, Infix):
         copied = memo[id(self)] = type(self).__new__(type(self))
         own = {name: value for name, value in self.__dict__.items() if name not in ("_grad", "_hooks", "_name")}
         copied.__dict__.update(deepcopy(own, memo))
-        copied._put(self.array.copy() if isinstance(self.array, np.ndarray) else self.array)
+        copied._put(self.array if isinstance(self.array, Rows) else self.as_read().copy())
         copied.stop_gradient, copied.source = self.stop_gradient, None
         return copied
 
@@ -146,7 +147,12 @@ class Tensor(PythonValue, Infix):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward()` left; None if there is none."""
-        return self._grad
+        grad = self._grad
+        if grad is not None:
+            seen = witness.get()
+            if seen is not None:
+                seen.saw_grad(self, grad)
+        return grad
 
     @grad.setter
     def grad(self, gradient: Tensor | None) -> None:
@@ -298,6 +304,12 @@ class Tensor(PythonValue, Infix):
                 f"  do it inside `with no_grad():`, or overwrite a clone()\n  at {here().site}"
             )
 
+    def _require_unrecorded(self, by: str) -> None:
+        """No op writes, but Python does: refused where that would have to be recorded."""
+        seen = witness.get()
+        if seen is not None:
+            seen.saw_write(self, by)
+
     def _require_unseen(self, by: str) -> None:
         """Nobody else sees the memory of this tensor, which has no history and is about to get one.
 
@@ -316,6 +328,7 @@ class Tensor(PythonValue, Infix):
 
     def _write(self, value: Any, by: str) -> None:
         """Write into the memory, which views share."""
+        self._require_unrecorded(by)
         if isinstance(self.array, Rows) or not self.array.flags.writeable:
             self._put(np.array(np.broadcast_to(value, self.kind.shape)))
             return
@@ -326,7 +339,8 @@ class Tensor(PythonValue, Infix):
         """Write zeros; False where a value does not lie in memory to be written."""
         if not self.kind.is_dense:
             return False
-        self._write(np.zeros((), self.array.dtype), by)
+        np.copyto(self.memory(), np.zeros((), self.array.dtype))
+        written(self.array, by)
         return True
 
     def memory(self) -> np.ndarray:
@@ -353,7 +367,7 @@ class Tensor(PythonValue, Infix):
         Raises:
             InvalidArgument: another shape. InvalidType: another dtype.
         """
-        given = np.asarray(value.array if isinstance(value, Tensor) else value)
+        given = np.asarray(value.as_read() if isinstance(value, Tensor) else value)
         if given.dtype != self.array.dtype and not hasattr(value, "dtype"):
             given = given.astype(self.array.dtype)
         if given.shape != self.array.shape or given.dtype != self.array.dtype:

@@ -41,9 +41,9 @@ def unique(
         [2 3] [2 1]
     """
     require_values("unique", x)
-    first, inverse, counts = np.unique(x.array, return_index=True, return_inverse=True, return_counts=True, axis=axis)[
-        1:
-    ]
+    first, inverse, counts = np.unique(
+        x.as_read(), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )[1:]
     values = _picked(x, first, axis)
     return _with(values, dtype, (return_index, first), (return_inverse, inverse.reshape(-1)), (return_counts, counts))
 
@@ -71,7 +71,8 @@ def unique_consecutive(
         [1 2 1]
     """
     require_values("unique_consecutive", x)
-    flat = x.array.reshape(-1) if axis is None else np.moveaxis(x.array, normalize_axis(axis, x.ndim), 0)
+    array = x.as_read()
+    flat = array.reshape(-1) if axis is None else np.moveaxis(array, normalize_axis(axis, x.ndim), 0)
     rows = flat.reshape(len(flat), -1)
     is_new = np.ones(len(rows), bool)
     is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
@@ -111,7 +112,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, name:
     if not x.dtype.is_integer:
         raise InvalidType(f"bincount counts integers, got {x.dtype}")
     try:
-        counts = np.bincount(x.array, None if weights is None else weights.array, minlength)
+        counts = np.bincount(x.as_read(), None if weights is None else weights.as_read(), minlength)
     except ValueError as error:
         raise InvalidArgument(f"bincount: {error}") from None
     return Tensor(counts.astype(np.int64 if weights is None else weights.array.dtype))

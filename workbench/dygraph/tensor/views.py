@@ -62,8 +62,8 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
          [2]]
     """
     require_values("nonzero", x)
-    places = [Tensor(np.ascontiguousarray(part.reshape(-1, 1))) for part in x.array.nonzero()]
-    return tuple(places) if as_tuple else Tensor(np.ascontiguousarray(np.argwhere(x.array)))
+    places = [Tensor(np.ascontiguousarray(part.reshape(-1, 1))) for part in x.as_read().nonzero()]
+    return tuple(places) if as_tuple else Tensor(np.ascontiguousarray(np.argwhere(x.as_read())))
 
 
 def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
@@ -82,7 +82,7 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
         raise InvalidType(f"masked_select takes a mask of bool, got {mask.dtype}")
     shape = list(np.broadcast_shapes(x.kind.shape, mask.kind.shape))
     whole = x if x.shape == shape else broadcast_to(x, shape)
-    places = np.flatnonzero(np.broadcast_to(mask.array, shape))
+    places = np.flatnonzero(np.broadcast_to(mask.as_read(), shape))
     chosen: Tensor = GATHER(RESHAPE(whole, shape=[-1]), Tensor(places), axis=0)
     return chosen
 
@@ -218,7 +218,7 @@ class TensorStorage(LoDTensor):
     __slots__ = ("_tensor",)
 
     def __init__(self, tensor: Tensor) -> None:
-        super().__init__(tensor._dense())
+        super().__init__(tensor.as_read())
         self._tensor = tensor
 
     def assign(self, new: Any) -> None:

@@ -86,6 +86,10 @@ class TensorBindings:
             self.moves = -1
         return bound
 
+    def has_memory_of(self, array: Any) -> bool:
+        """Whether the program works on the memory of an array."""
+        return id(memory_of(array)) in self._by_memory
+
     def _declared(self, tensor: Tensor) -> Variable:
         block, name = self._program.global_block(), tensor.name
         while block.has_var(name):

@@ -1,0 +1,139 @@
+"""PythonReads: tensors from outside whose values Python has looked at while a function was recorded.
+
+What followed from such a value is part of what was recorded, so a run is for tensors that still hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.dygraph.aliases import tensors_on
+from workbench.dygraph.overwrites import CodeSpot, clock, here, memory_of, write_since
+from workbench.dygraph.tensor.tensor import Tensor
+from workbench.framework.op.recorder import current_recorder
+from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
+
+_LARGE = 1 << 14  # bytes of a value beyond which it is not looked at before it was written to
+
+
+class ReadValue:
+    """A value that was read, to be looked at again.
+
+    Args:
+        tensor: whose value it is. now: gives the tensor that is in its place later. spot: where it was read.
+    """
+
+    def __init__(self, tensor: Tensor, now: Callable[[], Tensor | None], spot: CodeSpot) -> None:
+        self.tensor, self.spot, self._now = tensor, spot, now
+        self._kind, self._kept = tensor.kind, _bytes_of(tensor)
+        self._array, self._time = tensor.array, clock.now
+
+    def is_unchanged(self) -> bool:
+        """Whether it is what it was."""
+        tensor = self._now()
+        if tensor is None or tensor.kind is not self._kind:
+            return False
+        if len(self._kept) > _LARGE and tensor.array is self._array and not write_since(self._array, self._time):
+            return True
+        time = clock.now
+        if _bytes_of(tensor) != self._kept:
+            return False
+        self._array, self._time = tensor.array, time
+        return True
+
+    @property
+    def reason(self) -> str:
+        """Why there is a recording for the value that is there now."""
+        tensor, values = self._now(), ""
+        if tensor is not None and tensor.kind is self._kind and tensor.size == 1:
+            before = np.frombuffer(self._kept, self._kind.dtype.numpy)
+            values = f" from {before.item()} to {tensor._dense().item()}"
+        return f"the value of {self.tensor.name}, which Python reads at {self.spot.site}, has changed{values}"
+
+
+class PythonReads:
+    """What Python does with values of tensors while a function is recorded; a `Witness`.
+
+    Args:
+        is_bound: whether the program that is recorded already works on the memory of an array.
+    """
+
+    def __init__(self, is_bound: Callable[[Any], bool]) -> None:
+        self._is_bound = is_bound
+        self._made: dict[int, Any] = {}  # memory of tensors that the function makes itself
+        self._grads: dict[int, tuple[Tensor, Tensor]] = {}
+        self._reads: dict[int, ReadValue] = {}
+
+    def saw_made(self, tensor: Tensor) -> None:
+        """What the function makes is part of what it does."""
+        memory = memory_of(tensor.array)
+        self._made[id(memory)] = memory
+
+    def saw_grad(self, tensor: Tensor, grad: Tensor) -> None:
+        """Another tensor may be there later."""
+        self._grads[id(grad)] = tensor, grad
+
+    def saw_read(self, tensor: Tensor) -> None:
+        """Keep the value, if it is from outside."""
+        if isinstance(tensor, CapturedTensor) or id(tensor) in self._reads or current_recorder().is_eager:
+            return
+        if id(memory_of(tensor.array)) in self._made and not self._is_bound(tensor.array):
+            return
+        shown = self._grads.get(id(tensor))
+        now = partial(_same, tensor) if shown is None else partial(getattr, shown[0], "_grad")
+        self._reads[id(tensor)] = ReadValue(tensor, now, here())
+
+    def saw_write(self, tensor: Tensor, by: str) -> None:
+        """Refuse what would be done once, when the function is recorded, and not by the runs.
+
+        Raises:
+            NeedsValue: the tensor is from outside, or the program works on it.
+        """
+        if isinstance(tensor, CapturedTensor) or id(tensor) in self._grads or current_recorder().is_eager:
+            return
+        if id(memory_of(tensor.array)) in self._made and not self._is_bound(tensor.array):
+            return
+        raise NeedsValue(
+            f"{by} writes a value of Python's over tensor {tensor.name!r} while the function is recorded; a run of "
+            "what is recorded would not\n"
+            "  write the result of an op with paddle.assign(result, output=tensor), or do it outside of the function\n"
+            f"  at {here().site}"
+        )
+
+    def kept(self, written: Collection[int]) -> list[ReadValue]:
+        """What was read, with the other tensors that show the same memory.
+
+        Args:
+            written: ids of the memory that the recorded function writes, or has other tensors take the place of.
+
+        Raises:
+            NeedsValue: it writes what it reads, so that the value is another one in every call.
+        """
+        reads = list(self._reads.values())
+        for each in reads:
+            if id(memory_of(each.tensor.array)) in written:
+                raise NeedsValue(
+                    f"the value of tensor {each.tensor.name!r} is read by Python here, and the function that is "
+                    "recorded changes it: every run would go on with the value of now\n"
+                    "  use the tensor itself in ops or static.nn.cond, or read it outside of the function\n"
+                    f"  at {each.spot.site}"
+                )
+        by_memory = {id(memory_of(each.tensor.array)): each for each in reads}
+        known = {id(each.tensor) for each in reads}
+        for tensor in tensors_on(by_memory, Tensor) if by_memory else ():
+            if id(tensor) not in known:
+                reads.append(ReadValue(tensor, partial(_same, tensor), by_memory[id(memory_of(tensor.array))].spot))
+        return reads
+
+
+def _bytes_of(tensor: Tensor) -> bytes:
+    content: bytes = tensor._dense().tobytes()
+    return content
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
