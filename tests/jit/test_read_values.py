@@ -256,6 +256,16 @@ def test_another_gradient_is_another_value() -> None:
     assert recorded(x(1.0)).item() == 3.0
 
 
+def test_a_sparse_gradient_is_a_value_too() -> None:
+    table = wb.nn.Embedding(4, 1, sparse=True)
+    recorded = wb.jit.capture(lambda x: x * float(table.weight.grad.numpy().sum()))
+    for rows in ([1], [1, 2], [0, 1, 2]):
+        table.weight.clear_gradient(False)
+        table(wb.to_tensor(rows)).sum().backward()
+        assert not table.weight.grad.is_dense()
+        assert [recorded(x(1.0)).item() for _ in range(2)] == [len(rows)] * 2
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "write",

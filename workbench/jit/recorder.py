@@ -10,7 +10,6 @@ import numpy as np
 
 from workbench.autodiff.backward import gradients
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
-from workbench.dygraph.overwrites import memory_of
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.dygraph.witness import witness
 from workbench.errors import InvalidType
@@ -27,7 +26,7 @@ from workbench.jit.leaf_gradients import LeafGradients
 from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
-from workbench.jit.values.python_reads import PythonReads, ReadValue
+from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
 from workbench.ops.tensor.creation import ASSIGN
 
 
@@ -74,7 +73,7 @@ class CaptureRecorder:
         names = {name for op in self.program.all_ops() for name in op.output_arg_names}
         changing = [each.tensor for each in self.bindings if each.variable.name in names]
         changing += [each.before for each in self.leaf_gradients.by_tensor.values() if each.before is not None]
-        return self.reads.kept({id(memory_of(each.array)) for each in changing})
+        return self.reads.kept(set(map(memory_id, changing)))
 
     def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
         """A tensor the function is called with."""

@@ -57,7 +57,7 @@ class PythonValue:
         seen = witness.get()
         if seen is not None:
             seen.saw_read(self)
-        return self._dense()
+        return self.as_fed()
 
     def _dense(self) -> Any:
         return self.array.to_dense(np) if isinstance(self.array, Rows) else self.array

@@ -81,7 +81,7 @@ class PythonReads:
         """Keep the value, if it is from outside."""
         if isinstance(tensor, CapturedTensor) or id(tensor) in self._reads or current_recorder().is_eager:
             return
-        if id(memory_of(tensor.array)) in self._made and not self._is_bound(tensor.array):
+        if memory_id(tensor) in self._made and not self._is_bound(tensor.array):
             return
         shown = self._grads.get(id(tensor))
         now = partial(_same, tensor) if shown is None else partial(getattr, shown[0], "_grad")
@@ -95,7 +95,7 @@ class PythonReads:
         """
         if isinstance(tensor, CapturedTensor) or id(tensor) in self._grads or current_recorder().is_eager:
             return
-        if id(memory_of(tensor.array)) in self._made and not self._is_bound(tensor.array):
+        if memory_id(tensor) in self._made and not self._is_bound(tensor.array):
             return
         raise NeedsValue(
             f"{by} writes a value of Python's over tensor {tensor.name!r} while the function is recorded; a run of "
@@ -115,19 +115,26 @@ class PythonReads:
         """
         reads = list(self._reads.values())
         for each in reads:
-            if id(memory_of(each.tensor.array)) in written:
+            if memory_id(each.tensor) in written:
                 raise NeedsValue(
                     f"the value of tensor {each.tensor.name!r} is read by Python here, and the function that is "
                     "recorded changes it: every run would go on with the value of now\n"
                     "  use the tensor itself in ops or static.nn.cond, or read it outside of the function\n"
                     f"  at {each.spot.site}"
                 )
-        by_memory = {id(memory_of(each.tensor.array)): each for each in reads}
+        self._made, self._grads, self._reads = {}, {}, {}  # tensors of the function are not kept alive
+        by_memory = {memory_id(each.tensor): each for each in reads}
         known = {id(each.tensor) for each in reads}
         for tensor in tensors_on(by_memory, Tensor) if by_memory else ():
             if id(tensor) not in known:
-                reads.append(ReadValue(tensor, partial(_same, tensor), by_memory[id(memory_of(tensor.array))].spot))
+                reads.append(ReadValue(tensor, partial(_same, tensor), by_memory[memory_id(tensor)].spot))
         return reads
+
+
+def memory_id(tensor: Tensor) -> int:
+    """The id of what owns the memory of a tensor; of a sparse gradient, of itself."""
+    array = tensor.array
+    return id(memory_of(array) if isinstance(array, np.ndarray) else array)
 
 
 def _bytes_of(tensor: Tensor) -> bytes:

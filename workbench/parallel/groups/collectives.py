@@ -188,7 +188,7 @@ def array_of(tensor: Any, what: str) -> np.ndarray:
     if not isinstance(tensor, Tensor) or not tensor.kind.is_dense:
         kind = "a sparse gradient" if isinstance(tensor, Tensor) else f"{type(tensor).__name__} {tensor!r}"
         raise InvalidType(f"{what} takes a dense Tensor, got {kind}")
-    return np.ascontiguousarray(tensor.array).reshape(tensor.kind.shape)
+    return np.ascontiguousarray(tensor.as_read()).reshape(tensor.kind.shape)
 
 
 def root_of(group: Group, rank: int, what: str) -> int:
